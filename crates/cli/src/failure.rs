@@ -1,6 +1,6 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
-use crate::map::DriverError;
+use crate::nbd_driver::DriverError;
 use crate::signal;
 use onego::ErrorKind;
 use onego::ceph::{Config, Errno};

@@ -14,6 +14,7 @@ mod failure;
 mod interrupt;
 mod listen;
 mod map;
+mod nbd_driver;
 mod nfs;
 mod output;
 mod partial;

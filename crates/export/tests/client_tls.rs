@@ -19,7 +19,7 @@ const SERVER: &str = "10.0.0.1";
 const SIZE: u64 = 4 << 20;
 
 /// A server of one export, and a client of it.
-struct World {
+struct TlsWorld {
     sim: Sim,
     server: Pump<SimEngine, Server>,
     client: Pump<SimEngine, NbdClient>,
@@ -27,7 +27,7 @@ struct World {
     completions: Completions,
 }
 
-impl World {
+impl TlsWorld {
     fn new(seed: u64, faults: Faults, server_tls: Option<Tls>, tls: Option<ClientTls>) -> Self {
         let mut sim = Sim::new(seed, faults);
         let mut server = Server::new(Config { tls: server_tls, ..Config::default() });
@@ -79,7 +79,7 @@ fn client(trusted: &Authority, name: &str, identity: Option<&Identity>) -> Clien
 
 /// What becomes of a client on a server that wants certificates of the authority.
 fn opened(authority: &Authority, tls: Option<ClientTls>) -> Result<(), ClientError> {
-    World::new(1, Faults::none(), Some(authority.serve(Some(authority)).required()), tls).open()
+    TlsWorld::new(1, Faults::none(), Some(authority.serve(Some(authority)).required()), tls).open()
 }
 
 #[test]
@@ -89,8 +89,12 @@ fn bytes_go_there_and_back_through_tls_whatever_the_network_does() {
     let seeds = Seeds { short: 4, long: 200 };
     seeds.each("-p onego-export --test client_tls", |seed| {
         let tls = client(&authority, NAME, Some(&own));
-        let mut world =
-            World::new(seed, Faults::ragged(), Some(authority.serve(Some(&authority)).required()), Some(tls));
+        let mut world = TlsWorld::new(
+            seed,
+            Faults::ragged(),
+            Some(authority.serve(Some(&authority)).required()),
+            Some(tls),
+        );
         world.open().unwrap();
         let bytes: Vec<u8> =
             (0..1 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -136,7 +140,7 @@ fn nobody_goes_on_in_the_clear_where_one_side_wants_tls() {
     let authority = Authority::new();
     assert!(matches!(opened(&authority, None), Err(ClientError::TlsRequired)));
     let tls = client(&authority, NAME, None);
-    let error = World::new(1, Faults::none(), None, Some(tls)).open().unwrap_err();
+    let error = TlsWorld::new(1, Faults::none(), None, Some(tls)).open().unwrap_err();
     assert!(matches!(error, ClientError::NoTls { .. }), "{error:?}");
 }
 

@@ -97,7 +97,7 @@ impl Control {
         self.about(kernel::START_DEVICE, id, u64::from(pid), "start a block device")
     }
 
-    /// Gives a device another size, in sectors of 512 bytes, whoever uses it ([`Features::UPDATE_SIZE`]).
+    /// Gives a device another size, in sectors of 512 bytes, although it may be in use ([`Features::UPDATE_SIZE`]).
     pub fn update_size(&mut self, id: u32, sectors: u64) -> Result<(), Error> {
         self.about(kernel::UPDATE_SIZE, id, sectors, "change the size of a block device")
     }

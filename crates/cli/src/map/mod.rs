@@ -29,7 +29,6 @@ use crate::output;
 use background::Started;
 use options::DeviceType;
 
-pub(crate) use nbd::DriverError;
 pub(crate) use options::MapOptions;
 pub(crate) use removal::{UnmapOptions, unmap};
 pub(crate) use show::{ShowOptions, show};

@@ -226,11 +226,11 @@ impl fmt::Display for NbdUrl {
         let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
         match &self.server {
             NbdHost::Tcp { host, port } if host.contains(':') => {
-                write!(f, "{scheme}://[{host}]:{port}/{export}")?
+                write!(f, "{scheme}://[{host}]:{port}/{export}")
             }
-            NbdHost::Tcp { host, port } => write!(f, "{scheme}://{host}:{port}/{export}")?,
-            NbdHost::Unix(path) => write!(f, "{scheme}+unix:///{export}?socket={}", path.display())?,
-        }
+            NbdHost::Tcp { host, port } => write!(f, "{scheme}://{host}:{port}/{export}"),
+            NbdHost::Unix(path) => write!(f, "{scheme}+unix:///{export}?socket={}", path.display()),
+        }?;
         let Some(TlsFiles { folder, name }) = &self.tls else { return Ok(()) };
         let joint = if matches!(self.server, NbdHost::Unix(_)) { '&' } else { '?' };
         write!(f, "{joint}tls-certificates={}", folder.display())?;

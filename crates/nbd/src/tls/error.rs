@@ -1,4 +1,4 @@
-use super::layer::TLS_HANDSHAKE_MAX;
+use super::limits::TLS_HANDSHAKE_MAX;
 use rustls::pki_types::pem;
 use rustls::server::VerifierBuilderError;
 use thiserror::Error;

@@ -1,14 +1,12 @@
 //! TLS between the bytes of a connection and its messages.
 
 use super::error::TlsFault;
+use super::limits::TLS_HANDSHAKE_MAX;
 use crate::inbound::Inbound;
 use onego_buf::{Arena, List, Pool, Segment};
 use onego_wire::{AHEAD, Landing, Unfinished};
 use rustls::Connection;
 use std::io::{self, BufRead as _, IoSlice, Write};
-
-/// Most bytes of a handshake that a peer may send: a chain of certificates has a few thousand each.
-pub const TLS_HANDSHAKE_MAX: usize = 64 << 10;
 
 /// Bytes that are sealed at a time: some of the longest records.
 const SEAL: usize = 256 << 10;

@@ -3,8 +3,10 @@
 
 mod error;
 mod layer;
+mod limits;
 mod pem;
 
 pub use error::{TlsError, TlsFault};
-pub use layer::{ClearText, TLS_HANDSHAKE_MAX, TlsLayer};
+pub use layer::{ClearText, TlsLayer};
+pub use limits::TLS_HANDSHAKE_MAX;
 pub use pem::{authority, certificates, key};

@@ -1,6 +1,6 @@
 //! The process that serves a device.
 
-use super::driver::{Driver, NewDevice, block_size};
+use super::removal::state;
 use super::served::Served;
 use crate::access::Access;
 use crate::device::Source;
@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use crate::map::options::MapOptions;
 use crate::map::queues::Queues;
 use crate::map::records::{self, Record};
-use crate::map::{background, begin, nbd, resize};
+use crate::map::{background, begin, resize};
+use crate::nbd_driver::{Driver, NewDevice, block_size};
 use crate::process;
 use onego::block::Geometry;
 use onego_export::nbd::{Server, kernel_info};
@@ -60,7 +61,7 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
 /// The device that was made of this source, which is claimed, and that waits for a process.
 fn find_left(wanted: &Record) -> Result<Option<u32>, Failure> {
     for record in records::all()?.into_iter().filter(|record| record.is_same(wanted)) {
-        if nbd::state(&record) == Some(DeviceState::Quiesced) {
+        if state(&record) == Some(DeviceState::Quiesced) {
             return Ok(Some(record.id));
         }
         record.remove();

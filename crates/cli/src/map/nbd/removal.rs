@@ -1,9 +1,9 @@
 //! The end of a device of nbd.
 
-use super::driver::{Driver, is_connected};
 use crate::failure::Failure;
 use crate::map::records::Record;
 use crate::map::settle::{settled, unserved};
+use crate::nbd_driver::{Driver, is_connected};
 use onego_ublk::DeviceState;
 
 /// Removes a device: one that nobody uses, or any by `force`.

@@ -1,10 +1,10 @@
 //! A device that this process serves, from its beginning to its end.
 
-use super::driver::{Driver, NewDevice, is_connected};
 use super::removal;
 use crate::failure::Failure;
 use crate::map::queues::Queues;
 use crate::map::records::{Claim, Record};
+use crate::nbd_driver::{Driver, NewDevice, is_connected};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::{AsFd as _, OwnedFd};
 

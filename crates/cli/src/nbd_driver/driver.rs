@@ -50,7 +50,7 @@ pub(crate) enum DriverError {
 
 impl DriverError {
     /// A command that failed.
-    pub(super) fn failed(what: &'static str) -> impl Fn(io::Error) -> Self {
+    fn failed(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted,
             _ => Self::Failed { what, source },
@@ -60,33 +60,33 @@ impl DriverError {
 
 /// A device that is to be made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewDevice {
+pub(crate) struct NewDevice {
     /// Bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Bytes of a block.
-    pub(super) block: u32,
+    pub(crate) block: u32,
     /// What the server can, as on the wire (nbd proto.md, 'Transmission flags').
-    pub(super) flags: u16,
+    pub(crate) flags: u16,
     /// It waits for another process if the one that serves it ends.
-    pub(super) waits: bool,
+    pub(crate) waits: bool,
 }
 
 /// Bytes of a block of a device whose own are of that many bytes. `None`: the driver takes none that are as large.
-pub(super) fn block_size(bytes: u32) -> Option<u32> {
+pub(crate) fn block_size(bytes: u32) -> Option<u32> {
     Some(bytes.max(BLOCK_MIN)).filter(|block| *block <= BLOCK_MAX)
 }
 
 /// Is the device of that number connected, or does it wait?
-pub(super) fn is_connected(id: u32) -> bool {
+pub(crate) fn is_connected(id: u32) -> bool {
     Path::new(&format!("/sys/block/nbd{id}/pid")).exists()
 }
 
 /// The driver.
-pub(super) struct Driver(Netlink);
+pub(crate) struct Driver(Netlink);
 
 impl Driver {
     /// Opens it.
-    pub(super) fn open() -> Result<Self, DriverError> {
+    pub(crate) fn open() -> Result<Self, DriverError> {
         Netlink::open(FAMILY).map(Self).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => DriverError::NoDriver,
             _ => DriverError::failed("find the driver nbd")(error),
@@ -95,7 +95,7 @@ impl Driver {
 
     /// Makes a device whose requests go to that socket, and gives its number. It is usable, and its partitions have been looked
     /// for, when this returns.
-    pub(super) fn connect(&mut self, device: NewDevice, socket: BorrowedFd<'_>) -> Result<u32, DriverError> {
+    pub(crate) fn connect(&mut self, device: NewDevice, socket: BorrowedFd<'_>) -> Result<u32, DriverError> {
         let attributes = Attributes::default()
             .u64(SIZE_BYTES, device.size)
             .u64(BLOCK_SIZE_BYTES, device.block.into())
@@ -109,21 +109,21 @@ impl Driver {
     }
 
     /// Has a device that waits go on with that socket.
-    pub(super) fn reconnect(&mut self, id: u32, socket: BorrowedFd<'_>) -> Result<(), DriverError> {
+    pub(crate) fn reconnect(&mut self, id: u32, socket: BorrowedFd<'_>) -> Result<(), DriverError> {
         let attributes = Attributes::default().u32(INDEX, id).nested(SOCKETS, &sockets(socket));
         let asked = self.0.ask(RECONFIGURE, VERSION, &attributes, INDEX);
         asked.map(drop).map_err(DriverError::failed("take a device of nbd over"))
     }
 
-    /// Gives a device another size, in bytes, whoever uses it.
-    pub(super) fn resize(&mut self, id: u32, size: u64) -> Result<(), DriverError> {
+    /// Gives a device another size, in bytes, although it may be in use.
+    pub(crate) fn resize(&mut self, id: u32, size: u64) -> Result<(), DriverError> {
         let attributes = Attributes::default().u32(INDEX, id).u64(SIZE_BYTES, size);
         let asked = self.0.ask(RECONFIGURE, VERSION, &attributes, INDEX);
         asked.map(drop).map_err(DriverError::failed("change the size of a device of nbd"))
     }
 
-    /// Ends a device, whoever uses it. One that has ended is no error.
-    pub(super) fn disconnect(&mut self, id: u32) -> Result<(), DriverError> {
+    /// Ends a device, although it may be in use. One that has ended is no error.
+    pub(crate) fn disconnect(&mut self, id: u32) -> Result<(), DriverError> {
         let asked = self.0.ask(DISCONNECT, VERSION, &Attributes::default().u32(INDEX, id), INDEX);
         match asked {
             Ok(_) => Ok(()),
