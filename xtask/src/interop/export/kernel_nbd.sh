@@ -67,7 +67,7 @@ mapped() { # what the client has left in the image is there
     step=show && onego showmapped | grep -q '^0  *rbd  *disk  *-  */dev/nbd0  *served$' &&
     step='memory' && [ "$(onego map mem:16M --type nbd --read-only)" = /dev/nbd1 ] && [ "$(cat /sys/block/nbd1/ro)" = 1 ] &&
     step='unmap memory' && onego unmap /dev/nbd1 && [ "$(cat /sys/block/nbd1/size)" = 0 ] &&
-    step=resize && onego rbd resize rbd/disk --size 160M > /dev/null &&
+    step=resize && onego rbd resize rbd/disk --size 160M --no-progress &&
     until [ "$(cat /sys/block/nbd0/size)" = 327680 ]; do sleep 0.1; done &&
     step='write behind the old end' && dd if=$sums of=$device bs=512 seek=262144 count=1 conv=fsync 2>/dev/null &&
     step='unmap by source' && onego unmap rbd:disk && [ "$(cat /sys/block/nbd0/size)" = 0 ] &&
