@@ -2,6 +2,7 @@
 
 use super::message::{self, Attributes};
 use super::netlink::Netlink;
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::path::Path;
@@ -18,6 +19,7 @@ const BLOCK_SIZE_BYTES: u16 = 3;
 const SERVER_FLAGS: u16 = 5;
 const SOCKETS: u16 = 7;
 const DEAD_CONN_TIMEOUT: u16 = 8;
+const BACKEND_IDENTIFIER: u16 = 10;
 const SOCKET_ITEM: u16 = 1;
 const SOCKET_FD: u16 = 1;
 
@@ -76,9 +78,13 @@ pub(crate) fn block_size(bytes: u32) -> Option<u32> {
     Some(bytes.max(BLOCK_MIN)).filter(|block| *block <= BLOCK_MAX)
 }
 
-/// Is the device of that number connected, or does it wait?
-pub(crate) fn is_connected(id: u32) -> bool {
-    Path::new(&format!("/sys/block/nbd{id}/pid")).exists()
+/// Is the device of that number connected, or does it wait, and is it one of that source? Another program may have made one of the
+/// same number.
+pub(crate) fn is_connected(id: u32, source: &str) -> bool {
+    let folder = Path::new("/sys/block").join(format!("nbd{id}"));
+    // Kernels before 5.14 do not know whose it is.
+    let is_of_source = |backend: String| backend.trim_end_matches('\n') == source;
+    folder.join("pid").exists() && fs::read_to_string(folder.join("backend")).map_or(true, is_of_source)
 }
 
 /// The driver.
@@ -93,14 +99,20 @@ impl Driver {
         })
     }
 
-    /// Makes a device whose requests go to that socket, and gives its number. It is usable, and its partitions have been looked
+    /// Makes a device of that source, whose requests go to that socket, and gives its number. It is usable, and its partitions have been looked
     /// for, when this returns.
-    pub(crate) fn connect(&mut self, device: NewDevice, socket: BorrowedFd<'_>) -> Result<u32, DriverError> {
+    pub(crate) fn connect(
+        &mut self,
+        device: NewDevice,
+        source: &str,
+        socket: BorrowedFd<'_>,
+    ) -> Result<u32, DriverError> {
         let attributes = Attributes::default()
             .u64(SIZE_BYTES, device.size)
             .u64(BLOCK_SIZE_BYTES, device.block.into())
             .u64(SERVER_FLAGS, device.flags.into())
-            .u64(DEAD_CONN_TIMEOUT, if device.waits { WAITS } else { 0 });
+            .u64(DEAD_CONN_TIMEOUT, if device.waits { WAITS } else { 0 })
+            .text(BACKEND_IDENTIFIER, source);
         let attributes = attributes.nested(SOCKETS, &sockets(socket));
         let failed = DriverError::failed("make a device of nbd");
         let index = self.0.ask(CONNECT, VERSION, &attributes, INDEX).map_err(&failed)?;
@@ -108,26 +120,33 @@ impl Driver {
         index.ok_or_else(|| failed(io::Error::new(io::ErrorKind::InvalidData, "it has no number")))
     }
 
-    /// Has a device that waits go on with that socket.
-    pub(crate) fn reconnect(&mut self, id: u32, socket: BorrowedFd<'_>) -> Result<(), DriverError> {
-        let attributes = Attributes::default().u32(INDEX, id).nested(SOCKETS, &sockets(socket));
+    /// Has a device of that source, which waits, go on with that socket.
+    pub(crate) fn reconnect(
+        &mut self,
+        id: u32,
+        source: &str,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), DriverError> {
+        let attributes = Attributes::default().u32(INDEX, id).text(BACKEND_IDENTIFIER, source);
+        let attributes = attributes.nested(SOCKETS, &sockets(socket));
         let asked = self.0.ask(RECONFIGURE, VERSION, &attributes, INDEX);
         asked.map(drop).map_err(DriverError::failed("take a device of nbd over"))
     }
 
-    /// Gives a device another size, in bytes, although it may be in use.
-    pub(crate) fn resize(&mut self, id: u32, size: u64) -> Result<(), DriverError> {
-        let attributes = Attributes::default().u32(INDEX, id).u64(SIZE_BYTES, size);
+    /// Gives a device of that source another size, in bytes, although it may be in use.
+    pub(crate) fn resize(&mut self, id: u32, source: &str, size: u64) -> Result<(), DriverError> {
+        let attributes = Attributes::default().u32(INDEX, id).text(BACKEND_IDENTIFIER, source);
+        let attributes = attributes.u64(SIZE_BYTES, size);
         let asked = self.0.ask(RECONFIGURE, VERSION, &attributes, INDEX);
         asked.map(drop).map_err(DriverError::failed("change the size of a device of nbd"))
     }
 
-    /// Ends a device, although it may be in use. One that has ended is no error.
-    pub(crate) fn disconnect(&mut self, id: u32) -> Result<(), DriverError> {
+    /// Ends a device of that source, although it may be in use. One that has ended is no error.
+    pub(crate) fn disconnect(&mut self, id: u32, source: &str) -> Result<(), DriverError> {
         let asked = self.0.ask(DISCONNECT, VERSION, &Attributes::default().u32(INDEX, id), INDEX);
         match asked {
             Ok(_) => Ok(()),
-            Err(_) if !is_connected(id) => Ok(()),
+            Err(_) if !is_connected(id, source) => Ok(()),
             Err(error) => Err(DriverError::failed("end a device of nbd")(error)),
         }
     }

@@ -1,6 +1,5 @@
 //! The process that serves a device.
 
-use super::removal::state;
 use super::served::Served;
 use crate::access::Access;
 use crate::device::Source;
@@ -9,11 +8,10 @@ use crate::map::options::MapOptions;
 use crate::map::queues::Queues;
 use crate::map::records::{self, Record};
 use crate::map::{background, begin, resize};
-use crate::nbd_driver::{Driver, NewDevice, block_size};
+use crate::nbd_driver::{Driver, NewDevice, block_size, is_connected};
 use crate::process;
 use onego::block::Geometry;
 use onego_export::nbd::{Server, kernel_info};
-use onego_ublk::DeviceState;
 use std::sync::mpsc::channel;
 
 /// Makes the device, or takes over the one that was made of the same source, and serves it.
@@ -50,18 +48,17 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
     // If nobody reads it any more, nobody has a use for the device.
     begin::announce(options, &served.record)?;
     served.set_usable();
-    let id = served.record.id;
+    let (id, name) = (served.record.id, served.record.source.clone());
     let size_of = move |geometry: &Geometry| Ok(new_device(geometry, read_only, false)?.size);
-    resize::follow(&served.record, geometry, changes, size_of, move |size| {
-        Ok(Driver::open()?.resize(id, size)?)
-    })?;
+    let update = move |size| Ok(Driver::open()?.resize(id, &name, size)?);
+    resize::follow(&served.record, geometry, changes, size_of, update)?;
     process::serve(served, Some(failure), signals)
 }
 
-/// The device that was made of this source, which is claimed, and that waits for a process.
+/// The device that was made of this source, which is claimed: whatever process served it is gone.
 fn find_left(wanted: &Record) -> Result<Option<u32>, Failure> {
     for record in records::all()?.into_iter().filter(|record| record.is_same(wanted)) {
-        if state(&record) == Some(DeviceState::Quiesced) {
+        if is_connected(record.id, &record.source) {
             return Ok(Some(record.id));
         }
         record.remove();
