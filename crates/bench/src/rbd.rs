@@ -46,16 +46,22 @@ impl Bed {
         Ok(Self { config, pool, image, size, server, registry, filled: AtomicBool::new(false) })
     }
 
-    /// Takes an image that is there, and keeps its bytes where nothing is written.
-    pub fn of_image(config: &Config, pool: &str, image: &str, server: Option<u32>) -> Result<Self, Error> {
+    /// Takes an image that is there, and keeps its bytes where nothing is written. What the clients count goes to the registry.
+    pub fn of_image(
+        config: &Config,
+        pool: &str,
+        image: &str,
+        server: Option<u32>,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         let info = reactor.block_on(async {
             cluster.ready().await?;
             rbd::info(&cluster.pool(pool).await?, image).await
         })??;
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        let filled = AtomicBool::new(true);
-        Ok(Self { config: config.clone(), pool, image, size: info.size, server, filled })
+        let (config, registry) = (config.clone(), registry.clone());
+        Ok(Self { config, pool, image, size: info.size, server, registry, filled: AtomicBool::new(true) })
     }
 
     /// Removes the image. `progress` is called whenever a part of it is gone.

@@ -15,6 +15,7 @@ mod interrupt;
 mod listen;
 mod map;
 mod metrics;
+mod nbd_driver;
 mod nfs;
 mod output;
 mod partial;

@@ -145,7 +145,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
-    "nbd-tls", "libnbd's programs and QEMU's use what we export by TLS, with certificates of all kinds", export::tls::clients;
+    "nbd-tls", "libnbd's programs and QEMU's use what we export by TLS, and our client nbdkit, with certificates of all kinds", export::tls::clients;
     "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     reef:

@@ -137,7 +137,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         .map(|_| {
             let sockets = listening.iter().map(Listening::socket).collect::<Result<_, _>>()?;
             let plan = plan.clone();
-            let told = ReactorMetrics::new(metrics.registry(), "nbd");
+            let told = ReactorMetrics::new(metrics.registry(), "");
             reactor::start(move || reactor::begin(&plan, sockets), told, failed.clone())
         })
         .collect::<Result<Vec<Running>, Failure>>()?;

@@ -22,7 +22,8 @@ impl CountingExport for Server {
     const PROTOCOL: &str = "nbd";
 
     fn operations(&self) -> Vec<(Option<String>, OperationsSnapshot)> {
-        self.operations().map(|(name, seen)| (Some(name.to_owned()), seen)).collect()
+        let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        self.operations().map(|(name, seen)| (named(name), seen)).collect()
     }
 }
 

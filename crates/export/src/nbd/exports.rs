@@ -86,25 +86,13 @@ impl Served {
         let mut geometry = self.export.device.geometry();
         geometry.read_only |= self.export.read_only;
         // The bytes of a block that is there in part could not be reached (nbd proto.md, 'Size constraints').
-        geometry.size -= geometry.size % u64::from(geometry.block.max(1));
+        geometry.size = geometry.whole_blocks(geometry.size);
         geometry
     }
 
-    /// Size, and what a client of that style may use (nbd proto.md, 'Transmission flags').
+    /// Size, and what a client of that style may use.
     pub(super) fn info(&self, style: HeaderStyle, contexts: bool) -> ExportInfo {
-        type Flags = TransmissionFlags;
-        let geometry = self.geometry();
-        let writable = !geometry.read_only;
-        let flags = Flags::HAS_FLAGS | Flags::SEND_FLUSH | Flags::SEND_FUA;
-        let flags = flags
-            .with(Flags::READ_ONLY, geometry.read_only)
-            .with(Flags::SEND_TRIM, writable && geometry.trim_granularity.is_some())
-            .with(Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO, writable)
-            .with(Flags::SEND_DF, style != HeaderStyle::Simple)
-            // Connections may be shared out to several threads, each with an opening of its own.
-            .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache || geometry.shared_flush)
-            .with(Flags::BLOCK_STATUS_PAYLOAD, style == HeaderStyle::Extended && contexts);
-        ExportInfo { size: geometry.size, flags }
+        info(&self.geometry(), style, contexts)
     }
 
     /// What sizes of requests suit the device.
@@ -115,6 +103,30 @@ impl Served {
         let preferred = preferred.checked_next_power_of_two().unwrap_or(1 << 31).min(PAYLOAD_MAX as u32);
         BlockSizes { minimum, preferred, payload_max: PAYLOAD_MAX as u32 }
     }
+}
+
+/// Size and flags of a device for a client of that style (nbd proto.md, 'Transmission flags').
+fn info(geometry: &Geometry, style: HeaderStyle, contexts: bool) -> ExportInfo {
+    type Flags = TransmissionFlags;
+    let writable = !geometry.read_only;
+    let flags = Flags::HAS_FLAGS | Flags::SEND_FLUSH | Flags::SEND_FUA;
+    let flags = flags
+        .with(Flags::READ_ONLY, geometry.read_only)
+        .with(Flags::SEND_TRIM, writable && geometry.trim_granularity.is_some())
+        .with(Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO, writable)
+        .with(Flags::SEND_DF, style != HeaderStyle::Simple)
+        // Connections may be shared out to several threads, each with an opening of its own.
+        .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache || geometry.shared_flush)
+        .with(Flags::BLOCK_STATUS_PAYLOAD, style == HeaderStyle::Extended && contexts);
+    ExportInfo { size: geometry.size, flags }
+}
+
+/// Size and flags of a device for the kernel's client, which speaks without extensions: what a program tells it that gives it a
+/// socket (see [`Server::attach`](crate::nbd::Server::attach)).
+pub fn kernel_info(geometry: &Geometry, read_only: bool) -> ExportInfo {
+    let mut geometry = *geometry;
+    geometry.read_only |= read_only;
+    info(&geometry, HeaderStyle::Simple, false)
 }
 
 /// All exports of a server.

@@ -66,6 +66,15 @@ impl Server {
         self.connections.push_action(Action::Adopt { listener, socket });
     }
 
+    /// Serves a connected socket, too, whose peer uses that export without any handshake, with simple replies: the kernel's client
+    /// is given a socket, and is told the [`ExportInfo`] by the program that gives it. `false`: there is no such export, or there
+    /// are too many connections.
+    ///
+    /// [`ExportInfo`]: onego_nbd::codec::ExportInfo
+    pub fn attach(&mut self, socket: OwnedFd, export: &str) -> bool {
+        self.exports.find(export.as_bytes()).is_some_and(|export| self.connections.attach(socket, export))
+    }
+
     /// Where clients reach it, once it listens everywhere.
     pub fn addresses(&self) -> Option<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.up.then_some(listener.addr)).collect()
@@ -144,7 +153,7 @@ impl Machine for Server {
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
-        // A server opens no connections.
+        // It was attached, and may have requests already.
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {

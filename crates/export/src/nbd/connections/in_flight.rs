@@ -148,8 +148,7 @@ impl InFlight {
             return left;
         }
         let geometry = self.export.geometry();
-        let block = u64::from(geometry.block.max(1));
-        let most = (geometry.max_io - geometry.max_io % block).max(block);
+        let most = geometry.whole_blocks(geometry.max_io).max(u64::from(geometry.block.max(1)));
         let most = match self.work {
             // Steps end where the device's objects end.
             Work::Trim | Work::Zero => most - self.at % most,
