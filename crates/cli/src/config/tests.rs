@@ -38,7 +38,7 @@ fn matches(server: &ServedCommand, line: Vec<OsString>) -> ArgMatches {
 }
 
 /// A value that an option takes, as a file says it.
-fn some_value(command: &Command, arg: &Arg) -> String {
+fn some_value(whole: &Command, server: &ServedCommand, arg: &Arg) -> String {
     let possible = arg.get_possible_values();
     let named = possible.first().map(|value| format!("{:?}", value.get_name()));
     let defaults = arg.get_default_values().first().map(|value| format!("{:?}", value.to_str().unwrap()));
@@ -47,19 +47,19 @@ fn some_value(command: &Command, arg: &Arg) -> String {
         "1",
         "\"2M\"",
         "\"root\"",
+        "\"127.0.0.1\"",
+        "\"crc\"",
         "\"/some/file\"",
         "\"10.0.0.0/8\"",
         "\"mem:1M\"",
         "\"client.admin\"",
     ];
     let guesses = guesses.into_iter().map(str::to_owned);
-    let server =
-        SERVERS.iter().find(|server| *server.command_in(&all_commands()).get_name() == *command.get_name());
-    let table = server.unwrap().table();
+    let listed = |value: String| if keys::takes_many(arg) { format!("[{value}]") } else { value };
     let is_taken = |value: &String| {
-        let text = format!("[{table}]\n{} = {value}", keys::key(arg));
+        let text = format!("[{}]\n{} = {value}", server.table(), keys::key(arg));
         // What is wrong is not the value where another key is missing.
-        let problems = ConfigFile::parse(&text, &all_commands()).err().unwrap_or_default();
+        let problems = ConfigFile::parse(&text, whole).err().unwrap_or_default();
         problems.iter().all(|problem| problem.starts_with("1:"))
     };
     let flag = match arg.get_action() {
@@ -71,6 +71,7 @@ fn some_value(command: &Command, arg: &Arg) -> String {
         .chain(named)
         .chain(defaults)
         .chain(guesses)
+        .map(listed)
         .find(is_taken)
         .unwrap_or_else(|| panic!("no value is known for {}: add one to the guesses", keys::key(arg)))
 }
@@ -82,8 +83,7 @@ fn every_option_of_every_server_is_set_by_a_file() {
     for server in SERVERS {
         let command = server.command_in(&whole);
         for arg in keys::settable(command) {
-            let value = some_value(command, arg);
-            let value = if keys::takes_many(arg) { format!("[{value}]") } else { value };
+            let value = some_value(&whole, server, arg);
             // Options that want another, or an operand, are read all the same.
             let text = format!("[{}]\n{} = {value}", server.table(), keys::key(arg));
             let file = ConfigFile::parse(&text, &whole);

@@ -10,6 +10,7 @@ mount -t overlay -o "lowerdir=$system,upperdir=layers/upper,workdir=layers/work"
 mount -t proc proc root/proc
 mount --bind /dev root/dev
 mount -t tmpfs tmpfs root/tmp
+mount -t tmpfs tmpfs root/run
 
 # Runs a command on the system.
 on() {
