@@ -10,9 +10,10 @@ mod documents;
 mod embedded;
 mod export;
 mod nfs;
+mod package;
 mod runner;
 mod scenarios;
 mod steps;
 
 pub(crate) use bench::read_rows;
-pub(crate) use runner::{Options, prepare, run};
+pub(crate) use runner::{DocsOptions, Options, prepare, run, run_documents};

@@ -1,6 +1,6 @@
 //! Every scenario there is.
 
-use super::{attacks, capi, ceph, documents, embedded, export, nfs};
+use super::{attacks, capi, ceph, documents, embedded, export, nfs, package};
 use crate::cluster::{Release, Stage};
 use anyhow::Result;
 
@@ -105,6 +105,11 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
     long_once:
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
+    "package-debian11", "our package for Debian is installed on Debian 11, used, and removed: nothing is left", package::on_bullseye;
+    "package-debian12", "the same on Debian 12", package::on_bookworm;
+    "package-debian13", "the same on Debian 13", package::on_trixie;
+    "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;
+    "package-alone", "the static program runs in a root without any other file, and starts as fast as is said", package::program_alone;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
