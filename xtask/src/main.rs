@@ -13,6 +13,8 @@ mod lint;
 mod long;
 mod packages;
 mod program;
+mod reference;
+mod release;
 mod sanitize;
 mod sh;
 mod tally;
@@ -44,6 +46,12 @@ enum Task {
     Compare(compare::Options),
     /// What users install: the static program, its manual, a package for Debian, an image for containers
     Dist(dist::Options),
+    /// The pages of the reference, which follow from the definitions of the command line
+    Reference(reference::Options),
+    /// The release checklist
+    Release(release::Options),
+    /// Types what documents for users tell people to type: `interop documents`
+    Docs(interop::DocsOptions),
     /// The library for programs that were built for Ceph's librados and librbd
     Capi(capi::Options),
     /// Fuzz the decoders
@@ -69,6 +77,9 @@ fn main() -> ExitCode {
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),
         Task::Dist(options) => dist::run(&options),
+        Task::Reference(options) => reference::run(&options),
+        Task::Release(options) => release::run(&options),
+        Task::Docs(options) => interop::run_documents(options),
         Task::Capi(options) => capi::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize => sanitize::run(),

@@ -22,3 +22,11 @@ pub(crate) fn find_onego(workspace: &Workspace, program: Option<&Path>) -> Resul
     ]))?;
     Ok(workspace.target_directory.join("release/onego"))
 }
+
+/// The least that a server of NBD can be, which others are measured beside.
+pub(crate) fn build_bare_nbd(workspace: &Workspace) -> Result<PathBuf> {
+    sh::step("building the bare server of NBD");
+    let what = ["build", "--quiet", "--release", "--package", "onego-export", "--example", "nbd_bare"];
+    sh::run(workspace.cargo().args(what))?;
+    Ok(workspace.target_directory.join("release/examples/nbd_bare"))
+}

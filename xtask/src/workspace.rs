@@ -22,6 +22,12 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// An SPDX expression.
     pub(crate) license: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) repository: Option<String>,
+    /// None: any registry may have it; none of them otherwise, or those that are named.
+    pub(crate) publish: Option<Vec<String>>,
+    /// What the manifest says for other programs than cargo.
+    pub(crate) metadata: serde_json::Value,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<CargoTarget>,
@@ -32,6 +38,8 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// None: a normal dependency; or "dev", or "build".
     pub(crate) kind: Option<String>,
+    /// The versions that it may have; `*` where none is named.
+    pub(crate) req: String,
 }
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@ use onego::nfs::{
     Completed, Config, File, FileOutcome, FileRequest, Mount, Reactor, SetAttributes, Stability,
 };
 use onego::{SegmentMut, Wait};
+use onego_metrics::Registry;
 use std::sync::atomic::AtomicBool;
 
 /// A file to be measured, on a server to be measured.
@@ -18,22 +19,26 @@ pub struct Bed {
     mode: String,
     size: u64,
     server: Option<u32>,
+    /// Where clients say what they count.
+    registry: Registry,
 }
 
 impl Bed {
     /// Makes the file, which must be new. `mode` is what the tables call the way to it; `server` is the server's process,
-    /// if it is one and on this machine.
+    /// if it is one and on this machine. What the clients count goes to the registry.
     pub fn prepare(
         config: &Config,
         path: &str,
         mode: &str,
         size: u64,
         server: Option<u32>,
+        registry: &Registry,
     ) -> Result<Self, Error> {
         let (mut reactor, mount, below) = Reactor::mount_path(config, path)?;
         reactor.block_on(mount.create(&below, SetAttributes::default(), true))??;
         let (path, mode) = (path.to_owned(), mode.to_owned());
-        Ok(Self { config: config.clone(), path, mode, size, server })
+        let (config, registry) = (config.clone(), registry.clone());
+        Ok(Self { config, path, mode, size, server, registry })
     }
 
     /// Removes the file.
@@ -88,6 +93,7 @@ impl Target for Measuring<'_> {
     fn open(&self) -> Result<FileSession, Error> {
         let (mut reactor, mount, below) = Reactor::mount_path(&self.bed.config, &self.bed.path)?;
         let file = reactor.block_on(mount.open(&below))??;
+        self.bed.registry.add(mount.figures());
         Ok(FileSession { reactor, _mount: mount, file, to_buffers: self.verify, spare: Vec::new() })
     }
 

@@ -10,6 +10,7 @@ use onego::rados::{Cluster, Pool};
 use onego::rbd::clones::{CloneFormat, clone};
 use onego::rbd::{self, CreateOptions, Image, snapshots};
 use onego::{SegmentMut, Wait};
+use onego_metrics::Registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An image to be measured, on a cluster to be measured.
@@ -20,6 +21,8 @@ pub struct Bed {
     size: u64,
     kind: BedImage,
     server: Option<u32>,
+    /// Where clients say what they count.
+    registry: Registry,
     /// Has it been filled?
     filled: AtomicBool,
 }
@@ -37,7 +40,8 @@ pub enum BedImage {
 const SNAPSHOT: &str = "full";
 
 impl Bed {
-    /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine.
+    /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine. What the
+    /// clients count goes to the registry.
     pub fn prepare(
         config: &Config,
         pool: &str,
@@ -45,6 +49,7 @@ impl Bed {
         options: &CreateOptions,
         kind: BedImage,
         server: Option<u32>,
+        registry: &Registry,
     ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         reactor.block_on(async {
@@ -58,20 +63,27 @@ impl Bed {
         // What a clone shows is there.
         let filled = AtomicBool::new(kind == BedImage::Clone);
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        Ok(Self { config: config.clone(), pool, image, size: options.size, kind, server, filled })
+        let (config, registry) = (config.clone(), registry.clone());
+        Ok(Self { config, pool, image, size: options.size, kind, server, registry, filled })
     }
 
-    /// Takes an image that is there, and keeps its bytes where nothing is written.
-    pub fn of_image(config: &Config, pool: &str, image: &str, server: Option<u32>) -> Result<Self, Error> {
+    /// Takes an image that is there, and keeps its bytes where nothing is written. What the clients count goes to the registry.
+    pub fn of_image(
+        config: &Config,
+        pool: &str,
+        image: &str,
+        server: Option<u32>,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         let info = reactor.block_on(async {
             cluster.ready().await?;
             rbd::info(&cluster.pool(pool).await?, image).await
         })??;
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        let filled = AtomicBool::new(true);
-        let (size, kind) = (info.size, BedImage::Plain);
-        Ok(Self { config: config.clone(), pool, image, size, kind, server, filled })
+        let (config, registry) = (config.clone(), registry.clone());
+        let (size, kind, filled) = (info.size, BedImage::Plain, AtomicBool::new(true));
+        Ok(Self { config, pool, image, size, kind, server, registry, filled })
     }
 
     /// Removes the image. `progress` is called whenever a part of it is gone.
@@ -146,7 +158,9 @@ impl Target for Bed {
     }
 
     fn open(&self) -> Result<ImageSession, Error> {
-        Ok(ImageSession::open(&self.config, &self.pool, &self.image)?)
+        let session = ImageSession::open(&self.config, &self.pool, &self.image)?;
+        self.registry.add(session.cluster.figures());
+        Ok(session)
     }
 
     /// It is filled once, by the first load that asks.
@@ -160,7 +174,7 @@ pub(crate) struct ImageSession {
     reactor: Reactor,
     image: Image,
     /// The connection ends when its last handle does.
-    _cluster: Cluster,
+    cluster: Cluster,
 }
 
 impl ImageSession {
@@ -170,7 +184,7 @@ impl ImageSession {
             cluster.ready().await?;
             Image::open(&cluster.pool(pool).await?, image).await
         })??;
-        Ok(Self { reactor, image, _cluster: cluster })
+        Ok(Self { reactor, image, cluster })
     }
 }
 

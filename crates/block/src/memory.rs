@@ -24,7 +24,7 @@ pub struct Memory {
 impl Memory {
     /// A device of that geometry that reads as zeros.
     pub fn new(geometry: Geometry) -> Self {
-        let geometry = Geometry { trim_granularity: Some(1), ..geometry };
+        let geometry = Geometry { trim_granularity: Some(1), gains_by_merging: false, ..geometry };
         Self { geometry, extents: RefCell::default(), zeros: Segment::from_static(&ZEROS) }
     }
 

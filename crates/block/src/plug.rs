@@ -102,7 +102,7 @@ impl Plug {
             // The device says why. Merged with others, it would take them with it.
             return device.submit(now, request);
         }
-        if !merges(&request.op) || request.length() == 0 {
+        if !geometry.gains_by_merging || !merges(&request.op) || request.length() == 0 {
             self.release(now, device);
             return device.submit(now, request);
         }

@@ -137,6 +137,16 @@ fn steps() -> impl Strategy<Value = Vec<(PlugStep, u64, u64)>> {
     proptest::collection::vec((step, 0..40u64, 1..12u64), 1..60)
 }
 
+#[test]
+fn a_device_that_gains_nothing_by_merging_gets_each_request_as_it_comes() {
+    let mut geometry = geometry(SIZE, None);
+    geometry.gains_by_merging = false;
+    let device = Noted::new(geometry);
+    let results = batch(&device, vec![write(8, b"cd"), write(10, b"ef"), write(6, b"ab")]);
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(*device.seen.borrow(), [(8, 2), (10, 2), (6, 2)]);
+}
+
 proptest! {
     /// Requests of a batch that overlap are seen in their order, whatever is merged.
     #[test]

@@ -63,7 +63,16 @@ impl List {
     }
 
     /// Appends all of `other`.
+    #[inline]
     pub fn append(&mut self, other: List) {
+        // What is to be sent is mostly all that there is.
+        match self.is_empty() {
+            true => *self = other,
+            false => self.append_behind(other),
+        }
+    }
+
+    fn append_behind(&mut self, other: List) {
         let head = other.head;
         for segment in other.segments.into_iter().skip(head) {
             self.push(segment);

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::listen::Listen;
+use crate::metrics::{Metrics, MetricsOptions};
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
@@ -98,6 +99,8 @@ pub(crate) struct StartOptions {
     /// --data]
     #[arg(long, value_name = "LIMIT", value_parser = memory)]
     memory: Option<u64>,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -163,6 +166,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     };
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let metrics = options.metrics.start()?;
     let mut config = Config::default()
         .with_listen(options.listen.ip)
         .with_versions(access.messenger)
@@ -181,18 +185,20 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     config.osds = options.osds;
     let cluster = Cluster::start(config)?;
     let conf = cluster.write_conf(&conf_dir)?;
-    announce(&cluster, &conf, options.format)?;
+    metrics.registry().add(cluster.figures());
+    metrics.ready();
+    announce(&cluster, &conf, &metrics, options.format)?;
     if let Some(warning) = warning(options.listen.ip, cluster.keyring().is_some()) {
         interrupt::say(&warning);
     }
     let failure = cluster.failure();
-    let served = process::serve(cluster, failure, signals);
+    let served = process::serve((metrics.until_dropped(), cluster, metrics), failure, signals);
     drop(clear);
     served
 }
 
 /// Says that the cluster serves, and where.
-fn announce(cluster: &Cluster, conf: &Path, format: Format) -> Result<(), Failure> {
+fn announce(cluster: &Cluster, conf: &Path, metrics: &Metrics, format: Format) -> Result<(), Failure> {
     let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
     if format == Format::Json {
         return output::json(&json!({
@@ -201,6 +207,7 @@ fn announce(cluster: &Cluster, conf: &Path, format: Format) -> Result<(), Failur
             "osds": osds,
             "conf": conf,
             "keyring": cluster.keyring().map(|_| conf.with_file_name(KEYRING)),
+            "metrics": metrics.url(),
         }));
     }
     let conf = conf.display();
@@ -220,8 +227,8 @@ fn announce(cluster: &Cluster, conf: &Path, format: Format) -> Result<(), Failur
         ),
         format!("try: ceph -c {conf} -s"),
         format!("     onego -c {conf} rbd create disk --size 10G"),
-        format!("{READY} {conf}"),
-    ])
+    ])?;
+    output::lines(metrics.line().into_iter().chain([format!("{READY} {conf}")]))
 }
 
 /// Warns where users may do more than people may think.

@@ -63,6 +63,7 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         &CreateOptions::new(SIZE),
         BedImage::Plain,
         Some(cluster.pid()),
+        &Default::default(),
     )?;
     output::lines([format!("it keeps image rbd/demo of {}", size::human(SIZE))])?;
     let progress = |plan: &Plan| Progress::of_time(plan.total(), !options.no_progress);

@@ -1,5 +1,6 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
+use crate::nbd_driver::DriverError;
 use crate::signal;
 use onego::ErrorKind;
 use onego::ceph::{Config, Errno};
@@ -73,8 +74,14 @@ pub(crate) enum Failure {
     Disk(#[from] onego_disk::OpenError),
     #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
+    #[error("cannot read metrics at {addr}: {source}")]
+    Metrics { addr: std::net::SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Endpoint(#[from] onego_endpoint::EndpointError),
     #[error(transparent)]
     Ublk(#[from] onego_ublk::Error),
+    #[error(transparent)]
+    NbdDriver(#[from] DriverError),
     /// A block device cannot be made, or not be removed.
     #[error("{0}")]
     Device(String),
@@ -152,14 +159,19 @@ impl Failure {
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
-            Self::Ublk(onego_ublk::Error::NotPermitted(_)) | Self::Device(_) => Code::Refused,
+            Self::Ublk(onego_ublk::Error::NotPermitted(_))
+            | Self::NbdDriver(DriverError::NotPermitted)
+            | Self::Device(_) => Code::Refused,
             Self::Ublk(onego_ublk::Error::NoDevice(_)) | Self::NotMapped(_) => Code::NotFound,
             Self::Disk(error) => code_of_disk(error),
             Self::Nbd(error) => code_of_nbd(error),
             Self::Copy(error) => code_of_copy(error),
             Self::Server(_)
             | Self::Ublk(_)
+            | Self::NbdDriver(_)
             | Self::NfsServer(_)
+            | Self::Endpoint(_)
+            | Self::Metrics { .. }
             | Self::File { .. }
             | Self::Io { .. }
             | Self::Output(_)
@@ -281,7 +293,7 @@ fn code_of_nbd(error: &onego::block::NbdError) -> Code {
         E::Server { source, .. } => match source {
             C::Unreachable(_) | C::Silent => Code::NoAnswer,
             C::NoExport { .. } => Code::NotFound,
-            C::Tls | C::Refused { .. } => Code::Refused,
+            C::TlsRequired | C::NoTls { .. } | C::Tls(_) | C::TlsEnded | C::Refused { .. } => Code::Refused,
             _ => Code::Failed,
         },
         _ => Code::Failed,

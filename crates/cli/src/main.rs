@@ -6,6 +6,7 @@ mod bench;
 mod called;
 mod ceph;
 mod cluster;
+mod config;
 mod cp;
 mod demo;
 mod device;
@@ -14,6 +15,8 @@ mod failure;
 mod interrupt;
 mod listen;
 mod map;
+mod metrics;
+mod nbd_driver;
 mod nfs;
 mod output;
 mod partial;
@@ -24,6 +27,7 @@ mod rbd;
 mod signal;
 mod size;
 mod spec;
+mod top;
 
 use access::Access;
 use called::Called;
@@ -95,6 +99,9 @@ enum Command {
     /// Copy one device to another: files, images, exports of NBD, files over NFS
     #[command(after_help = cp::examples())]
     Cp(cp::Options),
+    /// Options of servers in a file
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Devices for hosts and virtual machines
     #[command(subcommand)]
     Export(export::ExportCommand),
@@ -113,6 +120,9 @@ enum Command {
     /// Measure throughput, latency and CPU
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Show what running commands do, by their metrics
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Options),
     /// Find from which sizes on sends without a copy pay on this machine, and remember it
     #[command(after_help = bench::zc::CALIBRATE_EXAMPLES)]
     Calibrate(bench::zc::CalibrateOptions),
@@ -128,13 +138,25 @@ enum Command {
         /// The folder for them
         folder: PathBuf,
     },
+    /// Write the pages of the reference
+    #[command(hide = true)]
+    Reference {
+        /// The folder for them
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     let called = Called::by_this_process();
     let mut command = command();
-    command.build();
     let args = ceph::arrange(&command, &ceph::WITH_WORDS, called.arguments().to_vec());
+    let args = match config::with_file(args, self::command) {
+        Ok(args) => args,
+        Err(failure) => {
+            report(&failure);
+            return called.exit_code(&failure);
+        }
+    };
     let cli = match command
         .try_get_matches_from_mut(args.clone())
         .and_then(|found| Cli::from_arg_matches(&found))
@@ -154,7 +176,7 @@ fn main() -> ExitCode {
 
 /// All commands and their options.
 fn command() -> clap::Command {
-    access::pages::arrange(Cli::command())
+    config::arrange(access::pages::arrange(Cli::command()))
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
@@ -200,12 +222,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ceph(command) => ceph::run(&cli.access, &[], &command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Cp(options) => cp::run(&cli.access, &options),
+        Command::Config(command) => config::run(command, self::command()),
         Command::Export(command) => export::run(&cli.access, command),
         Command::Map(options) => map::map(&cli.access, options),
         Command::Unmap(options) => map::unmap(options),
         Command::ShowMapped(options) => map::show(&options),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
+        Command::Top(options) => top::run(&options),
         Command::Calibrate(options) => bench::zc::calibrate(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -213,8 +237,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
             output::bytes(&script)
         }
         Command::Man { folder } => {
-            clap_mangen::generate_to(Cli::command(), &folder).map_err(Failure::file(&folder))
+            clap_mangen::generate_to(command(), &folder).map_err(Failure::file(&folder))
         }
+        Command::Reference { folder } => config::write_reference(&folder, command()),
     }
 }
 
@@ -239,6 +264,32 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        fn examples(command: &clap::Command, found: &mut Vec<String>) {
+            let help = [command.get_after_help(), command.get_after_long_help()];
+            let help = help.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            // A line that ends in a backslash goes on in the next.
+            let help = help.replace("\\\n", " ");
+            found.extend(
+                help.lines().filter(|line| line.starts_with("  onego ")).map(|line| line.trim().to_owned()),
+            );
+            command.get_subcommands().for_each(|below| examples(below, found));
+        }
+        let mut found = Vec::new();
+        examples(&command(), &mut found);
+        assert!(found.len() > 100, "only {} examples were found", found.len());
+        let mut wrong = Vec::new();
+        for line in found {
+            let words = line.replace(['"', '\''], "");
+            let words = words.split_whitespace().take_while(|word| !["<", ">", "|"].contains(word));
+            let words: Vec<_> = words.map(OsString::from).collect();
+            let words = ceph::arrange(&command(), &ceph::WITH_WORDS, words);
+            wrong.extend(command().try_get_matches_from(words).err().map(|error| format!("{line}: {error}")));
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]

@@ -10,7 +10,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     readme().await?;
     images_and_objects().await?;
     nfs().await?;
-    cluster_in_tests()
+    cluster_in_tests()?;
+    service_tests().await
 }
 
 async fn readme() -> Result<(), Box<dyn Error>> {
@@ -44,5 +45,14 @@ async fn nfs() -> Result<(), Box<dyn Error>> {
 fn cluster_in_tests() -> Result<(), Box<dyn Error>> {
     let cluster = onego_cluster::Cluster::start(Default::default())?;
     assert!(!onego::ceph::Config::from_text(&cluster.conf())?.monitors.is_empty());
+    Ok(())
+}
+
+async fn service_tests() -> Result<(), Box<dyn Error>> {
+    let ceph = onego_cluster::Cluster::start(onego_cluster::Config::default().with_osds(3))?;
+    let service = onego::rados::Cluster::connect(&onego::ceph::Config::from_text(&ceph.conf())?).await?;
+    let pool = service.pool("rbd").await?;
+    pool.write_full("key", b"value".to_vec()).await?;
+    assert!(pool.read("key", 0, 5).await? == *b"value");
     Ok(())
 }

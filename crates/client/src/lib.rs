@@ -55,5 +55,6 @@ pub use error_kind::ErrorKind;
 pub use listing::Listing;
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, Waker, zero_copy};
+pub use onego_metrics::{HistogramSnapshot, KindSnapshot, OperationsSnapshot};
 pub use reactor::Reactor;
 pub use waiting::WaitingHook;

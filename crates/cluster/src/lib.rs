@@ -12,7 +12,7 @@ pub mod osd;
 mod version;
 
 pub use auth::{Cephx, KEYRING};
-pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
+pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Figures, Keeping, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
 pub use onego_msgr::auth::Lifetimes;

@@ -1,3 +1,5 @@
+mod figures;
+
 use crate::table::SocketId;
 use crate::wait::Wait;
 use crate::waker::Waker;

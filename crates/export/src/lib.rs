@@ -6,5 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod nbd;
+mod operations;
 pub mod ublk;
 pub mod vhost_user;
+
+pub use operations::REQUESTS;

@@ -1,6 +1,7 @@
 //! The Network Block Device protocol, without sockets.
 //!
-//! - [`codec`] has the messages, and [`Inbound`] the way from bytes to them, for servers and clients alike.
+//! - [`codec`] has the messages, [`Inbound`] the way from bytes to them, and [`tls`] what may be below, for servers and clients
+//!   alike.
 
 //!
 //! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md,
@@ -10,5 +11,6 @@
 pub mod client;
 pub mod codec;
 mod inbound;
+pub mod tls;
 
 pub use inbound::{HEADER_MAX, Inbound, LARGE};

@@ -4,6 +4,7 @@ use super::call::{Call, put_results};
 use super::caller::Caller;
 use super::duplicate_request_cache::RequestKey;
 use super::file_system::{Context, FileSystem};
+use super::operations::CountedCall;
 use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
@@ -21,6 +22,7 @@ pub struct Job {
     pub(super) xid: u32,
     pub(super) caller: Caller,
     pub(super) now: Time,
+    pub(super) asked: CountedCall,
     /// The reply has to be kept for this call.
     pub(super) key: Option<RequestKey>,
     pub(super) work: Work,
@@ -41,6 +43,7 @@ pub struct Done {
     /// Most bytes of its reply, as they were counted before.
     pub(super) reply_max: usize,
     pub(super) conn: Option<ConnId>,
+    pub(super) asked: CountedCall,
     pub(super) key: Option<RequestKey>,
     /// What has been mounted.
     pub(super) mounted: Option<(IpAddr, mount::Path)>,
@@ -68,7 +71,7 @@ impl Job {
     /// Carries the call out.
     pub fn carry_out(self, fs: &mut dyn FileSystem) -> Done {
         let reply_max = self.reply_max();
-        let Self { conn, xid, caller, now, key, work } = self;
+        let Self { conn, xid, caller, now, asked, key, work } = self;
         let cx = Context { caller: &caller, now };
         let mut front = Writer::new();
         let (payload, mounted) = match work {
@@ -81,7 +84,7 @@ impl Job {
                 (List::new(), is_mounted.then_some((host, path)))
             }
         };
-        Done { reply_max, conn, key, mounted, front, payload }
+        Done { reply_max, conn, asked, key, mounted, front, payload }
     }
 }
 

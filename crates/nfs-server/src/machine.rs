@@ -7,10 +7,12 @@ use super::job::{Done, Job};
 use super::program::{Execution, Program};
 use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_metrics::OperationsSnapshot;
 use onego_rdma::Provider;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// An address to listen on: what is asked for, until it is there.
 #[derive(Debug, Clone, Copy)]
@@ -149,6 +151,21 @@ impl ServerMachine {
     /// Calls that were answered so far.
     pub fn calls(&self) -> u64 {
         self.program.calls()
+    }
+
+    /// Calls that were carried out so far, by procedure.
+    pub fn operations(&self) -> OperationsSnapshot {
+        self.program.operations.snapshot()
+    }
+
+    /// Tells of calls that take as long by an event of `tracing` with the target `onego::slow`.
+    pub fn set_slow(&mut self, slow: Duration) {
+        self.program.operations.set_slow(slow);
+    }
+
+    /// Bytes of buffers that are kept for payloads to come.
+    pub(super) fn idle_buffers(&self) -> u64 {
+        self.connections.idle_buffers()
     }
 
     /// Connections that are open.

@@ -6,6 +6,7 @@ use super::duplicate_request_cache::{DuplicateRequestCache, Request, RequestKey,
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
 use super::job::{self, Done, Job, Work};
+use super::operations::{CountedCall, Operations};
 use super::procedures::limits::receive_buffer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
@@ -38,6 +39,7 @@ pub(super) struct Program {
     /// The front of the reply that is made.
     front: Writer,
     calls: u64,
+    pub(super) operations: Operations,
 }
 
 /// The client at the other end of a connection.
@@ -97,7 +99,7 @@ pub(super) enum Outcome<'a> {
 impl Program {
     pub(super) fn new(execution: Execution, export: Export) -> Self {
         let (duplicates, mounts, front) = (DuplicateRequestCache::new(), BTreeSet::new(), Writer::new());
-        Self { execution, export, duplicates, mounts, front, calls: 0 }
+        Self { execution, export, duplicates, mounts, front, calls: 0, operations: Operations::default() }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -173,16 +175,19 @@ impl Program {
                 return Outcome::Reply(self.front.as_slice(), List::new());
             }
         }
+        let asked = CountedCall::nfs(now, procedure, payload.len());
+        self.operations.begin();
         let fs = match &mut self.execution {
             Execution::Inline(fs) => fs,
             Execution::Jobs(_) => {
                 let work = Work::Call { procedure, read_only, arguments, payload };
-                return job(now, peer, xid, key, work);
+                return job(now, asked, peer, xid, key, work);
             }
         };
         let cx = Context { caller: &peer.caller, now };
         let call = Call { xid, procedure, cx, read_only, arguments: &arguments };
         let payload = call.carry_out(&mut **fs, payload, &mut self.front);
+        self.operations.end(now, &asked, self.front.as_slice(), payload.len());
         if let Some(key) = key {
             self.duplicates.end(key, self.front.as_slice());
         }
@@ -238,17 +243,20 @@ impl Program {
         }
         let inner = self.export.within(&path.0);
         let host = peer.host;
+        let asked = CountedCall::mount(now);
+        self.operations.begin();
         match &mut self.execution {
             Execution::Inline(fs) => {
                 let cx = Context { caller: &peer.caller, now };
                 if job::mount(xid, cx, inner, &mut **fs, &mut self.front) {
                     self.note_mount(host, path);
                 }
+                self.operations.end(now, &asked, self.front.as_slice(), 0);
                 Outcome::Reply(self.front.as_slice(), List::new())
             }
             Execution::Jobs(_) => {
                 let inner = inner.map(<[u8]>::to_vec);
-                job(now, peer, xid, None, Work::Mount { host, path, inner })
+                job(now, asked, peer, xid, None, Work::Mount { host, path, inner })
             }
         }
     }
@@ -260,7 +268,8 @@ impl Program {
     }
 
     /// A job is done: its reply and its mount are remembered.
-    pub(super) fn done(&mut self, done: &mut Done) {
+    pub(super) fn done(&mut self, now: Time, done: &mut Done) {
+        self.operations.end(now, &done.asked, done.front.as_slice(), done.payload.len());
         if let Some(key) = done.key {
             self.duplicates.end(key, done.front.as_slice());
         }
@@ -271,8 +280,15 @@ impl Program {
 }
 
 /// A call that is to be carried out as a job.
-fn job<'a>(now: Time, peer: &Peer, xid: u32, key: Option<RequestKey>, work: Work) -> Outcome<'a> {
-    Outcome::Job(Box::new(Job { conn: None, xid, caller: peer.caller.clone(), now, key, work }))
+fn job<'a>(
+    now: Time,
+    asked: CountedCall,
+    peer: &Peer,
+    xid: u32,
+    key: Option<RequestKey>,
+    work: Work,
+) -> Outcome<'a> {
+    Outcome::Job(Box::new(Job { conn: None, xid, caller: peer.caller.clone(), now, asked, key, work }))
 }
 
 impl Splitter for Program {

@@ -2,6 +2,7 @@
 
 use super::directory::{Directory, key};
 use super::export::Export;
+use super::figures::{Figures, Stats};
 use super::job::{Done, Job};
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
@@ -9,10 +10,12 @@ use super::transport::Rdma;
 use super::workers;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, thread_cpu, zero_copy};
+use onego_metrics::Published;
 use onego_service::{Executor, Service, ServiceError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use thiserror::Error;
@@ -56,6 +59,8 @@ pub struct Config {
     pub zero_copy: zero_copy::Settings,
     /// What the server does before it sleeps.
     pub spin: Spin,
+    /// Calls that take as long are told of by an event of `tracing` with the target `onego::slow`; `None`: none are.
+    pub slow: Option<Duration>,
 }
 
 impl Default for Config {
@@ -69,6 +74,7 @@ impl Default for Config {
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
             spin: Spin::default(),
+            slow: None,
         }
     }
 }
@@ -145,17 +151,17 @@ pub enum Error {
     Random(io::Error),
 }
 
-/// What a server has cost so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Processor time of the server's thread.
-    pub cpu: Duration,
-    /// System calls and bytes.
-    pub engine: onego_engine::Stats,
-    /// Calls that were answered.
-    pub calls: u64,
-    /// Connections that are open.
-    pub connections: usize,
+/// What the server of a pump has cost so far.
+fn stats(pump: &Pumped) -> Stats {
+    let machine = pump.machine();
+    Stats {
+        cpu: thread_cpu(),
+        engine: pump.stats(),
+        calls: machine.calls(),
+        connections: machine.connections(),
+        operations: machine.operations(),
+        idle_buffers: machine.idle_buffers(),
+    }
 }
 
 type Pumped = onego_service::Pumped<ServerMachine>;
@@ -174,6 +180,8 @@ type Pumped = onego_service::Pumped<ServerMachine>;
 #[derive(Debug)]
 pub struct Server {
     addrs: Vec<SocketAddr>,
+    export: String,
+    published: Arc<Published<Stats>>,
     service: Service<ServerMachine, Error>,
 }
 
@@ -183,6 +191,7 @@ impl Server {
         if !config.export.is_mountable() {
             return Err(Error::Path(config.export.path));
         }
+        let export = config.export.path.clone();
         let mut instance = [0; 8];
         getrandom::fill(&mut instance).map_err(|error| Error::Random(error.into()))?;
         let held = match &config.source {
@@ -209,11 +218,15 @@ impl Server {
             }
         };
         machine.limit_connections(onego_service::descriptors() / 2);
+        config.slow.into_iter().for_each(|slow| machine.set_slow(slow));
+        let published = Arc::new(Published::<Stats>::default());
+        let answering = Arc::clone(&published);
         let begin = move |engine| {
             let (pump, addrs) = begin(engine, machine)?;
             let workers = directory.map(|directory| workers::start(&directory, &pump.waker())).transpose();
             let workers = workers.map_err(ServiceError::Thread)?;
             let exchange = move |pump: &mut Pumped| {
+                answering.answer(|| stats(pump));
                 workers.iter().for_each(|workers| exchange(pump, workers));
                 Ok(())
             };
@@ -221,7 +234,7 @@ impl Server {
         };
         let (service, addrs) =
             Service::start("onego-nfs", config.engine, config.zero_copy, config.spin, begin)?;
-        Ok(Self { addrs, service })
+        Ok(Self { addrs, export, published, service })
     }
 
     /// Where clients reach it, for NFS and MOUNT alike.
@@ -240,14 +253,15 @@ impl Server {
         self.service.failure()
     }
 
+    /// What others read of the server while it runs, and after it.
+    pub fn figures(&self) -> Figures {
+        let (published, export) = (Arc::clone(&self.published), self.export.clone());
+        Figures { published, waker: self.service.waker(), export }
+    }
+
     /// What the server has cost so far.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.service.run(|pump| Stats {
-            cpu: thread_cpu(),
-            engine: pump.stats(),
-            calls: pump.machine().calls(),
-            connections: pump.machine().connections(),
-        })
+        self.service.run(|pump| stats(pump))
     }
 }
 

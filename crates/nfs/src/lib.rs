@@ -14,8 +14,11 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod kinds;
 pub mod mount;
 pub mod portmap;
 pub mod rpc;
 pub mod v3;
 pub mod xdr;
+
+pub use kinds::{KINDS, kind};

@@ -96,6 +96,11 @@ where
         Ok((Self { tasks: Some(tasks), waker, failure, thread: Some(thread) }, told))
     }
 
+    /// Wakes the thread, which then exchanges what there is to be exchanged before its next turn.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
     /// Does something on the thread, and says what came of it.
     pub fn run<R: Send + 'static>(
         &self,

@@ -97,6 +97,11 @@ impl Control {
         self.about(kernel::START_DEVICE, id, u64::from(pid), "start a block device")
     }
 
+    /// Gives a device another size, in sectors of 512 bytes, although it may be in use ([`Features::UPDATE_SIZE`]).
+    pub fn update_size(&mut self, id: u32, sectors: u64) -> Result<(), Error> {
+        self.about(kernel::UPDATE_SIZE, id, sectors, "change the size of a block device")
+    }
+
     /// Stops a device: requests that are in flight are carried out, and later ones fail.
     pub fn stop(&mut self, id: u32) -> Result<(), Error> {
         self.about(kernel::STOP_DEVICE, id, 0, "stop a block device")

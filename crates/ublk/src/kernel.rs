@@ -33,6 +33,7 @@ pub(crate) const STOP_DEVICE: u32 = control(0x07);
 pub(crate) const SET_PARAMS: u32 = control(0x08);
 pub(crate) const START_RECOVERY: u32 = control(0x10);
 pub(crate) const END_RECOVERY: u32 = control(0x11);
+pub(crate) const UPDATE_SIZE: u32 = control(0x15);
 pub(crate) const GET_INFO: u32 = command(WRITES, 0x02, CONTROL_COMMAND);
 pub(crate) const DELETE_DEVICE_LATER: u32 = command(WRITES, 0x14, CONTROL_COMMAND);
 pub(crate) const GET_FEATURES: u32 = command(WRITES, 0x13, CONTROL_COMMAND);

@@ -32,8 +32,9 @@ impl Release {
     /// What a system made for the programs needs.
     fn packages(self) -> Vec<&'static str> {
         let own: &[_] = match self {
-            // Its compressor zlib is not loaded without this library, which no package of Ceph depends on.
-            Self::Tentacle => &["libqatzip3"],
+            // Its compressor zlib is not loaded without this library, which no package of Ceph depends on. Prometheus reads our
+            // metrics.
+            Self::Tentacle => &["libqatzip3", "prometheus"],
             Self::Pacific | Self::Reef => &[],
         };
         [PACKAGES, own].concat()

@@ -16,7 +16,7 @@ mod subject;
 
 use crate::cluster::Home;
 use crate::packages;
-use crate::program::find_onego;
+use crate::program::{build_bare_nbd, find_onego};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use options::What;
@@ -35,7 +35,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         What::Rbd => json(&rbd::compare(options, &home, &onego)?),
         What::RbdFeatures => json(&rbd_features::compare(options, &home, &onego)?),
         What::Modes => json(&modes::compare(options, &home, &onego)?),
-        What::Block => json(&block::compare(options, &home, &onego)?),
+        What::Block => {
+            let bare = (!options.no_peers).then(|| build_bare_nbd(&workspace)).transpose()?;
+            json(&block::compare(options, &home, &onego, bare.as_deref())?)
+        }
         What::Nfs => json(&nfs::compare(options, &home, &onego)?),
     }?;
     if let Some(path) = &options.json {

@@ -12,14 +12,21 @@ pub(super) fn tar_of(folder: &Path, prefix: &str, date: u64) -> Result<Vec<u8>> 
     let mut archive = tar::Builder::new(Vec::new());
     for path in files_below(folder)? {
         let name = Path::new(prefix).join(path.strip_prefix(folder)?);
-        let mut header = tar::Header::new_gnu();
         let metadata = fs::metadata(&path)?;
-        header.set_size(metadata.len());
-        header.set_mode(if metadata.permissions().mode() & 0o100 != 0 { 0o755 } else { 0o644 });
-        header.set_mtime(date);
+        let mode = if metadata.permissions().mode() & 0o100 != 0 { 0o755 } else { 0o644 };
+        let mut header = header(metadata.len(), mode, date);
         archive.append_data(&mut header, name, File::open(&path)?)?;
     }
     Ok(archive.into_inner()?)
+}
+
+/// What an archive says of a file; the owner is root.
+pub(super) fn header(size: u64, mode: u32, date: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(mode);
+    header.set_mtime(date);
+    header
 }
 
 /// All files below a folder, in order.
@@ -44,7 +51,7 @@ pub(super) fn zstd(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// A line for each file, as `sha256sum --check` reads them.
-pub(super) fn sums_of(folder: &Path, files: &[PathBuf]) -> Result<String> {
+pub(super) fn sums_of(folder: &Path, files: &[&Path]) -> Result<String> {
     let names = files.iter().filter_map(|file| file.file_name());
     sh::text(Command::new("sha256sum").current_dir(folder).arg("--").args(names))
 }

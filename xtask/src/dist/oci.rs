@@ -2,11 +2,12 @@
 //!
 //! Source: the OCI image specification 1.1, `image-layout.md`, `manifest.md` and `config.md`.
 
-use super::files::{sha256, tar_of};
+use super::files::{header, sha256, tar_of};
 use super::release::{ARCHITECTURE, Release};
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 /// Kinds of contents (`media-types.md`).
@@ -19,15 +20,12 @@ pub(super) fn write(release: &Release, program: &Path, archive: &Path) -> Result
     let folder = archive.with_extension("layout");
     let layout = Layout { folder: &folder };
     fs::create_dir_all(folder.join("blobs/sha256"))?;
-    let files = folder.join("files");
-    fs::create_dir_all(&files)?;
-    fs::copy(program, files.join("onego"))?;
-    let layer = layout.add(LAYER, &tar_of(&files, "", release.date)?)?;
-    fs::remove_dir_all(&files)?;
+    let layer = layout.add(LAYER, &layer(program, release.date)?)?;
     let config = json!({
         "architecture": ARCHITECTURE,
         "os": "linux",
-        "config": { "Entrypoint": ["/onego"], "Cmd": ["demo"] },
+        "config": { "Entrypoint": ["/onego"], "Cmd": ["demo"], "WorkingDir": "/tmp" },
+
         "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
     });
     let config = layout.add(CONFIG, config.to_string().as_bytes())?;
@@ -39,6 +37,17 @@ pub(super) fn write(release: &Release, program: &Path, archive: &Path) -> Result
     fs::write(folder.join("oci-layout"), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     fs::write(archive, tar_of(&folder, "", release.date)?)?;
     Ok(fs::remove_dir_all(&folder)?)
+}
+
+/// The root file system: the program, and a folder for what it makes.
+fn layer(program: &Path, date: u64) -> Result<Vec<u8>> {
+    let mut layer = tar::Builder::new(Vec::new());
+    let file = File::open(program)?;
+    layer.append_data(&mut header(file.metadata()?.len(), 0o755, date), "onego", file)?;
+    let mut folder = header(0, 0o1777, date);
+    folder.set_entry_type(tar::EntryType::Directory);
+    layer.append_data(&mut folder, "tmp/", io::empty())?;
+    Ok(layer.into_inner()?)
 }
 
 /// The folder in which contents lie by their sums.

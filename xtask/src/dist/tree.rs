@@ -29,6 +29,8 @@ pub(super) fn lay_out(workspace: &Workspace, program: &Path, tree: &Path) -> Res
     let pages = tree.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;
     sh::run(Command::new(program).arg("man").arg(&pages))?;
+    let settings = sh::bytes(Command::new(program).args(["config", "template"]))?;
+    write(&tree.join("etc/onego/onego.toml"), &settings)?;
     for unit in fs::read_dir(root.join("systemd")).context("cannot list the units")? {
         let unit = unit?;
         copy(&unit.path(), &tree.join("usr/lib/systemd/system").join(unit.file_name()))?;
@@ -37,7 +39,9 @@ pub(super) fn lay_out(workspace: &Workspace, program: &Path, tree: &Path) -> Res
     for document in DOCUMENTS {
         copy(&root.join(document), &documents.join(document))?;
     }
-    write(&documents.join("copyright"), origins::licences(workspace)?.as_bytes())
+    write(&documents.join("copyright"), origins::licences(workspace)?.as_bytes())?;
+    // Whatever the files of this tree may be used by.
+    sh::run(Command::new("chmod").args(["--recursive", "u=rwX,go=rX"]).arg(tree))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -16,7 +16,7 @@ const SETUP: &str = include_str!("documents.sh");
 const ELSEWHERE: [&str; 2] = ["cargo xtask test", "mount -t nfs"];
 
 /// Lines that there are at least.
-const MIN_LINES: usize = 25;
+const MIN_LINES: usize = 60;
 
 /// Runs every line of README and the guides, and then their programs.
 pub(super) fn run(stage: &Stage) -> Result<()> {
@@ -69,7 +69,9 @@ fn typed(line: &str) -> String {
     // The folder that they name as /tmp/onego is one of the stage.
     let line = line.replace("cargo run --release --", "onego").replace("/tmp/onego", "conf");
     if let Some(server) = line.strip_suffix('&') {
-        return format!("rm -rf conf\n{server} &\nawait test -s conf/ceph.conf");
+        let folder =
+            line.split_whitespace().skip_while(|word| *word != "--conf-dir").nth(1).unwrap_or("conf");
+        return format!("rm -rf {folder}\n{server} &\nawait test -s {folder}/ceph.conf");
     }
     if line.starts_with("onego nfs serve") || line.starts_with("onego export") {
         return format!("{line} &\nsleep 1\nkill -0 $!");

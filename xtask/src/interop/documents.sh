@@ -2,7 +2,7 @@
 set -eu
 unset CEPH_CONF
 mkdir -p /etc/ceph
-for place in /etc/ceph /srv /var/lib; do
+for place in /etc/ceph /run /srv /var/lib; do
     mount -t tmpfs tmpfs "$place"
 done
 mkdir /srv/files

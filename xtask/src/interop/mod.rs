@@ -11,9 +11,10 @@ mod embedded;
 mod export;
 mod luks;
 mod nfs;
+mod package;
 mod runner;
 mod scenarios;
 mod steps;
 
 pub(crate) use bench::read_rows;
-pub(crate) use runner::{Options, prepare, run};
+pub(crate) use runner::{DocsOptions, Options, prepare, run, run_documents};

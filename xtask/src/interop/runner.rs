@@ -25,6 +25,18 @@ pub(crate) struct Options {
     names: Vec<String>,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct DocsOptions {
+    /// Use this program instead of building it
+    #[arg(long, value_name = "PROGRAM")]
+    onego: Option<PathBuf>,
+}
+
+/// Runs the scenario of the documents.
+pub(crate) fn run_documents(DocsOptions { onego }: DocsOptions) -> Result<()> {
+    run(&Options { list: false, onego, names: vec!["documents".to_owned()] })
+}
+
 /// Runs the scenarios that the options name. An error if one fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.list {

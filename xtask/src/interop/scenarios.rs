@@ -1,6 +1,6 @@
 //! Every scenario there is.
 
-use super::{attacks, capi, ceph, documents, embedded, export, luks, nfs};
+use super::{attacks, capi, ceph, documents, embedded, export, luks, nfs, package};
 use crate::cluster::{Release, Stage};
 use anyhow::Result;
 
@@ -29,7 +29,8 @@ const fn scenario(
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph or
 /// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
 /// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
-/// 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2.
+/// 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
+/// to the long form.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -43,6 +44,7 @@ macro_rules! scenarios {
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         long_since_reef: $($late:literal, $late_what:literal, $late_run:path;)*
+        long_of_tentacle: $($far:literal, $far_what:literal, $far_run:path;)*
         tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
     ) => {
         &[
@@ -67,6 +69,7 @@ macro_rules! scenarios {
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph18-", $late), $late_what, Release::Reef, $late_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $late), $late_what, Release::Tentacle, $late_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $far), $far_what, Release::Tentacle, $far_run) },)*
             $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
         ]
     };
@@ -103,6 +106,11 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
+    "package-debian11", "our package for Debian is installed on Debian 11, used, and removed: nothing is left", package::on_bullseye;
+    "package-debian12", "the same on Debian 12", package::on_bookworm;
+    "package-debian13", "the same on Debian 13", package::on_trixie;
+    "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;
+    "package-alone", "the static program runs in a root without any other file, and starts as fast as is said", package::program_alone;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
@@ -143,7 +151,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
-    "nbd-tls", "libnbd's programs and QEMU's use what we export by TLS, with certificates of all kinds", export::tls::clients;
+    "nbd-tls", "libnbd's programs and QEMU's use what we export by TLS, and our client nbdkit, with certificates of all kinds", export::tls::clients;
     "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     reef:
@@ -156,6 +164,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     long_since_reef:
     "luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them; clones with keys of their own, too", luks::layered;
+    long_of_tentacle:
+    "prometheus", "Prometheus reads what our commands tell of themselves, and promtool finds no fault with it", embedded::metrics::prometheus;
     tentacle:
     "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
     "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;

@@ -76,7 +76,8 @@ impl Volatile {
 
 impl Device for Volatile {
     fn geometry(&self) -> Geometry {
-        self.cached.borrow().geometry()
+        // It stands for a disk.
+        Geometry { gains_by_merging: true, ..self.cached.borrow().geometry() }
     }
 
     fn submit(&self, now: Time, request: Request) {

@@ -132,6 +132,8 @@ pub struct OsdConfig {
     pub ping_interval: Duration,
     /// After how many seconds without a ping the OSD gives a watch up (`client_notify_timeout` times 3).
     pub watch_timeout: u32,
+    /// Requests that take as long are told of, with where their time went; `None`: none are.
+    pub slow: Option<Duration>,
 }
 
 impl OsdConfig {
@@ -151,6 +153,7 @@ impl Default for OsdConfig {
             laggy: Duration::from_secs(10),
             ping_interval: Duration::from_secs(5),
             watch_timeout: 30,
+            slow: None,
         }
     }
 }

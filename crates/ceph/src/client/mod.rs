@@ -9,6 +9,7 @@ mod awaited;
 mod config;
 mod error;
 mod hub;
+mod metrics;
 mod mon;
 mod osdc;
 mod random;
@@ -17,6 +18,7 @@ mod request;
 pub use awaited::Awaited;
 pub use config::{Config, MonConfig, Monitor, OsdConfig};
 pub use error::{Answered, Blame, Error, Waiting, errno};
+pub use metrics::{ClientFigures, ClientSnapshot};
 pub use osdc::ALL_NAMESPACES;
 pub use request::{
     Completion, Event, Notified, OpId, OpReply, Outcome, Rejected, Request, WatchId, WatchTarget,
@@ -198,6 +200,11 @@ impl<T> Client<T> {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.hub.next_event()
+    }
+
+    /// What it counts, for any thread to read.
+    pub fn figures(&self) -> ClientFigures {
+        self.objects.figures()
     }
 
     /// The map of the OSDs, once there is one.

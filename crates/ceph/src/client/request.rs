@@ -163,6 +163,11 @@ pub struct OpReply {
 }
 
 impl OpReply {
+    /// Bytes that were read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ops.iter().map(|op| op.output.len() as u64).sum::<u64>() + self.filled as u64
+    }
+
     /// The reply, or, if it says that the request failed, the error.
     pub fn ok(self) -> Result<Self, Error> {
         if self.result < 0 { Err(Error::Refused { errno: self.result }) } else { Ok(self) }

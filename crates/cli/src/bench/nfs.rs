@@ -7,6 +7,7 @@ use super::report::{judge, printer, rows, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
+use crate::metrics::MetricsOptions;
 use crate::output;
 use crate::process::this_program;
 use onego::nfs::{Config, Rdma};
@@ -53,6 +54,8 @@ pub(crate) struct Options {
     server_pid: Option<u32>,
     #[command(flatten)]
     loads: Loads,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     #[command(flatten)]
     output: Output,
 }
@@ -122,11 +125,15 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         None => format!("{url}, in a file called {path}"),
     };
     output::lines([format!("measuring {what}")])?;
+    let metrics = options.metrics.start()?;
+    metrics.line().into_iter().for_each(|line| interrupt::say(&line));
     let mut measured = Vec::new();
-    for (name, config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
+    for (name, mut config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
         let left = embedded.is_none().then(|| format!("{path} may be left behind on the server"));
         let _unfinished = Unfinished::winding_down(|| left);
-        let bed = Bed::prepare(&config, &path, name, options.loads.size, server)?;
+        config.slow = options.metrics.slow();
+        let bed = Bed::prepare(&config, &path, name, options.loads.size, server, metrics.registry())?;
+        metrics.ready();
         let progress = Progress::of_time(plan.total(), !options.output.no_progress);
         let some = bed.measure(&plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
         progress.finish();

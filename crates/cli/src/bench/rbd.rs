@@ -8,6 +8,7 @@ use super::report::{judge, printer, rows, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
+use crate::metrics::{Metrics, MetricsOptions};
 use crate::output;
 use crate::size;
 use crate::spec::DEFAULT_POOL;
@@ -53,6 +54,8 @@ pub(crate) struct Options {
     /// The embedded cluster acknowledges writes and forgets them
     #[arg(long, conflicts_with = "verify")]
     null_writes: bool,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     #[command(flatten)]
     output: Output,
 }
@@ -133,8 +136,16 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
 }
 
 /// Measures an image that is there.
-fn on_image(config: &Config, options: &Options, image: &str, plan: &Plan) -> Result<Vec<Measured>, Failure> {
-    let bed = Bed::of_image(config, &options.pool, image, None).map_err(Failure::at(config))?;
+fn on_image(
+    config: &Config,
+    options: &Options,
+    image: &str,
+    metrics: &Metrics,
+    plan: &Plan,
+) -> Result<Vec<Measured>, Failure> {
+    let bed = Bed::of_image(config, &options.pool, image, None, metrics.registry());
+    let bed = bed.map_err(Failure::at(config))?;
+    metrics.ready();
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
     progress.finish();
@@ -148,8 +159,13 @@ fn on_cluster(
     options: &Options,
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
+    let metrics = options.metrics.start()?;
+    metrics.line().into_iter().for_each(|line| interrupt::say(&line));
+    let mut config = config.clone();
+    config.slow = options.metrics.slow();
+    let config = &config;
     if let Some(image) = &options.image {
-        return on_image(config, options, image, plan);
+        return on_image(config, options, image, &metrics, plan);
     }
     let image = format!("onego-bench-{:x}", seed());
     let shown = format!("{}/{image}", options.pool);
@@ -163,8 +179,10 @@ fn on_cluster(
         .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
     let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
     let kind = if options.clone { BedImage::Clone } else { BedImage::Plain };
-    let bed = Bed::prepare(config, &options.pool, &image, &options.image()?, kind, server)
-        .map_err(Failure::at(config))?;
+    let bed =
+        Bed::prepare(config, &options.pool, &image, &options.image()?, kind, server, metrics.registry())
+            .map_err(Failure::at(config))?;
+    metrics.ready();
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
     progress.finish();

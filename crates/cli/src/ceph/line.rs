@@ -11,9 +11,13 @@ use std::ffi::OsString;
 pub(crate) fn arrange(command: &Command, names: &[&str], args: Vec<OsString>) -> Vec<OsString> {
     let Some(at) = subcommand_at(command, &args) else { return args };
     let name = args[at].to_string_lossy().into_owned();
-    let Some(subcommand) = command.find_subcommand(&name).filter(|_| names.contains(&name.as_str())) else {
+    if !names.contains(&name.as_str()) {
         return args;
-    };
+    }
+    // Only now: to build all commands takes longer than most of them do.
+    let mut built = command.clone();
+    built.build();
+    let Some(subcommand) = built.find_subcommand(&name) else { return args };
     let (mut options, mut words) = (Vec::new(), Vec::new());
     let mut rest = args[at + 1..].iter();
     while let Some(word) = rest.next() {
@@ -94,10 +98,9 @@ mod tests {
         let value = |name: &'static str| Arg::new(name).long(name).global(true);
         let verbose = Arg::new("verbose").short('v').global(true).action(ArgAction::Count);
         let ceph = Command::new("ceph").arg(value("format").short('f')).arg(Arg::new("words").num_args(0..));
-        let mut command = Command::new("onego")
+        let command = Command::new("onego")
             .args([value("conf").short('c'), verbose])
             .subcommands([ceph, Command::new("ls").arg(Arg::new("pool"))]);
-        command.build();
         let args = line.split(' ').map(OsString::from).collect();
         let words = arrange(&command, &["ceph"], args);
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

@@ -13,7 +13,8 @@ pub(crate) const SOURCES: &str = "\
   PATH                          a file or a block device of this machine; one whose name has a colon is ./NAME
   rbd:[POOL/[NAMESPACE/]]IMAGE  an image
   nfs://HOST/EXPORT/PATH        a file of a server of NFS; \"onego nfs --help\" says what else such a URL may have
-  nbd://HOST[:PORT]/EXPORT      an export of a server of NBD; nbd+unix:///EXPORT?socket=PATH on a Unix socket
+  nbd://HOST[:PORT]/EXPORT      an export of a server of NBD; nbd+unix:///EXPORT?socket=PATH on a Unix socket;
+                                nbds://HOST/EXPORT?tls-certificates=FOLDER by TLS
   mem:SIZE                      memory, lost at the end
   null:SIZE                     forgets what is written, reads as zeros";
 

@@ -10,6 +10,7 @@ use crate::device::EncryptionArgs;
 use crate::device::{Prepared, SOURCES};
 use crate::failure::Failure;
 use crate::listen::Listen;
+use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use onego_bench::embedded::READY;
@@ -85,6 +86,8 @@ pub(crate) struct Options {
     tls: TlsOptions,
     #[command(flatten)]
     limits: LimitOptions,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -99,10 +102,11 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     }
     let reactors = reactors(&options)?;
     let has_images = options.sources.iter().any(Served::is_of_cluster);
-    let cluster = has_images.then(|| access.config()).transpose()?;
+    let cluster = has_images.then(|| options.metrics.config(access)).transpose()?;
     let tls = options.tls.load()?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let metrics = options.metrics.start()?;
     let listening = listen(&options)?;
     if let Some(public) = listening.iter().find(|at| at.is_public() && !options.tls.knows_clients()) {
         let what = if options.read_only { "read" } else { "read and write" };
@@ -130,18 +134,21 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         engine: access.engine,
         zero_copy: access.zero_copy()?,
         spin: access.spin,
+        slow: options.metrics.slow(),
     };
     let (failed, failure) = channel();
     let running = (0..reactors)
         .map(|_| {
             let sockets = listening.iter().map(Listening::socket).collect::<Result<_, _>>()?;
             let plan = plan.clone();
-            reactor::start(move || reactor::begin(&plan, sockets), failed.clone())
+            let told = ReactorMetrics::new(metrics.registry(), "");
+            reactor::start(move || reactor::begin(&plan, sockets), told, failed.clone())
         })
         .collect::<Result<Vec<Running>, Failure>>()?;
     drop(failed);
-    announce(&options, &listening, reactors)?;
-    process::serve((running, listening), Some(failure), signals)
+    metrics.ready();
+    announce(&options, &listening, reactors, &metrics)?;
+    process::serve((metrics.until_dropped(), running, listening, metrics), Some(failure), signals)
 }
 
 /// Threads that serve.
@@ -181,7 +188,12 @@ fn listen(options: &Options) -> Result<Vec<Listening>, Failure> {
 }
 
 /// Says what is served where.
-fn announce(options: &Options, listening: &[Listening], reactors: u8) -> Result<(), Failure> {
+fn announce(
+    options: &Options,
+    listening: &[Listening],
+    reactors: u8,
+    metrics: &Metrics,
+) -> Result<(), Failure> {
     let pool = options.pool.as_deref();
     // A pool's images are listed by the server.
     let name = |served: &Served| served.export_name(pool).unwrap_or_default();
@@ -190,13 +202,15 @@ fn announce(options: &Options, listening: &[Listening], reactors: u8) -> Result<
     let at_all = |name: &str| listening.iter().map(|at| uri(at.address(), secure, name)).collect::<Vec<_>>();
     let uris: Vec<_> = names.iter().flat_map(|(_, name)| at_all(name)).collect();
     match options.format {
-        Format::Json => output::json(&json!({ "uris": uris, "reactors": reactors })),
+        Format::Json => {
+            output::json(&json!({ "uris": uris, "reactors": reactors, "metrics": metrics.url() }))
+        }
         Format::Plain => {
             let served = |(source, name): &(&Served, String)| {
                 at_all(name).into_iter().map(|uri| format!("{source}: {uri}")).collect::<Vec<_>>()
             };
             let ready = uris.first().map(|uri| format!("{READY} {uri}"));
-            output::lines(names.iter().flat_map(served).chain(ready))
+            output::lines(names.iter().flat_map(served).chain(metrics.line()).chain(ready))
         }
     }
 }

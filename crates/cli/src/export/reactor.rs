@@ -4,6 +4,7 @@ use super::limits::{LimitOptions, Limits};
 use super::served::images;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
+use crate::metrics::{CountingExport, ReactorMetrics};
 use crate::spec::PoolSpec;
 use onego::block::Host;
 use onego::ceph::Config;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What a reactor serves.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub(crate) struct Plan {
     pub(crate) engine: EngineKind,
     pub(crate) zero_copy: Settings,
     pub(crate) spin: Spin,
+    pub(crate) slow: Option<Duration>,
 }
 
 /// A running reactor. It ends when this value is dropped.
@@ -53,7 +56,7 @@ impl Drop for Running {
 }
 
 /// An export that listens.
-pub(crate) trait ListeningExport: onego::block::Export {
+pub(crate) trait ListeningExport: CountingExport {
     /// Why it cannot listen; told once.
     fn failure(&mut self) -> Option<io::Error>;
 }
@@ -68,6 +71,7 @@ impl ListeningExport for Server {
 /// by itself later.
 pub(crate) fn start<E: ListeningExport>(
     begin: impl FnOnce() -> Result<Host<E>, Failure> + Send + 'static,
+    metrics: ReactorMetrics,
     failed: Sender<Failure>,
 ) -> Result<Running, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -78,10 +82,12 @@ pub(crate) fn start<E: ListeningExport>(
             Ok(host) => host,
             Err(error) => return drop(started.send(Err(error))),
         };
+        let figures = metrics.begin(&host);
         if started.send(Ok(host.waker())).is_err() {
             return;
         }
         while !stopped.load(Ordering::Acquire) {
+            figures.tell(&mut host);
             let turned = host.turn(Wait::Forever).map_err(Failure::from);
             let listened = host.export().0.failure().map_or(Ok(()), |error| Err(listening(error)));
             if let Err(error) = turned.and(listened) {
@@ -104,7 +110,7 @@ fn listening(error: std::io::Error) -> Failure {
 
 /// Opens the devices, and makes the server of NBD of them.
 pub(crate) fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, Failure> {
-    let config = nbd::Config { tls: plan.tls.clone(), ..nbd::Config::default() };
+    let config = nbd::Config { tls: plan.tls.clone(), slow: plan.slow, ..nbd::Config::default() };
     let server = |_| Server::new(config);
     let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, server)?;
     let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());

@@ -7,6 +7,7 @@ use crate::access::Access;
 use crate::device::EncryptionArgs;
 use crate::device::{Opener, Prepared, SOURCES, Source};
 use crate::failure::Failure;
+use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use onego::EngineKind;
@@ -61,6 +62,8 @@ pub(crate) struct Options {
     encryption: EncryptionArgs,
     #[command(flatten)]
     limits: LimitOptions,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -83,9 +86,10 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         let why = "a virtual machine passes descriptors of files, which the engine uring does not take: use epoll or uepoll";
         return Err(Failure::Usage(why.into()));
     }
-    let cluster = options.source.is_image().then(|| access.config()).transpose()?;
+    let cluster = options.source.is_image().then(|| options.metrics.config(access)).transpose()?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let metrics = options.metrics.start()?;
     let listening = Listening::unix(&options.socket)?;
     let prepared = Prepared::new(access, &options.source, options.read_only)?;
     let prepared = prepared.with_encryption(&options.encryption)?;
@@ -94,24 +98,35 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let Options { pool, limits, read_only, queues, .. } = &options;
     let (pool, limits, read_only, queues) = (pool.clone(), *limits, *read_only, *queues);
     let serial = options.source.export_name(options.pool.as_deref());
+    let slow = options.metrics.slow();
     let begin = move || {
         let mut host = Host::open(engine, zero_copy, spin, |_| DiskServer::default())?;
         let device = Opener::new(cluster.as_ref(), pool.as_deref()).open(&mut host, &prepared, read_only)?;
         let disk = Disk { device: Limits::new(limits).bound(device), read_only, serial, queues };
+        slow.into_iter().for_each(|slow| host.export().0.set_slow(slow));
         host.export().0.serve(disk, socket);
         Ok(host)
     };
     let (failed, failure) = channel();
-    let reactor = reactor::start(begin, failed)?;
-    announce(&options)?;
-    process::serve((reactor, listening), Some(failure), signals)
+    let reactor = reactor::start(begin, ReactorMetrics::new(metrics.registry(), &options.source), failed)?;
+    metrics.ready();
+    announce(&options, &metrics)?;
+    process::serve((metrics.until_dropped(), reactor, listening, metrics), Some(failure), signals)
 }
 
 /// Says what is served where.
-fn announce(Options { source, socket, queues, format, .. }: &Options) -> Result<(), Failure> {
+fn announce(options: &Options, metrics: &Metrics) -> Result<(), Failure> {
+    let Options { source, socket, queues, format, .. } = options;
     let socket = socket.display();
     match format {
-        Format::Json => output::json(&json!({ "socket": socket.to_string(), "queues": queues })),
-        Format::Plain => output::lines([format!("{source}: {socket}"), format!("{READY} {socket}")]),
+        Format::Json => output::json(&json!({
+            "socket": socket.to_string(),
+            "queues": queues,
+            "metrics": metrics.url(),
+        })),
+        Format::Plain => {
+            let served = [format!("{source}: {socket}")].into_iter().chain(metrics.line());
+            output::lines(served.chain([format!("{READY} {socket}")]))
+        }
     }
 }

@@ -1,21 +1,26 @@
-//! `onego map`: block devices of the kernel out of images, served by this program (ublk).
+//! `onego map`: block devices of the kernel out of images, served by this program.
 //!
-//! - `daemon` is the process that serves a device, and `queues` are its threads.
+//! - `ublk` and `nbd` are the kinds of devices: the process that serves one, what it asks of the kernel's driver, and the end.
+//! - `begin` is what both begin with, and `queues` are the threads that serve.
 //! - `background` starts one, and waits until the device is usable; `several` starts one for each image of a list (`rbdmap`),
 //!   or for each device that waits.
-//! - `records` says which devices there are, in `/run/onego`.
-//! - `removal` ends one.
+//! - `records` says which devices there are, in `/run/onego`, and `states` how they stand.
+//! - `removal` ends one, once all is `settle`d, and `resize` changes its size.
 
 mod background;
-mod daemon;
+mod begin;
+mod nbd;
 mod options;
 mod queues;
 mod rbdmap;
 mod records;
 mod removal;
-mod served;
+mod resize;
+mod settle;
 mod several;
 mod show;
+mod states;
+mod ublk;
 
 use crate::access::Access;
 use crate::device::Source;
@@ -33,6 +38,7 @@ Examples:
   onego map rbd:rbd/disk
   mount $(onego map rbd:disk --read-only) /mnt
   onego map rbd:disk --queues 4 --foreground
+  onego map rbd:disk --type nbd
   onego map --all
   onego map --recover
 
@@ -40,7 +46,8 @@ The device is usable once its name is printed. A process in the background serve
 is unmapped; with --foreground this one does. If that process ends in any other way, the device waits: map
 the same source again, and the device goes on with what was in flight.
 
-Takes root, and Linux 6.5 or later with the driver ublk_drv (modprobe ublk_drv).";
+Takes root, and Linux 6.5 or later with the driver ublk_drv (modprobe ublk_drv). With --type nbd the driver nbd
+will do (modprobe nbd), which every Linux has.";
 
 pub(crate) const UNMAP_EXAMPLES: &str = "\
 Examples:
@@ -59,17 +66,15 @@ Examples:
 The fields are those of \"rbd device list\". A device that waits has nobody who serves it: map its source again.";
 
 pub(crate) fn map(access: &Access, options: MapOptions) -> Result<(), Failure> {
-    if options.device_type == DeviceType::Nbd {
-        let why = "the kernel's nbd driver is not driven yet: leave --type out, or serve the source with \
-                   \"onego export nbd\" and attach it with nbd-client";
-        return Err(Failure::Usage(why.into()));
-    }
     match &options.source {
         Some(Source::Memory(_)) if options.queues.is_some_and(|queues| queues > 1) => {
             let why = "memory belongs to one thread, so mem:SIZE cannot have several queues";
             Err(Failure::Usage(why.into()))
         }
-        Some(source) if options.foreground => daemon::run(access, &options, source),
+        Some(source) if options.foreground => match options.device_type {
+            DeviceType::Ublk => ublk::run(access, &options, source),
+            DeviceType::Nbd => nbd::run(access, &options, source),
+        },
         Some(_) => match background::start(std::env::args_os().skip(1), None)? {
             Started::Device(device) => output::lines([device]),
             // It has said why.

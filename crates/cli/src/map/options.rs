@@ -2,20 +2,44 @@
 
 use crate::device::EncryptionArgs;
 use crate::device::Source;
+use crate::metrics::MetricsOptions;
 use crate::output::Format;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Most queues of a device.
 pub(super) const QUEUES_MAX: u16 = 64;
 
 /// How the kernel gets at the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum DeviceType {
     /// The driver ublk
     #[default]
     Ublk,
     /// The driver nbd
     Nbd,
+}
+
+impl fmt::Display for DeviceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ublk => "ublk",
+            Self::Nbd => "nbd",
+        })
+    }
 }
 
 #[derive(clap::Args)]
@@ -39,7 +63,8 @@ pub(crate) struct MapOptions {
     #[arg(long = "type", value_enum, default_value_t)]
     pub(super) device_type: DeviceType,
     /// Queues, each served by a thread with its own client of the cluster [default: one for each processor; 1 for mem:SIZE,
-    /// which belongs to one thread, for nbd:, whose server may take one client alone, and for rbd:, whose lock one client has]
+    /// which belongs to one thread, for nbd:, whose server may take one client alone, and for rbd:, whose lock one client has;
+    /// always 1 with --type nbd]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
     pub(super) queues: Option<u16>,
     /// Requests of a queue that may be in flight [default: 128]
@@ -54,6 +79,8 @@ pub(crate) struct MapOptions {
     /// Serve the device in this process, until a signal comes or it is unmapped
     #[arg(long)]
     pub(super) foreground: bool,
+    #[command(flatten)]
+    pub(super) metrics: MetricsOptions,
     /// How to say which device it is
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,

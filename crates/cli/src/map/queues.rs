@@ -2,17 +2,41 @@
 
 use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
+use crate::metrics::{CountingExport, ReactorFigures, ReactorMetrics};
 use onego::block::{Device, Geometry, Host};
 use onego::ceph::Config;
 use onego::zero_copy::Settings;
 use onego::{EngineKind, Spin, Wait, Waker};
-use onego_export::ublk::Target;
-use onego_ublk::{CharDevice, Queue};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What serves one queue of a device, on a thread of its own.
+pub(super) trait QueueServer: CountingExport + Sized + 'static {
+    /// What the kernel gives of a queue.
+    type KernelEnd: Send + 'static;
+
+    /// A server without a queue, which tells of requests that take as long.
+    fn begin(slow: Option<Duration>) -> Self;
+
+    /// Begins to serve the queue of that number.
+    fn serve(
+        host: &mut Host<Self>,
+        source: Rc<dyn Device>,
+        kernel: Self::KernelEnd,
+        number: u16,
+    ) -> Result<(), Failure>;
+
+    /// Why it does not go on; told once.
+    fn failure(&mut self) -> Option<io::Error>;
+
+    /// Has the kernel no more requests?
+    fn is_over(&self) -> bool;
+}
 
 /// What each thread opens, and how it moves bytes.
 #[derive(Clone)]
@@ -25,13 +49,17 @@ pub(super) struct QueuePlan {
     pub(super) engine: EngineKind,
     pub(super) zero_copy: Settings,
     pub(super) spin: Spin,
+    /// Requests that take as long are told of.
+    pub(super) slow: Option<Duration>,
 }
 
 /// The threads of a device. They end when this value is dropped, and by themselves when the device is stopped.
-pub(super) struct Queues {
+pub(super) struct Queues<K> {
     flags: Arc<Flags>,
-    threads: Vec<QueueThread>,
+    threads: Vec<QueueThread<K>>,
     geometry: Geometry,
+    /// What the source becomes, as the first thread sees it.
+    changes: Option<Receiver<Geometry>>,
 }
 
 /// What the threads and their owner tell each other.
@@ -43,38 +71,48 @@ struct Flags {
     broken: AtomicBool,
 }
 
-struct QueueThread {
-    /// Takes the device, once it is there.
-    device: Option<Sender<CharDevice>>,
+struct QueueThread<K> {
+    /// Takes the kernel's end, once the device is there.
+    kernel: Option<Sender<K>>,
     served: Receiver<Result<(), Failure>>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Queues {
+impl<K: Send + 'static> Queues<K> {
     /// Starts `count` threads, and have each open the plan's source. `failed` gets the reason if one ends by itself later; it is
     /// dropped by the last thread that ends.
-    pub(super) fn open(plan: &QueuePlan, count: u16, failed: &Sender<Failure>) -> Result<Self, Failure> {
+    pub(super) fn open<S: QueueServer<KernelEnd = K>>(
+        plan: &QueuePlan,
+        count: u16,
+        metrics: &ReactorMetrics,
+        failed: &Sender<Failure>,
+    ) -> Result<Self, Failure> {
         let flags = Arc::<Flags>::default();
         let mut threads = Vec::new();
         let mut geometry = None;
+        let (changed, changes) = channel();
         for number in 0..count {
             let (opened, open) = channel();
-            let (device, comes) = channel();
+            let (kernel, comes) = channel();
             let (serving, served) = channel();
             let (plan, flags, failed) = (plan.clone(), Arc::clone(&flags), failed.clone());
-            let body = move || match begin(&plan) {
+            let metrics = metrics.clone();
+            let changed = (number == 0).then(|| changed.clone());
+            let body = move || match begin::<S>(&plan) {
                 Ok((mut host, begun)) => {
                     if opened.send(Ok((begun.geometry(), host.waker()))).is_err() {
                         return;
                     }
                     // Without a device nobody wants the thread any more.
-                    let Ok(device) = comes.recv() else { return };
-                    let began = serve(&mut host, begun, device, number);
+                    let Ok(kernel) = comes.recv() else { return };
+                    let mut watched = Watched { known: begun.geometry(), source: Rc::clone(&begun), changed };
+                    let began = serve(&mut host, begun, kernel, number);
                     let goes_on = began.is_ok();
+                    let figures = metrics.begin(&host);
                     if serving.send(began).is_ok()
                         && goes_on
-                        && let Err(error) = turn(&mut host, &flags.stop)
+                        && let Err(error) = turn(&mut host, &mut watched, &figures, &flags.stop)
                     {
                         flags.broken.store(true, Ordering::Release);
                         // The receiver may be gone.
@@ -84,15 +122,20 @@ impl Queues {
                 // Whoever waits for it takes it.
                 Err(error) => drop(opened.send(Err(error))),
             };
-            let thread = std::thread::Builder::new().name(format!("onego-ublk-{number}")).spawn(body);
+            let thread = std::thread::Builder::new().name(format!("onego-map-{number}")).spawn(body);
             let thread = thread.map_err(Failure::io("starting a thread"))?;
             // Without an answer the thread has panicked, and said so.
             let (sees, waker) = open.recv().map_err(|_| onego::ceph::Error::Closed)??;
             geometry = Some(sees);
-            threads.push(QueueThread { device: Some(device), served, waker, thread: Some(thread) });
+            threads.push(QueueThread { kernel: Some(kernel), served, waker, thread: Some(thread) });
         }
         let geometry = geometry.ok_or_else(|| Failure::Usage("a device has at least one queue".into()))?;
-        Ok(Self { flags, threads, geometry })
+        Ok(Self { flags, threads, geometry, changes: Some(changes) })
+    }
+
+    /// What the source becomes later. There is one receiver, which ends with the threads.
+    pub(super) fn changes(&mut self) -> Receiver<Geometry> {
+        self.changes.take().unwrap_or_else(|| channel().1)
     }
 
     /// What the source is like.
@@ -105,13 +148,13 @@ impl Queues {
         !self.flags.broken.load(Ordering::Acquire)
     }
 
-    /// Has each thread serve its queue of the device. Threads that the device has no queue for end.
-    pub(super) fn serve(&mut self, device: &CharDevice) -> Result<(), Failure> {
-        self.threads.truncate(usize::from(device.info().queues()));
-        for thread in &mut self.threads {
-            if let Some(to) = thread.device.take() {
+    /// Has each thread serve its queue of the device. Threads that there is no queue for end.
+    pub(super) fn serve(&mut self, ends: Vec<K>) -> Result<(), Failure> {
+        self.threads.truncate(ends.len());
+        for (thread, end) in self.threads.iter_mut().zip(ends) {
+            if let Some(to) = thread.kernel.take() {
                 // A thread that is gone gives no answer.
-                let _ = to.send(device.try_clone()?);
+                let _ = to.send(end);
             }
         }
         for thread in &self.threads {
@@ -121,15 +164,15 @@ impl Queues {
     }
 }
 
-impl Drop for Queues {
+impl<K> Drop for Queues<K> {
     fn drop(&mut self) {
         self.flags.stop.store(true, Ordering::Release);
     }
 }
 
-impl Drop for QueueThread {
+impl<K> Drop for QueueThread<K> {
     fn drop(&mut self) {
-        self.device = None;
+        self.kernel = None;
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A panic was reported where it happened.
@@ -138,44 +181,63 @@ impl Drop for QueueThread {
     }
 }
 
-type QueueHost = Host<Target<Queue>>;
-
 /// Opens the source.
-fn begin(plan: &QueuePlan) -> Result<(QueueHost, Rc<dyn Device>), Failure> {
-    if let Err(error) = onego_ublk::serve_block_device() {
-        tracing::info!(%error, "memory may be gained by writing to the device that this process serves");
-    }
-    let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, |_| Target::new())?;
+fn begin<S: QueueServer>(plan: &QueuePlan) -> Result<(Host<S>, Rc<dyn Device>), Failure> {
+    let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, |_| S::begin(plan.slow))?;
     let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());
     let device = opener.open(&mut host, &plan.source, plan.read_only)?;
     Ok((host, device))
 }
 
 /// Begins to serve a queue.
-fn serve(
-    host: &mut QueueHost,
+fn serve<S: QueueServer>(
+    host: &mut Host<S>,
     source: Rc<dyn Device>,
-    device: CharDevice,
+    kernel: S::KernelEnd,
     number: u16,
 ) -> Result<(), Failure> {
-    let queue = Queue::open(device, number)?;
-    host.export().0.serve(queue, source).map_err(Failure::io("serving a queue"))?;
-    // The kernel has all buffers after that.
-    host.turn(Wait::Poll)?;
+    S::serve(host, source, kernel, number)?;
     host.export().0.failure().map_or(Ok(()), |error| Err(serving(error)))
 }
 
+/// A source whose size may change.
+struct Watched {
+    source: Rc<dyn Device>,
+    known: Geometry,
+    /// Who wants to know; nobody else need ask.
+    changed: Option<Sender<Geometry>>,
+}
+
+impl Watched {
+    fn look(&mut self) {
+        let Some(changed) = &self.changed else { return };
+        let geometry = self.source.geometry();
+        if geometry.size != self.known.size {
+            self.known = geometry;
+            // The receiver may be gone.
+            let _ = changed.send(geometry);
+        }
+    }
+}
+
 /// Serves the queue until the device is stopped, or until that is asked for.
-fn turn(host: &mut QueueHost, stop: &AtomicBool) -> Result<(), Failure> {
+fn turn<S: QueueServer>(
+    host: &mut Host<S>,
+    watched: &mut Watched,
+    figures: &ReactorFigures,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     while !stop.load(Ordering::Acquire) && !host.export().0.is_over() {
+        figures.tell(host);
         host.turn(Wait::Forever)?;
         if let Some(error) = host.export().0.failure() {
             return Err(serving(error));
         }
+        watched.look();
     }
     Ok(())
 }
 
-fn serving(source: std::io::Error) -> Failure {
+fn serving(source: io::Error) -> Failure {
     Failure::Io { what: "serving a queue", source }
 }

@@ -1,5 +1,6 @@
 //! Which devices there are: a file for each in `/run/onego`, which only root reads.
 
+use super::options::DeviceType;
 use crate::failure::Failure;
 use onego_service::private_file;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ const FOLDER: &str = "/run/onego";
 /// A device that this program has made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
+    /// The driver that has the device.
+    #[serde(default)]
+    pub(super) kind: DeviceType,
     /// The number in its name.
     pub(super) id: u32,
     /// What it is made of, as it is named on the command line, with its pool.
@@ -33,16 +37,40 @@ pub(super) struct Record {
 impl Record {
     /// The block device.
     pub(super) fn device(&self) -> PathBuf {
-        PathBuf::from(format!("/dev/ublkb{}", self.id))
+        Path::new("/dev").join(self.name())
+    }
+
+    /// What the kernel calls the device.
+    fn name(&self) -> String {
+        let prefix = match self.kind {
+            DeviceType::Ublk => "ublkb",
+            DeviceType::Nbd => "nbd",
+        };
+        format!("{prefix}{}", self.id)
+    }
+
+    /// Is that one made of the same source, by the same driver?
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.source == other.source
+    }
+
+    /// Is that one made of the same source, by another driver?
+    pub(super) fn is_other_kind(&self, other: &Self) -> bool {
+        self.kind != other.kind && self.source == other.source
+    }
+
+    /// Is the process there that serves it?
+    pub(super) fn has_process(&self) -> bool {
+        Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 
     /// Where the process that serves it, in the background, writes what it has to say.
     pub(super) fn log(&self) -> PathBuf {
-        Path::new(FOLDER).join(format!("ublkb{}.log", self.id))
+        Path::new(FOLDER).join(format!("{}.log", self.name()))
     }
 
     fn path(&self) -> PathBuf {
-        Path::new(FOLDER).join(format!("ublkb{}.json", self.id))
+        Path::new(FOLDER).join(format!("{}.json", self.name()))
     }
 
     /// Writes it, and an empty log.
@@ -110,7 +138,7 @@ pub(super) fn all() -> Result<Vec<Record>, Failure> {
     for entry in entries {
         let path = entry.map_err(Failure::file(folder))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if !(name.starts_with("ublkb") && name.ends_with(".json")) {
+        if !(name.starts_with("ublkb") || name.starts_with("nbd")) || !name.ends_with(".json") {
             continue;
         }
         let text = match fs::read(&path) {
@@ -122,6 +150,6 @@ pub(super) fn all() -> Result<Vec<Record>, Failure> {
         let record = serde_json::from_slice(&text).map_err(|error| Failure::file(&path)(error.into()))?;
         records.push(record);
     }
-    records.sort_by_key(|record: &Record| record.id);
+    records.sort_by_key(|record: &Record| (record.kind, record.id));
     Ok(records)
 }

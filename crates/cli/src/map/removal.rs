@@ -1,13 +1,11 @@
 //! The end of a device.
 
+use super::options::DeviceType;
 use super::records::{self, Record};
+use super::{nbd, ublk};
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::interrupt;
-use onego_ublk::{Control, DeviceState};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -33,7 +31,7 @@ pub(crate) struct UnmapOptions {
 pub(crate) fn unmap(options: UnmapOptions) -> Result<(), Failure> {
     let Some(what) = &options.what else { return unmap_all(options.force) };
     let record = find(what, options.pool.as_deref())?;
-    remove(&mut Control::open()?, &record, options.force)
+    remove(&record, options.force)
 }
 
 /// Removes all devices that can be removed.
@@ -42,10 +40,9 @@ fn unmap_all(force: bool) -> Result<(), Failure> {
     if records.is_empty() {
         return Ok(());
     }
-    let mut control = Control::open()?;
     let mut left = 0;
     for record in &records {
-        if let Err(error) = remove(&mut control, record, force) {
+        if let Err(error) = remove(record, force) {
             interrupt::say(&error.sentence());
             left += 1;
         }
@@ -56,23 +53,13 @@ fn unmap_all(force: bool) -> Result<(), Failure> {
     }
 }
 
-fn remove(control: &mut Control, record: &Record, force: bool) -> Result<(), Failure> {
-    match control.info(record.id) {
-        Ok(_) if force => control.stop(record.id)?,
-        Ok(info) if info.state() != DeviceState::Dead => stop(control, record)?,
-        Ok(_) | Err(onego_ublk::Error::NoDevice(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    // Whoever uses it may do so for ever.
-    let deleted = if force { control.delete_later(record.id) } else { control.delete(record.id) };
-    match deleted {
-        // The process that has served it may have been first.
-        Ok(()) | Err(onego_ublk::Error::NoDevice(_)) => {}
-        Err(error) => return Err(error.into()),
+fn remove(record: &Record, force: bool) -> Result<(), Failure> {
+    match record.kind {
+        DeviceType::Ublk => ublk::remove(record, force)?,
+        DeviceType::Nbd => nbd::remove(record, force)?,
     }
     let until = Instant::now() + END;
-    let process = format!("/proc/{}", record.pid);
-    while Path::new(&process).exists() && Instant::now() < until {
+    while record.has_process() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
     record.remove();
@@ -96,29 +83,4 @@ fn find(what: &str, pool: Option<&str>) -> Result<Record, Failure> {
         None => Ok(record),
         Some(_) => Err(Failure::Usage(format!("{what} is mapped several times: name the device"))),
     }
-}
-
-/// Stops a device that nobody uses, after all that was written to it is in its source.
-pub(super) fn stop(control: &mut Control, record: &Record) -> Result<(), Failure> {
-    let path = record.device();
-    if control.info(record.id)?.state() != DeviceState::Live {
-        let why = format!(
-            "{} has nobody who serves it, and may hold what is not written yet: map its source again first, or say --force",
-            path.display()
-        );
-        return Err(Failure::Device(why));
-    }
-    // To have it alone is refused while a file system, a partition of it or another driver has it.
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let alone = match rustix::fs::open(&path, flags, Mode::empty()) {
-        Ok(device) => File::from(device),
-        Err(Errno::BUSY) => {
-            let why = format!("{} is in use: unmount it first, or say --force", path.display());
-            return Err(Failure::Device(why));
-        }
-        Err(error) => return Err(Failure::file(&path)(error.into())),
-    };
-    // The kernel fails what is written after it begins to stop the device.
-    alone.sync_all().map_err(Failure::file(&path))?;
-    Ok(control.stop(record.id)?)
 }

@@ -3,10 +3,11 @@
 use super::background::{self, Started};
 use super::rbdmap::{self, Entry};
 use super::records::{self, Claim};
+use super::states::States;
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::output;
-use onego_ublk::{Control, DeviceState};
+use onego_ublk::DeviceState;
 use std::fs;
 use std::path::Path;
 
@@ -30,11 +31,11 @@ pub(super) fn all(list: &Path) -> Result<(), Failure> {
 pub(super) fn recover() -> Result<(), Failure> {
     let records = records::all()?;
     let mut waiting = Vec::new();
-    if !records.is_empty() {
-        let mut control = Control::open()?;
-        let waits = |id| control.info(id).is_ok_and(|info| info.state() == DeviceState::Quiesced);
-        let mut waits = waits;
-        waiting.extend(records.into_iter().filter(|record| waits(record.id)));
+    let mut states = States::default();
+    for record in records {
+        if states.of(&record)? == Some(DeviceState::Quiesced) {
+            waiting.push(record);
+        }
     }
     let mut failed = 0;
     for record in &waiting {

@@ -1,9 +1,9 @@
 //! The list of devices.
 
 use super::records::{self, Record};
+use super::states::States;
 use crate::failure::Failure;
 use crate::output::{self, Format};
-use onego_ublk::Control;
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]
@@ -19,13 +19,11 @@ pub(crate) fn show(options: &ShowOptions) -> Result<(), Failure> {
         Format::Json => output::json(&Value::Array(records.iter().map(fields).collect())),
         Format::Plain if records.is_empty() => Ok(()),
         Format::Plain => {
-            let mut control = Control::open()?;
+            let mut states = States::default();
             let mut row = |record: &Record| {
-                // One that cannot be asked for is gone.
-                let state =
-                    control.info(record.id).map_or("gone".to_owned(), |info| info.state().to_string());
+                let state = states.of(record)?.map_or("gone".to_owned(), |state| state.to_string());
                 let (pool, namespace, image) = path(record);
-                [
+                Ok([
                     record.id.to_string(),
                     pool.to_owned(),
                     namespace.to_owned(),
@@ -33,11 +31,11 @@ pub(crate) fn show(options: &ShowOptions) -> Result<(), Failure> {
                     "-".to_owned(),
                     record.device().display().to_string(),
                     state,
-                ]
+                ])
             };
             let head = ["id", "pool", "namespace", "image", "snap", "device", "state"].map(str::to_owned);
-            let rows: Vec<_> = std::iter::once(head).chain(records.iter().map(&mut row)).collect();
-            output::lines(table(&rows))
+            let rows = std::iter::once(Ok(head)).chain(records.iter().map(&mut row));
+            output::lines(table(&rows.collect::<Result<Vec<_>, Failure>>()?))
         }
     }
 }
@@ -77,6 +75,7 @@ fn table<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::options::DeviceType;
 
     #[test]
     fn columns_are_as_wide_as_their_longest_word() {
@@ -88,6 +87,7 @@ mod tests {
     #[test]
     fn images_have_the_fields_of_rbd_device_list() {
         let record = Record {
+            kind: DeviceType::Ublk,
             id: 3,
             source: "rbd:pool/ns/disk".into(),
             pool: "pool".into(),

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::listen::Listen;
+use crate::metrics::MetricsOptions;
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
@@ -88,6 +89,8 @@ pub(crate) struct Options {
     /// Take calls from all ports, also from those that every user of a host may have
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -153,7 +156,11 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         .with_zero_copy(access.zero_copy()?)
         .with_spin(access.spin);
     config.rdma = rdma;
+    config.slow = options.metrics.slow();
+    let metrics = options.metrics.start()?;
     let server = Server::start(config)?;
+    metrics.registry().add(server.figures());
+    metrics.ready();
     let (addr, export) = (server.addr(), options.export);
     let url = format!("nfs://{addr}{export}");
     let over_rdma = server.rdma_addr().map(|addr| format!(", over RDMA at {addr}")).unwrap_or_default();
@@ -164,13 +171,15 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
             "port": addr.port(),
             "rdma_port": server.rdma_addr().map(|addr| addr.port()),
             "export": export,
+            "metrics": metrics.url(),
         }))?,
         Format::Plain => {
-            output::lines([format!("{export} at {addr}{over_rdma}: {what}"), format!("{READY} {url}")])?;
+            let served = [format!("{export} at {addr}{over_rdma}: {what}")].into_iter().chain(metrics.line());
+            output::lines(served.chain([format!("{READY} {url}")]))?;
         }
     }
     let failure = server.failure();
-    process::serve(server, failure, signals)
+    process::serve((metrics.until_dropped(), server, metrics), failure, signals)
 }
 
 /// What users should know who serve files to more people than they may think of.

@@ -41,7 +41,7 @@ enum RadosCommand {
     #[command(after_help = "Example:\n  onego rados df --format json")]
     Df,
     /// List the objects of a pool
-    #[command(after_help = "Examples:\n  onego rados -p rbd ls\n  onego rados -p rbd --all ls --format json")]
+    #[command(after_help = "Examples:\n  onego rados -p rbd ls\n  onego rados -p rbd ls --all --format json")]
     Ls(listing::LsOptions),
     /// Write an object's bytes to a file
     #[command(

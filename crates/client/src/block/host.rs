@@ -6,7 +6,7 @@ use super::nbd::{NbdError, NbdUrl};
 use crate::ceph::{Config, Error};
 use crate::driver::Driver;
 use crate::nfs::{self, Mount, Unmounted};
-use crate::rados::{Cluster, Unconnected};
+use crate::rados::{ClientFigures, Cluster, Unconnected};
 use crate::rbd::Image;
 use crate::reactor::{EngineFailed, FAREWELL};
 use onego_block::{Backend, Device, Export};
@@ -80,8 +80,9 @@ impl<E: Export> Host<E> {
     /// configuration, the engine, the copies and the spinning are those of the host.
     pub fn connect(&mut self, config: &Config) -> Result<Cluster, Error> {
         let unconnected = Unconnected::new(config)?;
-        let devices = ImageDevices::new(unconnected.core(self.driver.now()));
-        let cluster = unconnected.cluster(self.driver.waker());
+        let core = unconnected.core(self.driver.now());
+        let cluster = unconnected.cluster(self.driver.waker(), core.figures());
+        let devices = ImageDevices::new(core);
         self.clusters.push((cluster.clone(), devices.opener()));
         self.add(devices);
         Ok(cluster)
@@ -163,6 +164,16 @@ impl<E: Export> Host<E> {
     /// The time of the host's engine.
     pub fn now(&mut self) -> Time {
         self.driver.now()
+    }
+
+    /// What its clients of clusters count, for any thread to read.
+    pub fn cluster_figures(&self) -> impl Iterator<Item = ClientFigures> {
+        self.clusters.iter().map(|(cluster, _)| cluster.figures())
+    }
+
+    /// What its clients of servers of files count, for any thread to read.
+    pub fn mount_figures(&self) -> impl Iterator<Item = nfs::CallFigures> {
+        self.mounts.iter().map(|(mount, _)| mount.figures())
     }
 
     /// What the engine has done so far: system calls and bytes.

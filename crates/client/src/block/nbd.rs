@@ -1,6 +1,7 @@
 //! Where a server of NBD is: URLs, and the sockets to reach it.
 
-use onego_nbd::client::{ClientError, Config, Endpoint, NbdClient};
+use onego_nbd::client::{ClientError, ClientTls, Config, Endpoint, NbdClient};
+use onego_nbd::tls::TlsError;
 use percent_encoding::{percent_decode_str, percent_encode};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
@@ -17,13 +18,27 @@ const PORT: u16 = 10809;
 /// Connections to a server that has a flush on one cover the writes on the others: what nbdcopy has.
 const CONNECTIONS: usize = 4;
 
+/// The name by which the certificate of a server on a Unix socket is for this machine, unless another is said.
+const THIS_MACHINE: &str = "localhost";
+
 /// Where the export of a server is (uri.md of the repository NetworkBlockDevice/nbd): `nbd://HOST[:PORT]/EXPORT` or
-/// `nbd+unix:///EXPORT?socket=PATH`.
+/// `nbd+unix:///EXPORT?socket=PATH`. With `nbds` in place of `nbd`, and `tls-certificates=FOLDER`, it is used by TLS: in the folder
+/// are `ca-cert.pem`, the authority that has signed the server's certificate, and where the server wants to know its clients
+/// `client-cert.pem` and `client-key.pem`. `tls-hostname=NAME` says for which name the server's certificate is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdUrl {
     server: NbdHost,
     /// The name of the export; the empty one is the default.
     export: String,
+    tls: Option<TlsFiles>,
+}
+
+/// How a server is used by TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TlsFiles {
+    folder: PathBuf,
+    /// The name that the server's certificate is for, if it is not the host's.
+    name: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +53,7 @@ enum NbdHost {
 pub enum NbdError {
     /// A URL cannot be used.
     #[error(
-        "{url:?} is no URL of a server of NBD: {reason} (write nbd://HOST/EXPORT or nbd+unix:///EXPORT?socket=PATH)"
+        "{url:?} is no URL of a server of NBD: {reason} (write nbd://HOST/EXPORT or nbd+unix:///EXPORT?socket=PATH, and for TLS nbds://HOST/EXPORT?tls-certificates=FOLDER)"
     )]
     Url {
         /// The URL.
@@ -53,6 +68,22 @@ pub enum NbdError {
         host: String,
         /// What the system says.
         source: io::Error,
+    },
+    /// A file of certificates cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    CertificateFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error("{folder}: {source}", folder = .folder.display())]
+    Certificates {
+        /// The folder that they are in.
+        folder: PathBuf,
+        /// Why not.
+        source: TlsError,
     },
     /// The server cannot be used.
     #[error("{url}: {source}")]
@@ -70,7 +101,8 @@ impl NbdUrl {
         &self.export
     }
 
-    /// A client for it, which connects once it is driven. The server's name is looked up now, which may block.
+    /// A client for it, which connects once it is driven. The server's name is looked up and certificates are read now, which may
+    /// block.
     pub fn client(&self) -> Result<NbdClient, NbdError> {
         let endpoint = match &self.server {
             NbdHost::Tcp { host, port } => {
@@ -84,13 +116,38 @@ impl NbdUrl {
             }
         };
         let seed = onego_engine::random_words()();
-        let config = Config { connections: CONNECTIONS, seed, ..Config::new(&self.export) };
+        let tls = self.tls.as_ref().map(|files| files.load(&self.server)).transpose()?;
+        let config = Config { tls, connections: CONNECTIONS, seed, ..Config::new(&self.export) };
         NbdClient::new(config, endpoint).map_err(|source| self.failed(source))
     }
 
     /// An error with the URL.
     pub fn failed(&self, source: ClientError) -> NbdError {
         NbdError::Server { url: self.to_string(), source }
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files.
+    fn load(&self, server: &NbdHost) -> Result<ClientTls, NbdError> {
+        let name = match (&self.name, server) {
+            (Some(name), _) | (None, NbdHost::Tcp { host: name, .. }) => name,
+            (None, NbdHost::Unix(_)) => THIS_MACHINE,
+        };
+        let read = |name: &str| {
+            let path = self.folder.join(name);
+            std::fs::read(&path).map_err(|source| NbdError::CertificateFile { path, source })
+        };
+        // One without the other is a mistake.
+        let has_own =
+            ["client-cert.pem", "client-key.pem"].iter().any(|name| self.folder.join(name).exists());
+        let own = match has_own {
+            true => Some((read("client-cert.pem")?, read("client-key.pem")?)),
+            false => None,
+        };
+        let own = own.as_ref().map(|(chain, key)| (&chain[..], &key[..]));
+        ClientTls::new(name, &read("ca-cert.pem")?, own)
+            .map_err(|source| NbdError::Certificates { folder: self.folder.clone(), source })
     }
 }
 
@@ -116,13 +173,26 @@ impl FromStr for NbdUrl {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
         let export = decoded(export)?;
-        let mut socket = None;
+        let (mut socket, mut folder, mut name) = (None, None, None);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("socket", path)) => socket = Some(PathBuf::from(decoded(path)?)),
-                _ => return Err(wrong("it has an option other than socket")),
+                Some(("tls-certificates", path)) => folder = Some(PathBuf::from(decoded(path)?)),
+                Some(("tls-hostname", host)) => name = Some(decoded(host)?),
+                _ => {
+                    return Err(wrong(
+                        "it has an option other than socket, tls-certificates and tls-hostname",
+                    ));
+                }
             }
         }
+        let (scheme, tls) = match (scheme, folder) {
+            ("nbds", Some(folder)) => ("nbd", Some(TlsFiles { folder, name })),
+            ("nbds+unix", Some(folder)) => ("nbd+unix", Some(TlsFiles { folder, name })),
+            ("nbds" | "nbds+unix", None) => return Err(wrong("it does not say tls-certificates=FOLDER")),
+            (_, None) if name.is_none() => (scheme, None),
+            _ => return Err(wrong("certificates go with nbds://")),
+        };
         let server = match (scheme, socket) {
             ("nbd", None) if authority.is_empty() => return Err(wrong("it names no host")),
             ("nbd", None) => {
@@ -133,10 +203,9 @@ impl FromStr for NbdUrl {
             ("nbd+unix", Some(path)) if authority.is_empty() => NbdHost::Unix(path),
             ("nbd+unix", Some(_)) => return Err(wrong("it names a host and a socket")),
             ("nbd+unix", None) => return Err(wrong("it does not say socket=PATH")),
-            ("nbds" | "nbds+unix", _) => return Err(wrong("this client does not speak TLS")),
             _ => return Err(wrong("it does not begin with nbd://")),
         };
-        Ok(Self { server, export })
+        Ok(Self { server, export, tls })
     }
 }
 
@@ -154,11 +223,18 @@ impl fmt::Display for NbdUrl {
         const KEPT: &percent_encoding::AsciiSet =
             &percent_encoding::CONTROLS.add(b' ').add(b'?').add(b'#').add(b'%');
         let export = percent_encode(self.export.as_bytes(), KEPT);
+        let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
         match &self.server {
-            NbdHost::Tcp { host, port } if host.contains(':') => write!(f, "nbd://[{host}]:{port}/{export}"),
-            NbdHost::Tcp { host, port } => write!(f, "nbd://{host}:{port}/{export}"),
-            NbdHost::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
-        }
+            NbdHost::Tcp { host, port } if host.contains(':') => {
+                write!(f, "{scheme}://[{host}]:{port}/{export}")
+            }
+            NbdHost::Tcp { host, port } => write!(f, "{scheme}://{host}:{port}/{export}"),
+            NbdHost::Unix(path) => write!(f, "{scheme}+unix:///{export}?socket={}", path.display()),
+        }?;
+        let Some(TlsFiles { folder, name }) = &self.tls else { return Ok(()) };
+        let joint = if matches!(self.server, NbdHost::Unix(_)) { '&' } else { '?' };
+        write!(f, "{joint}tls-certificates={}", folder.display())?;
+        name.as_ref().map_or(Ok(()), |name| write!(f, "&tls-hostname={name}"))
     }
 }
 
@@ -174,6 +250,11 @@ mod tests {
             ("nbd://[::1]/a%20b", "nbd://[::1]:10809/a%20b"),
             ("nbd+unix:///disk?socket=/run/a%20b", "nbd+unix:///disk?socket=/run/a b"),
             ("nbd+unix:///?socket=s", "nbd+unix:///?socket=s"),
+            ("nbds://h/d?tls-certificates=/etc/pki", "nbds://h:10809/d?tls-certificates=/etc/pki"),
+            (
+                "nbds+unix:///d?socket=s&tls-hostname=h&tls-certificates=p",
+                "nbds+unix:///d?socket=s&tls-certificates=p&tls-hostname=h",
+            ),
         ] {
             assert_eq!(text.parse::<NbdUrl>().unwrap().to_string(), shown);
         }
@@ -187,7 +268,12 @@ mod tests {
             ("nbd:///b", "no host"),
             ("nbd://a:x/b", "port"),
             ("nbd://[::1]x/b", "port"),
-            ("nbds://a/b", "TLS"),
+            ("nbds://a/b", "tls-certificates=FOLDER"),
+            ("nbds+unix:///b?socket=c", "tls-certificates=FOLDER"),
+            ("nbds:///b?tls-certificates=c", "no host"),
+            ("nbds://a/b?tls-certificates=%ff", "UTF-8"),
+            ("nbd://a/b?tls-certificates=c", "nbds://"),
+            ("nbd://a/b?tls-hostname=c", "nbds://"),
             ("nbd+unix:///b", "socket=PATH"),
             ("nbd+unix://a/b?socket=c", "a host and a socket"),
             ("nbd://a/b?socket=c", "nbd+unix"),

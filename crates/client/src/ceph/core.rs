@@ -73,6 +73,11 @@ impl Core {
         }
     }
 
+    /// What the client counts.
+    pub(crate) fn figures(&self) -> client::ClientFigures {
+        self.client.figures()
+    }
+
     /// Starts a request to an image.
     #[inline]
     pub(crate) fn start(&mut self, now: Time, image: ImageKey, io: Io, done: ReplyTo) {

@@ -48,6 +48,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a request waits for the server. `None`: until it is there again, as `hard` mounts do.
     pub request_timeout: Option<Duration>,
+    /// Calls that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their time went;
+    /// `None`: none are.
+    pub slow: Option<Duration>,
     /// Called when the client has waited for something for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
     /// What moves the bytes.
@@ -80,6 +83,7 @@ impl Config {
             write_size: None,
             connect_timeout: Duration::from_secs(30),
             request_timeout: None,
+            slow: None,
             on_waiting: None,
             engine: EngineKind::default(),
             zero_copy: Settings::default(),

@@ -7,8 +7,8 @@ use crate::waiting::{Lookout, WaitReport};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
-    Awaited, Call, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits, Outcome, Reply,
-    ServerId, WaitCause, Waiting, Way,
+    Awaited, Call, CallFigures, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits,
+    Outcome, Reply, ServerId, WaitCause, Waiting, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
 use onego_wire::{Layer, LocalPort, Time};
@@ -201,6 +201,11 @@ impl Core {
         Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
     }
 
+    /// What its calls are counted by.
+    pub(super) fn figures(&self) -> CallFigures {
+        self.files.figures()
+    }
+
     /// Starts a request to a file, whose completion bears a tag.
     pub(crate) fn submit(&mut self, now: Time, file: Handle, request: FileRequest, tag: u64) {
         self.start(now, file, FileCommand::tagged(request, tag));
@@ -388,7 +393,8 @@ mod tests {
         let lookout = Lookout::new(report.clone(), None);
         let mut core = Core::new(config, None, Arc::clone(&mailbox), lookout);
         core.files.connect("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
-        (core, Requests::new(mailbox, pool, report))
+        let figures = core.figures();
+        (core, Requests::new(mailbox, pool, report, figures))
     }
 
     fn begin(future: Pin<&mut impl Future>) {

@@ -43,7 +43,9 @@ pub use error::Error;
 pub use file::File;
 pub use found::Found;
 pub use mount::Mount;
-pub use onego_nfs::client::{Awaited, Error as CallError, Filled, Limits, WaitCause, Waiting};
+pub use onego_nfs::client::{
+    Awaited, CallFigures, CallsSnapshot, Error as CallError, Filled, Limits, WaitCause, Waiting,
+};
 pub use onego_nfs::mount::MountStatus;
 pub use onego_nfs::rpc::{AuthSys, Credential};
 pub use onego_nfs::v3::{

@@ -7,7 +7,7 @@ use super::reactor::Reactor;
 use super::requests::Requests;
 use super::resolve::resolve;
 use futures_channel::oneshot;
-use onego_nfs::client::{Call, Error as CallError, Limits, Waiting, Way};
+use onego_nfs::client::{Call, CallFigures, CallsSnapshot, Error as CallError, Limits, Waiting, Way};
 use onego_nfs::mount::{self, Export, MountStatus, Mounted};
 use onego_nfs::portmap::{self, Getport, Mapping};
 use onego_nfs::rpc::Procedure;
@@ -80,6 +80,17 @@ impl Mount {
     /// change see [`Config::on_waiting`].
     pub fn waiting(&self) -> Option<Waiting> {
         self.requests.report.get()
+    }
+
+    /// What this client has counted so far: calls by kind, with their bytes, failures and latencies; what was sent again. It can
+    /// be asked at any time, costs the client's thread nothing, and does not wait.
+    pub fn metrics(&self) -> CallsSnapshot {
+        self.requests.figures.snapshot()
+    }
+
+    /// The same for a registry, which reads it also after the last handle on the client is gone.
+    pub fn figures(&self) -> CallFigures {
+        self.requests.figures.clone()
     }
 
     /// Bytes of a READ and of a WRITE.

@@ -38,11 +38,12 @@ impl Unmounted {
         };
         let pool = Pool::registrable(POOL_LIMIT, registrable);
         let calls = client::Config::new(config.credential.clone(), u32::from_le_bytes(xid), pool.clone());
+        let calls = client::Config { slow: config.slow, ..calls };
         let mailbox = Arc::new(Mailbox::new());
         let report = Report::default();
         let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
         let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox), lookout);
-        let requests = Requests::new(Arc::clone(&mailbox), pool, report);
+        let requests = Requests::new(Arc::clone(&mailbox), pool, report, core.figures());
         Ok(Self { core, mailbox, requests })
     }
 

@@ -6,7 +6,7 @@ use crate::pending::{Asker, Pending};
 use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::Pool;
-use onego_nfs::client::{Call, Error as CallError, Waiting};
+use onego_nfs::client::{Call, CallFigures, Error as CallError, Waiting};
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::Handle;
 use onego_wire::LocalPort;
@@ -22,6 +22,7 @@ pub(crate) struct Requests {
     pub(super) pool: Pool,
     /// What is waited for.
     pub(super) report: Report<Waiting>,
+    pub(super) figures: CallFigures,
 }
 
 struct Shared {
@@ -35,8 +36,13 @@ impl Drop for Shared {
 }
 
 impl Requests {
-    pub(super) fn new(mailbox: Arc<Mailbox<NfsCommand>>, pool: Pool, report: Report<Waiting>) -> Self {
-        Self { shared: Arc::new(Shared { mailbox }), pool, report }
+    pub(super) fn new(
+        mailbox: Arc<Mailbox<NfsCommand>>,
+        pool: Pool,
+        report: Report<Waiting>,
+        figures: CallFigures,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { mailbox }), pool, report, figures }
     }
 
     /// Do both go to the same reactor?

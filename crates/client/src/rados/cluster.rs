@@ -7,7 +7,7 @@ use crate::reactor::FAREWELL;
 use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::List;
-use onego_ceph::client::{Outcome, Waiting, WatchId};
+use onego_ceph::client::{ClientFigures, ClientSnapshot, Outcome, Waiting, WatchId};
 use onego_ceph::messages::{self, GetPoolStatsReply, PoolStat, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ struct Shared {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
     report: Report<Waiting>,
+    figures: ClientFigures,
     /// The thread that drives the client, if it is the client's own.
     thread: OnceLock<ReactorThread>,
     /// A watch was asked for: somebody else waits until it has ended.
@@ -181,8 +182,9 @@ impl Cluster {
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
         report: Report<Waiting>,
+        figures: ClientFigures,
     ) -> Self {
-        Self::with_seed(mailbox, connect_timeout, report, None)
+        Self::with_seed(mailbox, connect_timeout, report, figures, None)
     }
 
     /// A client whose random numbers follow from a seed.
@@ -190,19 +192,23 @@ impl Cluster {
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
         report: Report<Waiting>,
+        figures: ClientFigures,
         seed: u64,
     ) -> Self {
-        Self::with_seed(mailbox, connect_timeout, report, Some(AtomicU64::new(seed)))
+        Self::with_seed(mailbox, connect_timeout, report, figures, Some(AtomicU64::new(seed)))
     }
 
     fn with_seed(
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
         report: Report<Waiting>,
+        figures: ClientFigures,
         seed: Option<AtomicU64>,
     ) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched, seed }) }
+        Self {
+            shared: Arc::new(Shared { mailbox, connect_timeout, report, figures, thread, has_watched, seed }),
+        }
     }
 
     /// 64 random bits.
@@ -231,6 +237,28 @@ impl Cluster {
     /// changes see [`Config::on_waiting`](crate::ceph::Config::on_waiting).
     pub fn waiting(&self) -> Option<Waiting> {
         self.shared.report.get()
+    }
+
+    /// What this client has counted so far: requests by pool and kind, with their bytes, errors and latencies; what was sent
+    /// again; the epoch of its map. It can be asked at any time, costs the client's thread nothing, and does not wait.
+    ///
+    /// ```no_run
+    /// # fn f(cluster: onego::rados::Cluster) {
+    /// for (pool, seen) in cluster.metrics().pools {
+    ///     for kind in seen.kinds {
+    ///         let p99 = kind.latency.quantile(0.99).unwrap_or_default();
+    ///         println!("{pool}: {} of kind {}, {} bytes, p99 {p99:?}", kind.operations(), kind.kind, kind.bytes);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> ClientSnapshot {
+        self.shared.figures.snapshot()
+    }
+
+    /// The same for a registry, which reads it also after the last handle on the client is gone.
+    pub fn figures(&self) -> ClientFigures {
+        self.shared.figures.clone()
     }
 
     /// Waits until the cluster has answered; fails after the configuration's `connect_timeout`.

@@ -51,9 +51,9 @@ impl Unconnected {
     }
 
     /// The handle on the machine, which the waker's reactor drives.
-    pub(crate) fn cluster(self, reactor: Waker) -> Cluster {
+    pub(crate) fn cluster(self, reactor: Waker, figures: client::ClientFigures) -> Cluster {
         self.mailbox.set_reactor(reactor);
-        Cluster::new(self.mailbox, self.timeout, self.report)
+        Cluster::new(self.mailbox, self.timeout, self.report, figures)
     }
 }
 
@@ -74,7 +74,8 @@ pub fn machine(
     let report = Report::default();
     let core = Core::new(config, Arc::clone(&mailbox), Lookout::new(report.clone(), None), now);
     mailbox.set_reactor(waker);
-    (core, Cluster::seeded(mailbox, timeout, report, config.seed))
+    let cluster = Cluster::seeded(mailbox, timeout, report, core.figures(), config.seed);
+    (core, cluster)
 }
 
 impl Reactor {
@@ -84,7 +85,7 @@ impl Reactor {
         let unconnected = Unconnected::new(config)?;
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| unconnected.core(now))
             .map_err(EngineFailed::opening)?;
-        let cluster = unconnected.cluster(driver.waker());
+        let cluster = unconnected.cluster(driver.waker(), driver.machine().figures());
         Ok((Self::over(driver), cluster))
     }
 }
@@ -133,7 +134,11 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         secret_seed: Secret::new(secret_seed),
         credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
+        osd: client::OsdConfig {
+            request_timeout: config.request_timeout,
+            slow: config.slow,
+            ..client::OsdConfig::default()
+        },
         mon: client::MonConfig { request_timeout: config.monitor_timeout, ..client::MonConfig::default() },
         ..client::Config::new(config.monitors.clone(), "admin", pool)
     })

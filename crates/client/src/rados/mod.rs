@@ -16,6 +16,7 @@ pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, PoolUsage, Usa
 pub(crate) use connect::Unconnected;
 pub use connect::{ClientMachine, machine};
 pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
+pub use onego_ceph::client::{ClientFigures, ClientSnapshot};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};

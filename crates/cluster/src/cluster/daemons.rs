@@ -1,6 +1,7 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
 use super::connections::{ClusterConnections, Service};
+use super::figures::PoolOperations;
 use super::notes::{Durability, Keeping, Notes};
 use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
@@ -70,6 +71,7 @@ pub(super) struct Daemons {
     last_session: u64,
     /// What is kept over the end of the process; none: nothing is.
     pub(super) notes: Option<Notes>,
+    pub(super) operations: PoolOperations,
     /// When to look at how full OSDs and pools are.
     pub(super) fullness_due: Option<Time>,
 }
@@ -170,6 +172,7 @@ impl Daemons {
                 pool,
             )),
             mgr_config: Arc::new(config(mgr_name, settings.mgr.clone(), MON_LIMITS, mgr_gate, pool)),
+            operations: PoolOperations::default(),
             fullness_due: None,
         };
         daemons.set_marks(now);

@@ -122,7 +122,10 @@ impl Daemons {
         }
         while let Some((conn, held)) = notes.journal.release() {
             match held {
-                Held::Reply(tid, reply) => connections.send_payload(now, conn, tid, &*reply),
+                Held::Reply(tid, reply, counted) => {
+                    self.operations.end(now, &counted);
+                    connections.send_payload(now, conn, tid, &*reply);
+                }
                 Held::Map(map) => connections.send_payload(now, conn, 0, &*map),
                 Held::Mon(message) => connections.send(now, conn, message),
             }

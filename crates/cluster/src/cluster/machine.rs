@@ -9,9 +9,11 @@ use crate::mon::{NewPool, Usage};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
 use onego_ceph::types::Epoch;
+use onego_metrics::OperationsSnapshot;
 use onego_msgr::Event;
 use onego_msgr::addr::{AddrVec, EntityAddr};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -156,6 +158,19 @@ impl ClusterMachine {
             Stage::Up(daemons) => daemons.used(),
             _ => 0,
         }
+    }
+
+    /// Requests of clients, by the names of their pools.
+    pub(super) fn operations(&self) -> BTreeMap<String, OperationsSnapshot> {
+        match &self.stage {
+            Stage::Up(daemons) => daemons.operations.by_pool(daemons.mon.osdmap()),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Bytes of buffers that are kept for payloads to come.
+    pub(super) fn idle_buffers(&self) -> u64 {
+        self.pool.stats().idle_bytes
     }
 
     /// How full the cluster is.

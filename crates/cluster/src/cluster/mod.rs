@@ -5,6 +5,7 @@ mod backoffs;
 mod connections;
 mod daemons;
 mod disk;
+mod figures;
 mod fullness;
 mod keeping;
 mod machine;
@@ -18,6 +19,7 @@ mod tell;
 mod trimming;
 
 pub use daemons::Addresses;
+pub use figures::{Figures, Stats};
 pub use machine::ClusterMachine;
 pub use notes::Keeping;
-pub use server::{Cluster, Error, Stats};
+pub use server::{Cluster, Error};

@@ -8,7 +8,7 @@ use super::connections::ClusterConnections;
 use super::daemons::Daemons;
 use super::notes::{Durability, Notes};
 use crate::groups::Group;
-use crate::journal::{Entry, Held};
+use crate::journal::{Counted, Entry, Held};
 use crate::osd::{Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::ops::{flag, respects_full};
@@ -56,6 +56,7 @@ impl Daemons {
         let tid = message.header.tid;
         // What it brought was too long to be kept: nothing is left of it but whom to answer.
         let is_cut = message.discarded > 0;
+        let brought = message.data.len() as u64;
         let mut op: OsdOp = if is_cut {
             OsdOp::decode_without_data(message.header.version, &message.front)?
         } else {
@@ -116,13 +117,22 @@ impl Daemons {
             self.note_write(osd, &others, transaction);
         }
         if let Some(answer) = &mut answer {
+            let counted = Counted {
+                since: now,
+                pool: pg.pool,
+                writes,
+                bytes: if writes { brought } else { answer.output_bytes() },
+                has_failed: answer.reply.result < 0,
+            };
+            self.operations.begin(&counted);
             let durability = Durability::Record(answer.depends_on);
             // Nearly all replies are sent from where they lie.
             if self.may_send(durability) {
+                self.operations.end(now, &counted);
                 connections.send_payload(now, conn, tid, &answer.reply);
             } else {
                 let reply = Box::new(std::mem::take(&mut answer.reply));
-                self.hold(durability, conn, Held::Reply(tid, reply), connections);
+                self.hold(durability, conn, Held::Reply(tid, reply, counted), connections);
             }
         }
         self.send_notifications(now, connections);

@@ -2,14 +2,16 @@
 
 use super::daemons::Addresses;
 use super::disk::{self, Disk};
+use super::figures::{Figures, Stats};
 use super::machine::ClusterMachine;
 use super::notes::Keeping;
 use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, DEFAULT_MEMORY, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
-use crate::mon::{NewPool, Usage};
+use crate::mon::NewPool;
 use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, thread_cpu};
+use onego_metrics::Published;
 use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, Versions};
 use onego_msgr::auth::{AuthName, Keyring, Secret, mode};
@@ -19,8 +21,8 @@ use onego_wire::Time;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -72,15 +74,18 @@ pub enum Error {
     NothingToKeep,
 }
 
-/// What a cluster has cost so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Processor time of the cluster's thread.
-    pub cpu: Duration,
-    /// System calls and bytes.
-    pub engine: onego_engine::Stats,
-    /// What the cluster holds.
-    pub usage: Usage,
+/// What the cluster of a pump has cost so far.
+fn stats(pump: &Pumped) -> Stats {
+    let machine = pump.machine();
+    Stats {
+        cpu: thread_cpu(),
+        engine: pump.stats(),
+        usage: machine.usage(),
+        epoch: machine.osdmap().map_or(0, |map| map.epoch),
+        operations: machine.operations(),
+        idle_buffers: machine.idle_buffers(),
+        connections: pump.connections(),
+    }
 }
 
 type Pumped = onego_service::Pumped<ClusterMachine>;
@@ -106,6 +111,7 @@ pub struct Cluster {
     /// The keys of all clients. `None`: clients need no key.
     keyring: Option<Keyring>,
     compression: Option<Compression>,
+    published: Arc<Published<Stats>>,
     service: Service<ClusterMachine, Error>,
 }
 
@@ -140,12 +146,15 @@ impl Cluster {
         let compression = settings.compression.clone();
         let old_mon = kept.and_then(Restored::life).map(|life| life.mon.clone());
         let memory_limit = settings.memory_limit;
+        let published = Arc::new(Published::<Stats>::default());
+        let answering = Arc::clone(&published);
         let begin = move |engine| {
             let (pump, disk) = begin(engine, settings, data)?;
             let addresses = pump.machine().addresses().ok_or(ServiceError::Stopped)?;
             let mut trimmer = Trimmer::default();
             let exchange = move |pump: &mut Pumped| {
                 trimmer.look(pump.machine().used());
+                answering.answer(|| stats(pump));
                 disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk))
             };
             Ok((pump, addresses, exchange))
@@ -153,7 +162,8 @@ impl Cluster {
         let (service, addresses) =
             Service::start("onego-cluster", config.engine, config.zero_copy, config.spin, begin)?;
         let old_mon = old_mon.filter(|old| *old != addresses.mon);
-        let cluster = Self { fsid, addresses, old_mon, memory_limit, keyring, compression, service };
+        let cluster =
+            Self { fsid, addresses, old_mon, memory_limit, keyring, compression, published, service };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -276,13 +286,14 @@ impl Cluster {
         self.with(move |machine, now| machine.start_osd(now, osd))
     }
 
+    /// What others read of the cluster while it runs, and after it.
+    pub fn figures(&self) -> Figures {
+        Figures { published: Arc::clone(&self.published), waker: self.service.waker() }
+    }
+
     /// What the cluster has cost so far.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.service.run(|pump| Stats {
-            cpu: thread_cpu(),
-            engine: pump.stats(),
-            usage: pump.machine().usage(),
-        })
+        self.service.run(|pump| stats(pump))
     }
 }
 

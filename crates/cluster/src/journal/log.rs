@@ -10,7 +10,7 @@ use super::snapshot::Snapshot;
 use onego_buf::List;
 use onego_ceph::messages::{MapUpdate, OsdOpReply};
 use onego_msgr::Message;
-use onego_wire::ConnId;
+use onego_wire::{ConnId, Time};
 use std::collections::VecDeque;
 
 /// Bytes that may wait to be durable before no more is read from clients: several turns of a fast disk.
@@ -50,11 +50,24 @@ pub enum Done {
     Checkpoint(u64),
 }
 
+/// What is counted of a request once it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted {
+    /// When it came.
+    pub(crate) since: Time,
+    pub(crate) pool: i64,
+    /// Could it change anything?
+    pub(crate) writes: bool,
+    /// Bytes that it brought, or that its reply has.
+    pub(crate) bytes: u64,
+    pub(crate) has_failed: bool,
+}
+
 /// An answer that is held back.
 #[derive(Debug)]
 pub(crate) enum Held {
-    /// To a request, with its transaction id.
-    Reply(u64, Box<OsdOpReply>),
+    /// To a request, with its transaction id, and what is counted of it then.
+    Reply(u64, Box<OsdOpReply>, Counted),
     Map(Box<MapUpdate>),
     Mon(Message),
 }

@@ -28,7 +28,7 @@ pub(crate) use files::Directory;
 pub use files::Files;
 pub use load::Restored;
 pub use log::{Append, Done, Job};
-pub(crate) use log::{Held, Journal};
+pub(crate) use log::{Counted, Held, Journal};
 pub use record::BLOCK;
 pub use snapshot::Snapshot;
 pub use writer::{Writer, write_checkpoint};

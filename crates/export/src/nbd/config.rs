@@ -1,6 +1,7 @@
 use super::limits::BOUNDS;
 use super::tls::Tls;
 use onego_buf::Pool;
+use std::time::Duration;
 
 /// What a server is told to be.
 #[derive(Debug, Clone)]
@@ -11,11 +12,13 @@ pub struct Config {
     pub connections: usize,
     /// TLS, for clients that ask for it, or for all of them.
     pub tls: Option<Tls>,
+    /// Requests that take as long are told of by an event of `tracing` with the target `onego::slow`; `None`: none are.
+    pub slow: Option<Duration>,
 }
 
 impl Default for Config {
     /// As many connections as may be, 32 MiB of idle memory, and no TLS.
     fn default() -> Self {
-        Self { pool: Pool::new(32 << 20), connections: BOUNDS.connections, tls: None }
+        Self { pool: Pool::new(32 << 20), connections: BOUNDS.connections, tls: None, slow: None }
     }
 }

@@ -1,12 +1,14 @@
 //! What is served, and to whom it is named.
 
 use super::limits::{EXPORTS_MAX, PAYLOAD_MAX};
+use crate::operations::Operations;
 use onego_block::{Device, Geometry};
 use onego_nbd::codec::{BlockSizes, ExportInfo, HeaderStyle, STRING_MAX, TransmissionFlags};
 use onego_wire::Time;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Sizes that the protocol allows for blocks (nbd proto.md, 'Size constraints').
@@ -57,6 +59,7 @@ pub enum ExportError {
 /// An export that is served, or was until it was removed.
 pub(super) struct Served {
     export: Export,
+    pub(super) operations: Operations,
     removed: Cell<bool>,
 }
 
@@ -83,25 +86,13 @@ impl Served {
         let mut geometry = self.export.device.geometry();
         geometry.read_only |= self.export.read_only;
         // The bytes of a block that is there in part could not be reached (nbd proto.md, 'Size constraints').
-        geometry.size -= geometry.size % u64::from(geometry.block.max(1));
+        geometry.size = geometry.whole_blocks(geometry.size);
         geometry
     }
 
-    /// Size, and what a client of that style may use (nbd proto.md, 'Transmission flags').
+    /// Size, and what a client of that style may use.
     pub(super) fn info(&self, style: HeaderStyle, contexts: bool) -> ExportInfo {
-        type Flags = TransmissionFlags;
-        let geometry = self.geometry();
-        let writable = !geometry.read_only;
-        let flags = Flags::HAS_FLAGS | Flags::SEND_FLUSH | Flags::SEND_FUA;
-        let flags = flags
-            .with(Flags::READ_ONLY, geometry.read_only)
-            .with(Flags::SEND_TRIM, writable && geometry.trim_granularity.is_some())
-            .with(Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO, writable)
-            .with(Flags::SEND_DF, style != HeaderStyle::Simple)
-            // Connections may be shared out to several threads, each with an opening of its own.
-            .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache || geometry.shared_flush)
-            .with(Flags::BLOCK_STATUS_PAYLOAD, style == HeaderStyle::Extended && contexts);
-        ExportInfo { size: geometry.size, flags }
+        info(&self.geometry(), style, contexts)
     }
 
     /// What sizes of requests suit the device.
@@ -114,9 +105,35 @@ impl Served {
     }
 }
 
+/// Size and flags of a device for a client of that style (nbd proto.md, 'Transmission flags').
+fn info(geometry: &Geometry, style: HeaderStyle, contexts: bool) -> ExportInfo {
+    type Flags = TransmissionFlags;
+    let writable = !geometry.read_only;
+    let flags = Flags::HAS_FLAGS | Flags::SEND_FLUSH | Flags::SEND_FUA;
+    let flags = flags
+        .with(Flags::READ_ONLY, geometry.read_only)
+        .with(Flags::SEND_TRIM, writable && geometry.trim_granularity.is_some())
+        .with(Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO, writable)
+        .with(Flags::SEND_DF, style != HeaderStyle::Simple)
+        // Connections may be shared out to several threads, each with an opening of its own.
+        .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache || geometry.shared_flush)
+        .with(Flags::BLOCK_STATUS_PAYLOAD, style == HeaderStyle::Extended && contexts);
+    ExportInfo { size: geometry.size, flags }
+}
+
+/// Size and flags of a device for the kernel's client, which speaks without extensions: what a program tells it that gives it a
+/// socket (see [`Server::attach`](crate::nbd::Server::attach)).
+pub fn kernel_info(geometry: &Geometry, read_only: bool) -> ExportInfo {
+    let mut geometry = *geometry;
+    geometry.read_only |= read_only;
+    info(&geometry, HeaderStyle::Simple, false)
+}
+
 /// All exports of a server.
 #[derive(Default)]
 pub(super) struct Exports {
+    /// From how long on a request is slow.
+    slow: Option<Duration>,
     served: Vec<Rc<Served>>,
     /// Removed, and still in use by connections or requests.
     retired: Vec<Rc<Served>>,
@@ -125,6 +142,11 @@ pub(super) struct Exports {
 }
 
 impl Exports {
+    /// None yet. `slow`: requests that take as long are told of.
+    pub(super) fn new(slow: Option<Duration>) -> Self {
+        Self { slow, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, export: Export) -> Result<(), ExportError> {
         let name = export.name.as_bytes();
         if name.len() > STRING_MAX || name.contains(&0) {
@@ -143,7 +165,8 @@ impl Exports {
         if !block.is_power_of_two() || block > BLOCK_MAX {
             return Err(ExportError::Block(block));
         }
-        let served = Rc::new(Served { export, removed: Cell::new(false) });
+        let operations = Operations::new(self.slow);
+        let served = Rc::new(Served { export, operations, removed: Cell::new(false) });
         if served.device().keeps_time() {
             self.timed.push(Rc::downgrade(&served));
         }

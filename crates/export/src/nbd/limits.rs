@@ -17,9 +17,6 @@ pub(super) const OPTION_SKIP_MAX: usize = 1 << 20;
 /// Time for the handshake: people who drive it by hand manage, and who never ends it holds no connection for long.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(60);
 
-/// Bytes that a client may send until TLS is established: a few chains of certificates.
-pub(super) const TLS_HANDSHAKE_MAX: usize = 64 << 10;
-
 /// Most exports of a server: they are looked through for names.
 pub const EXPORTS_MAX: usize = 1024;
 

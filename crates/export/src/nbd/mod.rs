@@ -19,7 +19,8 @@ mod tls;
 
 pub use config::Config;
 pub use counters::Counters;
-pub use exports::{Export, ExportError};
+pub use exports::{Export, ExportError, kernel_info};
 pub use limits::EXPORTS_MAX;
+pub use onego_nbd::tls::TlsError;
 pub use server::Server;
-pub use tls::{Tls, TlsError};
+pub use tls::Tls;

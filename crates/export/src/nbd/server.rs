@@ -5,6 +5,7 @@ use super::connections::NbdConnections;
 use super::counters::Counters;
 use super::exports::{Export, ExportError, Exports};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_metrics::OperationsSnapshot;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -44,8 +45,9 @@ pub struct Server {
 impl Server {
     /// A server that listens nowhere and has no exports yet.
     pub fn new(config: Config) -> Self {
+        let exports = Exports::new(config.slow);
         let connections = NbdConnections::new(config);
-        Self { listeners: Vec::new(), failure: None, exports: Exports::default(), connections }
+        Self { listeners: Vec::new(), failure: None, exports, connections }
     }
 
     /// Listens at an address, too; port 0: any.
@@ -62,6 +64,15 @@ impl Server {
         let addr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         self.listeners.push(Listener { addr, up: false });
         self.connections.push_action(Action::Adopt { listener, socket });
+    }
+
+    /// Serves a connected socket, too, whose peer uses that export without any handshake, with simple replies: the kernel's client
+    /// is given a socket, and is told the [`ExportInfo`] by the program that gives it. `false`: there is no such export, or there
+    /// are too many connections.
+    ///
+    /// [`ExportInfo`]: onego_nbd::codec::ExportInfo
+    pub fn attach(&mut self, socket: OwnedFd, export: &str) -> bool {
+        self.exports.find(export.as_bytes()).is_some_and(|export| self.connections.attach(socket, export))
     }
 
     /// Where clients reach it, once it listens everywhere.
@@ -88,6 +99,11 @@ impl Server {
     /// Names of all exports, in the order in which they were added.
     pub fn exports(&self) -> impl Iterator<Item = &str> {
         self.exports.names()
+    }
+
+    /// Requests to each export, with those of one that was removed and is still in use, by its name.
+    pub fn operations(&self) -> impl Iterator<Item = (&str, OperationsSnapshot)> {
+        self.exports.iter().map(|served| (served.name(), served.operations.snapshot()))
     }
 
     /// What it has done so far.
@@ -137,7 +153,7 @@ impl Machine for Server {
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
-        // A server opens no connections.
+        // It was attached, and may have requests already.
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {

@@ -3,12 +3,15 @@
 use super::descriptor::{DESCRIPTOR, Descriptor, KernelRequest};
 use super::errno;
 use super::kernel_queue::{Fetched, KernelQueue};
+use crate::operations::{ClientRequest, Operations, RequestKind};
 use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_metrics::OperationsSnapshot;
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Memory of buffers that are given back and are kept for the next requests: those of a burst of writes.
 const IDLE_LIMIT: usize = 32 << 20;
@@ -22,6 +25,8 @@ const IDLE_LIMIT: usize = 32 << 20;
 /// and what its device keeps of writes.
 pub struct Target<K> {
     serving: Option<Serving<K>>,
+    /// From how long on a request is slow.
+    slow: Option<Duration>,
     /// What the driver is to do: there is one descriptor to be watched.
     action: Option<Action>,
     failure: Option<io::Error>,
@@ -33,9 +38,10 @@ struct Serving<K> {
     device: Rc<dyn Device>,
     pool: Pool,
     plug: Plug,
+    operations: Operations,
     completions: Completions,
     /// By tag: what is kept of a request until it completes.
-    requests: Vec<Option<Held>>,
+    requests: Vec<Option<(Held, ClientRequest)>>,
     /// Tags that the kernel has no more requests for.
     ended: u16,
     /// Something is to be handed over to the kernel.
@@ -55,7 +61,7 @@ enum Held {
 impl<K: KernelQueue> Target<K> {
     /// A machine that serves nothing yet.
     pub fn new() -> Self {
-        Self { serving: None, action: None, failure: None }
+        Self { serving: None, slow: None, action: None, failure: None }
     }
 
     /// Serves a queue by a device from now on.
@@ -69,6 +75,7 @@ impl<K: KernelQueue> Target<K> {
             device,
             pool: Pool::new(IDLE_LIMIT),
             plug: Plug::default(),
+            operations: Operations::new(self.slow),
             completions: Completions::default(),
             requests: (0..tags).map(|_| None).collect(),
             ended: 0,
@@ -82,6 +89,16 @@ impl<K: KernelQueue> Target<K> {
         let conn = ConnTable::<()>::default().reserve();
         self.action = Some(Action::Watch { conn, descriptor });
         Ok(())
+    }
+
+    /// Tells of requests that take as long by an event of `tracing` with the target `onego::slow`. Before a queue is served.
+    pub fn set_slow(&mut self, slow: Duration) {
+        self.slow = Some(slow);
+    }
+
+    /// Requests of the queue.
+    pub fn operations(&self) -> OperationsSnapshot {
+        self.serving.as_ref().map(|serving| serving.operations.snapshot()).unwrap_or_default()
     }
 
     /// Why it cannot go on; told once.
@@ -159,15 +176,20 @@ impl<K: KernelQueue> Serving<K> {
                 return self.commit(tag, -errno::EIO, buffer);
             }
         };
-        self.requests[usize::from(tag)] = Some(held);
+        let (kind, carries_data) = (RequestKind::from(&op), op.carries_data());
         let request = Request::new(self.completions.caller(u64::from(tag)), offset, op).with_flags(flags);
+        let bytes = if carries_data { request.length() } else { 0 };
+        self.requests[usize::from(tag)] = Some((held, ClientRequest { kind, offset, bytes, since: now }));
+        self.operations.begin();
         self.plug.submit(now, &self.device, request);
     }
 
     /// Tells the kernel what the device has done.
-    fn settle(&mut self) {
+    fn settle(&mut self, now: Time) {
         while let Some(Completion { tag, result }) = self.completions.take() {
-            let Some(held) = self.requests.get_mut(tag as usize).and_then(Option::take) else { continue };
+            let taken = self.requests.get_mut(tag as usize).and_then(Option::take);
+            let Some((held, asked)) = taken else { continue };
+            self.operations.end(now, &asked, result.is_err());
             let (result, buffer) = match (held, result) {
                 (Held::Read { rest }, Ok(Outcome::Filled(mut head))) => {
                     let length = head.len() as i32;
@@ -206,12 +228,12 @@ impl<K: KernelQueue> onego_block::Export for Target<K> {
 }
 
 impl<K: KernelQueue> Machine for Target<K> {
-    fn next_action(&mut self, _: Time) -> Option<Action> {
+    fn next_action(&mut self, now: Time) -> Option<Action> {
         if let Some(action) = self.action.take() {
             return Some(action);
         }
         let serving = self.serving.as_mut()?;
-        serving.settle();
+        serving.settle(now);
         if let Err(error) = serving.submit() {
             self.fail(error);
         }

@@ -5,6 +5,7 @@ use super::disk::Disk;
 use super::features::{protocol, virtio};
 use super::inbound::Inbound;
 use super::queue::{QueueRecord, Record, Span, SplitRing};
+use crate::operations::{ClientRequest, Operations};
 use onego_block::{Completions, Plug};
 use onego_buf::{List, Pool};
 use onego_guest_memory::GuestMemory;
@@ -57,6 +58,8 @@ pub(super) struct InFlight {
     pub(super) status: u64,
     /// Where the bytes of a read go.
     pub(super) into: SmallVec<[Span; 4]>,
+    /// What is counted of it.
+    pub(super) asked: ClientRequest,
     /// Bytes that it reads or writes.
     pub(super) read: u64,
     pub(super) written: u64,
@@ -85,6 +88,7 @@ pub(super) struct Lasting {
     /// overtaken by what it wrote before.
     pub(super) left: usize,
     pub(super) counters: Counters,
+    pub(super) operations: Operations,
 }
 
 impl Lasting {

@@ -6,8 +6,10 @@ use super::error::MessageError;
 use super::features::protocol;
 use super::front::{Counters, Front, Lasting, Role};
 use super::limits::{QUEUES_MAX, REQUEST_MAX};
+use crate::operations::Operations;
 use onego_block::{Completions, Plug, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_metrics::OperationsSnapshot;
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -15,6 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Bytes of a message to the front end's other connection that are received at a time, to be thrown away.
 const ANSWERS: usize = 256;
@@ -54,6 +57,7 @@ impl DiskServer {
             era: 0,
             left: 0,
             counters: Counters::default(),
+            operations: Operations::new(None),
         };
         Self { shared, front: None, failure: None, to_backend: List::new(), more: None }
     }
@@ -68,6 +72,16 @@ impl DiskServer {
     /// Why it cannot listen; told once.
     pub fn failure(&mut self) -> Option<io::Error> {
         self.failure.take()
+    }
+
+    /// Tells of requests that take as long by an event of `tracing` with the target `onego::slow`. Before anything is served.
+    pub fn set_slow(&mut self, slow: Duration) {
+        self.shared.operations = Operations::new(Some(slow));
+    }
+
+    /// Requests to the disk.
+    pub fn operations(&self) -> OperationsSnapshot {
+        self.shared.operations.snapshot()
     }
 
     /// What it has done so far.
@@ -89,6 +103,7 @@ impl DiskServer {
         while let Some(completion) = shared.completions.take() {
             let Some(request) = shared.requests.try_remove(completion.tag as usize) else { continue };
             shared.held -= request.held();
+            shared.operations.end(now, &request.asked, completion.result.is_err());
             if request.era != shared.era {
                 shared.left -= 1;
             } else if let Some(front) = &mut self.front {

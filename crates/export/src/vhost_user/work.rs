@@ -6,6 +6,7 @@ use super::features::virtio;
 use super::front::{Front, InFlight, Lasting, Running};
 use super::limits::BYTES_MAX;
 use super::queue::{Chain, Span};
+use crate::operations::{ClientRequest, RequestKind};
 use onego_block::{Completion, Error, Op, Outcome, Request};
 use onego_buf::List;
 use onego_guest_memory::GuestMemory;
@@ -79,7 +80,11 @@ impl Front {
                     Op::Write { data } => (0, data.len() as u64),
                     _ => (0, 0),
                 };
-                let request = InFlight { era: shared.era, queue: index, head, status, into, read, written };
+                let asked =
+                    ClientRequest { kind: RequestKind::from(&op), offset, bytes: read + written, since: now };
+                let era = shared.era;
+                let request = InFlight { era, queue: index, head, status, into, asked, read, written };
+                shared.operations.begin();
                 running.in_flight += 1;
                 shared.held += request.held();
                 let key = shared.requests.insert(request);

@@ -19,7 +19,10 @@ impl Late {
     pub(crate) fn new(geometry: Geometry) -> Self {
         let memory = Memory::new(geometry);
         let (held, due) = (RefCell::default(), Cell::default());
-        Self { geometry: Cell::new(memory.geometry()), memory, held, delay: None, due }
+        let mut geometry = memory.geometry();
+        // What waits is better off as one.
+        geometry.gains_by_merging = true;
+        Self { geometry: Cell::new(geometry), memory, held, delay: None, due }
     }
 
     pub(crate) fn with_delay(geometry: Geometry, delay: Duration) -> Self {

@@ -12,7 +12,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 /// The name that clients know the server by.
-const NAME: &str = "nbd.example";
+pub(crate) const NAME: &str = "nbd.example";
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Identity {

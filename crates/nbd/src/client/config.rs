@@ -1,3 +1,4 @@
+use super::tls::ClientTls;
 use crate::codec::STRING_MAX;
 use onego_buf::Pool;
 use std::fmt;
@@ -31,6 +32,8 @@ impl fmt::Debug for Endpoint {
 pub struct Config {
     /// The export, by its name; the empty name is that of the default.
     pub export: String,
+    /// The connections are sealed by TLS. `None`: they are in the clear.
+    pub tls: Option<ClientTls>,
     /// Connections, from 1 to 16. More than one are opened only if a flush on one covers the writes on the others.
     pub connections: usize,
     /// How long a request waits for a server that is away or does not answer, before it fails.
@@ -46,6 +49,7 @@ impl Config {
     pub fn new(export: &str) -> Self {
         Self {
             export: export.to_owned(),
+            tls: None,
             connections: 1,
             patience: Duration::from_secs(60),
             seed: 0,

@@ -1,4 +1,5 @@
 use crate::codec::OptionError;
+use crate::tls::TlsFault;
 use onego_wire::DecodeError;
 use std::io;
 use std::sync::Arc;
@@ -29,8 +30,30 @@ pub enum ClientError {
         message: String,
     },
     /// The server wants TLS.
-    #[error("the server wants TLS, which this client does not speak: let it serve this client without")]
-    Tls,
+    #[error(
+        "the server wants TLS: name it by nbds:// with tls-certificates=FOLDER, or let it serve this client without"
+    )]
+    TlsRequired,
+    /// The server has no TLS.
+    #[error("the server does not offer TLS{}: name it by nbd:// to use it in the clear", said(.message))]
+    NoTls {
+        /// What the server said, if it said something.
+        message: String,
+    },
+    /// Bytes came in the clear where TLS was to begin.
+    #[error(
+        "bytes came in the clear behind the server's answer about TLS: somebody on the way may have added them"
+    )]
+    ClearBehindStartTls,
+    /// The server has ended the connection before it had answered by TLS. Some say no more to clients whom they do not trust.
+    #[error(
+        "the server has ended the connection instead of going on by TLS: it may want a certificate in client-cert.pem, of the \
+         authority that it trusts"
+    )]
+    TlsEnded,
+    /// TLS failed.
+    #[error("{}", tls_advice(.0))]
+    Tls(#[from] TlsFault),
     /// The server refuses.
     #[error("the server refuses the export ({error:?}){}", said(.message))]
     Refused {
@@ -48,6 +71,21 @@ pub enum ClientError {
     /// The name of the export is too long.
     #[error("the name of an export has at most 4096 bytes")]
     Name,
+}
+
+/// What failed, and what to do about it.
+fn tls_advice(fault: &TlsFault) -> String {
+    match fault {
+        TlsFault::Tls(rustls::Error::InvalidCertificate(why)) => format!(
+            "the server's certificate is refused: it has to be valid now, for the name by which the server is reached, and of the \
+             authority in ca-cert.pem ({why:?})"
+        ),
+        TlsFault::Tls(rustls::Error::AlertReceived(alert)) => format!(
+            "the server has refused this client's part of TLS ({alert:?}): client-cert.pem has to be of the authority that the \
+             server trusts"
+        ),
+        fault => fault.to_string(),
+    }
 }
 
 /// What a server said, behind what is made of it.

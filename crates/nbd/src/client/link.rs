@@ -4,11 +4,13 @@ use super::error::ClientError;
 use super::negotiation::{Agreed, Awaits, HandshakeStep, Negotiation};
 use super::pending::Pending;
 use super::replies::{Replies, Settled};
+use super::tls::ClientTls;
 use crate::codec::{
     CommandFlags, ExportInfo, GREETING_LEN, HeaderStyle, OPTION_REPLY_LEN, OptionReply, RequestHeader,
     RequestType,
 };
 use crate::inbound::Inbound;
+use crate::tls::{ClearText, TlsFault, TlsLayer};
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
 use onego_wire::{Backoff, ConnId, Landing, Reader, Time};
 use slab::Slab;
@@ -33,13 +35,39 @@ pub(super) enum Phase {
     /// It is being opened.
     Connecting { until: Time },
     /// The two sides agree on how to go on.
-    Handshake { negotiation: Negotiation, until: Time },
+    Handshake {
+        negotiation: Negotiation,
+        /// The TLS that is to begin.
+        tls: Option<ClientTls>,
+        until: Time,
+    },
     /// Requests are carried out.
     Ready { agreed: Agreed, replies: Replies },
     /// It has to go, and has to give a receive buffer back before.
     Closing,
     /// The server was told that nothing more comes.
     Leaving,
+}
+
+/// Requests that wait to be sent.
+struct Outbound {
+    arena: Arena,
+    unsent: List,
+}
+
+impl ClearText for Outbound {
+    fn unsent(&self) -> usize {
+        self.unsent.len() + self.arena.pending()
+    }
+
+    fn transmit(&mut self, out: &mut List, limit: usize) {
+        self.arena.flush(&mut self.unsent);
+        if self.unsent.len() <= limit {
+            out.append(std::mem::take(&mut self.unsent));
+        } else {
+            out.append(self.unsent.split_to(limit.max(1)));
+        }
+    }
 }
 
 /// One connection to the server.
@@ -52,8 +80,11 @@ pub(super) struct Link {
     /// When bytes last came, or the first request went out.
     pub(super) heard: Time,
     inbound: Inbound,
-    arena: Arena,
-    unsent: List,
+    outbound: Outbound,
+    tls: Option<Box<TlsLayer>>,
+    /// Why nothing more is taken from the server.
+    failed: Option<ClientError>,
+    pool: Pool,
     /// The driver was told that there is something to send.
     pub(super) is_announced: bool,
 }
@@ -67,8 +98,10 @@ impl Link {
             in_flight: 0,
             heard: Time::default(),
             inbound: Inbound::default(),
-            arena: Arena::new(pool),
-            unsent: List::new(),
+            outbound: Outbound { arena: Arena::new(pool.clone()), unsent: List::new() },
+            tls: None,
+            failed: None,
+            pool,
             is_announced: false,
         }
     }
@@ -86,7 +119,10 @@ impl Link {
     }
 
     pub(super) fn landing(&mut self) -> Landing {
-        self.inbound.landing()
+        match &self.tls {
+            None => self.inbound.landing(),
+            Some(tls) => tls.landing(),
+        }
     }
 
     pub(super) fn landed(&mut self, buffer: SegmentMut, filled: usize) {
@@ -94,7 +130,16 @@ impl Link {
     }
 
     pub(super) fn received(&mut self, bytes: Segment) {
-        self.inbound.received(bytes);
+        match &mut self.tls {
+            None => self.inbound.received(bytes),
+            Some(_) if self.failed.is_some() => {}
+            Some(tls) => self.failed = tls.received(&bytes, &mut self.inbound).err().map(ClientError::from),
+        }
+    }
+
+    /// Why nothing more is taken from the server, once all that came before is handled.
+    pub(super) fn failure(&mut self) -> Option<ClientError> {
+        self.failed.clone()
     }
 
     /// Is a receive buffer out?
@@ -103,22 +148,43 @@ impl Link {
     }
 
     pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty() || self.arena.pending() > 0
+        match &self.tls {
+            None => self.outbound.unsent() > 0,
+            // What is to be sealed waits for the end of the handshake.
+            Some(tls) => tls.unsent() > 0 || self.outbound.unsent() > 0 && !tls.is_handshaking(),
+        }
     }
 
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
-        self.arena.flush(&mut self.unsent);
-        if self.unsent.len() <= limit {
-            out.append(std::mem::take(&mut self.unsent));
-        } else {
-            out.append(self.unsent.split_to(limit.max(1)));
+        let Some(tls) = &mut self.tls else { return self.outbound.transmit(out, limit) };
+        tls.transmit(&mut self.outbound, out, limit);
+        if matches!(self.phase, Phase::Leaving) && self.outbound.unsent() == 0 && tls.unsent() == 0 {
+            tls.end();
+            tls.transmit(&mut self.outbound, out, usize::MAX);
         }
+    }
+
+    /// All that follows is sealed, but for what is still to be sent. Bytes that are here already would be taken for what the server
+    /// has sealed, and anybody on the way may have added them.
+    fn start_tls(&mut self) -> Result<(), ClientError> {
+        let Phase::Handshake { negotiation, tls: Some(tls), .. } = &mut self.phase else { return Ok(()) };
+        if !self.inbound.is_empty() {
+            return Err(ClientError::ClearBehindStartTls);
+        }
+        let connection = tls.connection().map_err(TlsFault::Tls)?;
+        let mut said = List::new();
+        self.outbound.transmit(&mut said, usize::MAX);
+        self.tls = Some(Box::new(TlsLayer::new(connection, self.pool.clone(), said)));
+        let asked = negotiation.sealed();
+        self.outbound.arena.bytes(&asked, &mut self.outbound.unsent);
+        Ok(())
     }
 
     /// Appends a request.
     pub(super) fn send(&mut self, header: &RequestHeader, style: HeaderStyle, mut payload: List) {
-        self.arena.bytes(&header.encode(style), &mut self.unsent);
-        self.arena.pieces(&mut payload, &mut self.unsent, |_| {});
+        let Outbound { arena, unsent } = &mut self.outbound;
+        arena.bytes(&header.encode(style), unsent);
+        arena.pieces(&mut payload, unsent, |_| {});
     }
 
     /// Says that nothing more comes (nbd proto.md, 'Terminating the transmission phase').
@@ -167,7 +233,8 @@ impl Link {
                 }
             };
             match step {
-                HandshakeStep::Send(bytes) => self.arena.bytes(&bytes, &mut self.unsent),
+                HandshakeStep::Send(bytes) => self.outbound.arena.bytes(&bytes, &mut self.outbound.unsent),
+                HandshakeStep::StartTls => self.start_tls()?,
                 HandshakeStep::Agreed(agreed) => {
                     self.phase = Phase::Ready { agreed, replies: Replies::default() };
                     return Ok(true);
@@ -194,7 +261,8 @@ impl Link {
             replies.give_back(&mut self.inbound, pending);
         }
         self.inbound = Inbound::default();
-        self.arena.flush(&mut self.unsent);
-        (self.unsent, self.is_announced, self.in_flight, self.conn) = (List::new(), false, 0, None);
+        self.outbound.transmit(&mut List::new(), usize::MAX);
+        (self.tls, self.failed) = (None, None);
+        (self.is_announced, self.in_flight, self.conn) = (false, 0, None);
     }
 }

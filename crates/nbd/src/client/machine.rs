@@ -206,6 +206,15 @@ impl NbdClient {
     /// Bytes have come: goes on with what they are about.
     fn progress(&mut self, now: Time, index: usize) {
         self.links[index].heard = now;
+        self.take_messages(now, index);
+        if let Some(error) = self.links[index].failure() {
+            self.give_up(now, index, error);
+        }
+        self.dispatch(now);
+    }
+
+    /// Handles the messages that are here.
+    fn take_messages(&mut self, now: Time, index: usize) {
         if matches!(self.links[index].phase, Phase::Handshake { .. }) {
             match self.links[index].shake_hands() {
                 Ok(true) => self.ready(now, index),
@@ -221,11 +230,10 @@ impl NbdClient {
                         return self.give_up(now, index, error);
                     }
                 }
-                Ok(None) => break,
+                Ok(None) => return,
                 Err(error) => return self.give_up(now, index, error),
             }
         }
-        self.dispatch(now);
     }
 
     /// A connection carries requests from here on.
@@ -449,8 +457,9 @@ impl Machine for NbdClient {
 
     fn connected(&mut self, now: Time, conn: ConnId, _local: SocketAddr) {
         let Some(&index) = self.conns.get(conn) else { return };
-        let negotiation = Negotiation::new(&self.config.export);
-        self.links[index].phase = Phase::Handshake { negotiation, until: now + OPENING };
+        let tls = self.config.tls.clone();
+        let negotiation = Negotiation::new(&self.config.export, tls.is_some());
+        self.links[index].phase = Phase::Handshake { negotiation, tls, until: now + OPENING };
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
@@ -459,6 +468,7 @@ impl Machine for NbdClient {
             (Disconnect::Failed(error), Phase::Connecting { .. }) => {
                 ClientError::Unreachable(Arc::new(error))
             }
+            (_, Phase::Handshake { tls: Some(_), .. }) => ClientError::TlsEnded,
             (Disconnect::Failed(error), _) => ClientError::Failed(Arc::new(error)),
             (Disconnect::Closed, _) => ClientError::Closed,
         };

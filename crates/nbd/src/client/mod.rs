@@ -16,8 +16,10 @@ mod negotiation;
 mod pending;
 mod reading;
 mod replies;
+mod tls;
 
 pub use config::{Config, Endpoint};
 pub use device::Opened;
 pub use error::ClientError;
 pub use machine::NbdClient;
+pub use tls::ClientTls;

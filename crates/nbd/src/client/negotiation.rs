@@ -50,6 +50,7 @@ pub(super) enum Awaits {
 #[derive(Debug)]
 pub(super) struct Negotiation {
     name: String,
+    tls: bool,
     awaits: Awaits,
     option: OptionCode,
     replies: usize,
@@ -65,13 +66,17 @@ pub(super) struct Negotiation {
 pub(super) enum HandshakeStep {
     /// These bytes are sent; may be none.
     Send(Vec<u8>),
+    /// All that follows is sealed.
+    StartTls,
     Agreed(Agreed),
 }
 
 impl Negotiation {
-    pub(super) fn new(name: &str) -> Self {
+    /// `tls`: the connection goes on by TLS, or not at all.
+    pub(super) fn new(name: &str, tls: bool) -> Self {
         Self {
             name: name.to_owned(),
+            tls,
             awaits: Awaits::Greeting,
             option: OptionCode::ExtendedHeaders,
             replies: 0,
@@ -95,8 +100,13 @@ impl Negotiation {
         self.no_zeroes = flags.contains(HandshakeFlags::NO_ZEROES);
         let answer = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES, self.no_zeroes);
         let mut out = answer.0.to_be_bytes().to_vec();
-        out.extend(self.ask(OptionCode::ExtendedHeaders));
+        out.extend(self.ask(if self.tls { OptionCode::StartTls } else { OptionCode::ExtendedHeaders }));
         Ok(HandshakeStep::Send(out))
+    }
+
+    /// TLS has begun. Nothing that was said before counts (nbd proto.md, '`NBD_OPT_STARTTLS`').
+    pub(super) fn sealed(&mut self) -> Vec<u8> {
+        self.ask(OptionCode::ExtendedHeaders)
     }
 
     /// Sends an option.
@@ -132,7 +142,11 @@ impl Negotiation {
             return Err(ClientError::Protocol("it does not come to an end of its answers to an option"));
         }
         match (self.option, reply.kind) {
-            (_, OptionReplyType::Error(OptionError::TlsRequired)) => Err(ClientError::Tls),
+            (_, OptionReplyType::Error(OptionError::TlsRequired)) => Err(ClientError::TlsRequired),
+            (OptionCode::StartTls, kind) => match self.granted(kind)? {
+                true => Ok(HandshakeStep::StartTls),
+                false => Err(ClientError::NoTls { message: text(data) }),
+            },
             (OptionCode::ExtendedHeaders, kind) => match self.granted(kind)? {
                 true => {
                     self.style = HeaderStyle::Extended;

@@ -102,7 +102,7 @@ impl NfsConnections {
 
     /// A call has been carried out elsewhere.
     pub(crate) fn done(&mut self, now: Time, mut done: Done, program: &mut Program) {
-        program.done(&mut done);
+        program.done(now, &mut done);
         self.working -= 1;
         let Some(conn) = done.conn else { return };
         let again = done.key.and_then(|key| self.again.remove(&key)).map(|(conn, _)| conn);

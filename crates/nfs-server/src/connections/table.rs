@@ -51,6 +51,11 @@ impl NfsConnections {
         self.table.next_action()
     }
 
+    /// Bytes of buffers that are kept for payloads to come.
+    pub(crate) fn idle_buffers(&self) -> u64 {
+        self.pool.stats().idle_bytes
+    }
+
     /// Connections that are open.
     pub(crate) fn open(&self) -> usize {
         self.table.len()

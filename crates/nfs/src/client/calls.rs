@@ -3,7 +3,9 @@
 use super::call::{Call, Completion, Reply, Sink};
 use super::config::Config;
 use super::error::Error;
+use super::metrics::{Ended, Meter};
 use super::transport::Incoming;
+use crate::kinds::kind;
 use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
 use crate::v3::{self, Status};
 use crate::xdr::{Reader, Writer, Xdr as _};
@@ -87,6 +89,7 @@ pub(super) struct Calls<T> {
     first_xid: u32,
     made: u64,
     credential: Writer,
+    pub(super) meter: Meter,
     /// Memory of fronts of calls that are done with...
     spare: Vec<Writer>,
     /// ...and of the arguments of the last call that was added.
@@ -105,6 +108,7 @@ impl<T> Calls<T> {
             first_xid: config.first_xid,
             made: 0,
             credential,
+            meter: Meter::new(config.slow),
             spare: Vec::new(),
             spare_args: Writer::new(),
         }
@@ -158,7 +162,16 @@ impl<T> Calls<T> {
 
     /// The call there, which has no number any more, is done with.
     fn end(&mut self, place: usize, result: Result<Reply, Error>) {
-        let Pending { mut front, ticket, sink, payload, .. } = self.pending.remove(place);
+        let pending = self.pending.remove(place);
+        let read = result.as_ref().map_or(0, |reply| reply.filled + reply.payload.len());
+        self.meter.end(&Ended {
+            kind: kind(pending.program, pending.procedure),
+            bytes: (pending.payload.len() + read) as u64,
+            has_failed: result.is_err(),
+            made: pending.made,
+            sent: pending.sent.map(|(_, sent)| sent),
+        });
+        let Pending { mut front, ticket, sink, payload, .. } = pending;
         front.clear();
         self.spare.push(front);
         self.done.push_back(Completion { ticket, result, sink, payload });
@@ -185,6 +198,8 @@ impl<T> Calls<T> {
 
     /// Adds a call and says its number.
     pub(super) fn add(&mut self, now: Time, channel: usize, call: Call, ticket: T) -> u32 {
+        self.meter.tick(now);
+        self.meter.begin();
         let (sequence, xid) = self.number();
         let mut front = self.spare.pop().unwrap_or_default();
         rpc::put_call(

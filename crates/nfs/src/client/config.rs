@@ -25,6 +25,8 @@ pub struct Config {
     pub reconnect_max: Duration,
     /// The most bytes of a reply.
     pub reply_max: usize,
+    /// Calls that take as long are told of by an event of `tracing` with the target `onego::slow`; `None`: none are.
+    pub slow: Option<Duration>,
     /// Gives the memory that calls are put together in.
     pub pool: Pool,
 }
@@ -43,6 +45,7 @@ impl Config {
             reconnect_max: Duration::from_secs(5),
             // A payload of 1 MiB with its front, and room for servers that offer twice as much.
             reply_max: (2 << 20) + (64 << 10),
+            slow: None,
             pool,
         }
     }

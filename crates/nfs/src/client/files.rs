@@ -4,6 +4,7 @@ use super::call::{self, Call, Reply, Sink};
 use super::channel::ServerId;
 use super::config::Config;
 use super::error::Error;
+use super::metrics::CallFigures;
 use super::rpc::Client;
 use super::transport::Way;
 use super::waiting::Waiting;
@@ -169,6 +170,11 @@ impl<T> FileClient<T> {
     pub fn set_limits(&mut self, limits: Limits) {
         assert!(limits.read > 0 && limits.write > 0, "a server takes something");
         self.limits = limits;
+    }
+
+    /// What its calls are counted by, for any thread to read.
+    pub fn figures(&self) -> CallFigures {
+        self.client.figures()
     }
 
     /// Says how long a request waits for the server; `None`: until it is there again.

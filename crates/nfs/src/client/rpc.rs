@@ -5,6 +5,7 @@ use super::calls::{Calls, Came, Pending, Replies};
 use super::channel::{Channel, Conn, ServerId};
 use super::config::Config;
 use super::error::Error;
+use super::metrics::CallFigures;
 use super::transport::{Transport, Way};
 use super::waiting::Waiting;
 use crate::rpc::Procedure;
@@ -90,6 +91,11 @@ impl<T> Client<T> {
         self.send(now, channel);
     }
 
+    /// What it counts, for any thread to read.
+    pub fn figures(&self) -> CallFigures {
+        self.calls.meter.figures()
+    }
+
     /// The next call that is done with.
     pub fn completion(&mut self) -> Option<Completion<T>> {
         self.calls.completion()
@@ -161,6 +167,9 @@ impl<T> Client<T> {
         }
         match Transport::open(now, &channel.way, channel.addr, &self.config) {
             Ok((transport, opening)) => {
+                if channel.last.is_some() {
+                    self.calls.meter.reconnect();
+                }
                 let conn = self.conns.insert(Conn::new(index, transport));
                 channel.conn = Some(conn);
                 channel.retry_at = None;
@@ -197,6 +206,7 @@ impl<T> Client<T> {
 
     /// Takes the replies that have come by a connection.
     fn take_replies(&mut self, now: Time, conn: ConnId) {
+        self.calls.meter.tick(now);
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
         let index = live.channel;
         let failed = loop {
@@ -300,6 +310,7 @@ impl<T> Client<T> {
                 continue;
             }
             pending.sent = None;
+            self.calls.meter.retry();
             self.channels[index].waiting.push_front(xid);
         }
         if self.channels[index].closed {
@@ -331,6 +342,7 @@ impl<T> Client<T> {
 
     /// Gives up calls whose time is over, and connections on which a reply is overdue.
     fn look_at_times(&mut self, now: Time) {
+        self.calls.meter.tick(now);
         let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         for index in 0..self.channels.len() {
             let patience = self.config.retransmit_after;

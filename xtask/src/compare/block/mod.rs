@@ -1,4 +1,4 @@
-//! Our server of NBD beside nbdkit and qemu-nbd, on memory and on an image, and our server of a disk by vhost-user beside
+//! Our server of NBD beside nbdkit, qemu-nbd and a bare one, on memory and on an image, and our server of a disk by vhost-user beside
 //! qemu-storage-daemon.
 
 mod direct;
@@ -19,11 +19,16 @@ use std::path::{Path, PathBuf};
 pub(super) use subject::TakenNbd;
 use subject::{DIRECT, NBDKIT, OURS, OURS_DISK, OURS_IMAGE, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS};
 
-/// Measures every load on every server, server by server and round by round: the machine may be twice as fast a minute later.
-pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Vec<TakenNbd>> {
+/// Measures every load on every server, and on a `bare` one, server by server and round by round: the machine may be twice as fast a minute later.
+pub(super) fn compare(
+    options: &Options,
+    home: &Home,
+    onego: &Path,
+    bare: Option<&Path>,
+) -> Result<Vec<TakenNbd>> {
     let stage = Stage::new(home, "compare-block", &Install::find(Release::Pacific, home)?, onego)?;
     let builds = builds(options, onego)?;
-    let memory = on_memory(options, &stage, &builds)?;
+    let memory = on_memory(options, &stage, &builds, bare)?;
     let image = on_image(options, &stage, &builds)?;
     stage.clear()?;
     let disk = on_disk(options, home, onego, &builds)?;
@@ -60,6 +65,7 @@ fn on_memory(
     options: &Options,
     stage: &Stage,
     builds: &[(Option<String>, PathBuf)],
+    bare: Option<&Path>,
 ) -> Result<Vec<TakenNbd>> {
     stage.host(&format!("mkdir {TMPFS}"))?;
     stage.host(&format!("mount -t tmpfs tmpfs {TMPFS}"))?;
@@ -68,6 +74,9 @@ fn on_memory(
     if !options.no_peers {
         let start = |who, program: &str, line: &str| NbdServer::start(stage, who, Path::new(program), line);
         servers.push(start(NBDKIT, "nbdkit", &format!("-f -U SOCKET memory {SIZE}"))?);
+        if let Some(bare) = bare {
+            servers.push(NbdServer::start(stage, FLOOR, bare, &format!("SOCKET {}", SIZE >> 20))?);
+        }
         servers.push(start(QEMU, "qemu-nbd", &format!("-t -e 8 -f raw -k SOCKET {FILE}"))?);
     }
     servers.iter().try_for_each(NbdServer::fill)?;

@@ -36,6 +36,9 @@ fn print_load(taken: Vec<&TakenNbd>, load: &NbdLoad, ours: &str) {
         ratio(&format!("operations, ours to {peer}"), our.iops, theirs.iops);
         ratio("operations a CPU second of the server, ours to that", theirs.server, our.server);
     }
+    if let (None, Some(bare)) = (of(DIRECT), of(FLOOR)) {
+        ratio("CPU of the server, to that of a bare one", our.server, bare.server);
+    }
     if let (Some(direct), Some(floor)) = (of(DIRECT), of(FLOOR)) {
         let both = direct.client.zip(floor.server).map(|(client, hop)| client + hop);
         ratio("CPU of the server, to ours without NBD and a bare hop", our.server, both);

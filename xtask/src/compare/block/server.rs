@@ -31,7 +31,7 @@ pub(super) struct NbdServer<'a> {
 impl<'a> NbdServer<'a> {
     /// Starts a program of the host with a line in which `SOCKET` stands for the socket's path.
     pub(super) fn start(stage: &'a Stage, who: &str, program: &Path, line: &str) -> Result<Self> {
-        let name = who.replace([' ', ','], "-");
+        let name = who.replace([' ', ',', '(', ')'], "-");
         let socket = stage.path(&format!("{name}.sock"));
         let command = stage.program(program, &line.replace("SOCKET", &socket.to_string_lossy()));
         let mut daemon = Daemon::spawn(who, command, &stage.path(&format!("{name}.out")))?;

@@ -6,6 +6,7 @@ pub(super) mod commands;
 pub(super) mod dns;
 pub(super) mod krbd;
 pub(super) mod memory;
+pub(super) mod metrics;
 pub(super) mod osds;
 pub(super) mod qemu_img;
 pub(super) mod rbd;

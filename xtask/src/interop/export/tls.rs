@@ -1,16 +1,21 @@
-//! Clients of NBD on our server by TLS: those of GnuTLS, with certificates of all kinds.
+//! TLS of NBD, with certificates of all kinds: clients of GnuTLS on our server, and ours on a server of GnuTLS.
 
 use super::{make_disk, run};
+use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, Stage};
 use crate::interop::disk;
 use crate::interop::steps::says;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::time::Duration;
 
 /// An authority's files, and a key with its certificate, as GnuTLS's clients look for them in a folder.
 const AUTHORITY: &str = "ca-cert.pem";
 const CLIENT: &str = "client-cert.pem";
 const CLIENT_KEY: &str = "client-key.pem";
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
 /// Good certificates are served, and others are not; without TLS there is nothing to be seen.
@@ -50,6 +55,43 @@ pub(crate) fn clients(stage: &Stage) -> Result<()> {
     says(&run(stage, &format!("nbdinfo {clear}"))?, "without TLS")?;
     says(&run(stage, &format!("nbdinfo {}", self::uri("bare")))?, "with TLS")?;
     qemu(stage, "bare", "info")?;
+    server.stop()?;
+    our_client(stage)
+}
+
+/// Where the server of GnuTLS listens.
+const PEER_PORT: u16 = 10811;
+
+/// Our client uses nbdkit by TLS, serves it on, and is refused where its certificates do not do.
+fn our_client(stage: &Stage) -> Result<()> {
+    let folder = stage.path("ours");
+    let arguments = format!(
+        "-f -i 127.0.0.1 -p {PEER_PORT} --tls=require --tls-certificates={} --tls-verify-peer memory 256M",
+        folder.display()
+    );
+    let command = stage.program("nbdkit".as_ref(), &arguments);
+    let mut server = Daemon::spawn("nbdkit", command, &stage.path("nbdkit.out"))?;
+    let url = |folder: &str| format!("nbds://127.0.0.1:{PEER_PORT}/?tls-certificates={folder}");
+    let (good, copy) = (url("good"), format!("cp disk.raw {}", url("good")));
+    server.wait_until("its port", PATIENCE, || stage.onego(&copy).is_ok())?;
+    stage.onego(&format!("cp {good} back.raw"))?;
+    disk::compare(&stage.path("disk.raw"), &stage.path("back.raw"))?;
+    let ours = Embedded::start_nbd(stage, "", &format!("{good} --socket again.sock"))?;
+    run(stage, "nbdcopy nbd+unix:///?socket=again.sock again.raw")?;
+    disk::compare(&stage.path("disk.raw"), &stage.path("again.raw"))?;
+    ours.stop()?;
+    for (who, words) in [
+        ("bare", "client-cert.pem"),
+        ("wrong", "client-cert.pem"),
+        ("expired", "client-cert.pem"),
+        ("distrustful", "ca-cert.pem"),
+        ("nosuch", "No such file"),
+    ] {
+        let refused = stage.onego_fails(&format!("cp {} refused.raw", url(who)))?;
+        says(&String::from_utf8_lossy(&refused.stderr), words).with_context(|| who.to_owned())?;
+    }
+    let clear = stage.onego_fails(&format!("cp nbd://127.0.0.1:{PEER_PORT}/ refused.raw"))?;
+    says(&String::from_utf8_lossy(&clear.stderr), "wants TLS")?;
     server.stop()
 }
 

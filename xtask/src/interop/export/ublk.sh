@@ -50,6 +50,10 @@ image() {
     step=show && onego showmapped | grep -q '^0  *rbd  *disk  *-  */dev/ublkb0  *served$' &&
     onego showmapped --format json > /tmp/list &&
     grep -q '^\[{"id":"0","pool":"rbd","namespace":"","name":"disk","snap":"-","device":"/dev/ublkb0"}\]$' /tmp/list &&
+    # This kernel is too old for it, which is said.
+    step=resize && onego rbd resize rbd/disk --size 160M --no-progress &&
+    until grep -q 'ublkb0 keeps its size.*Linux 6.16' /run/onego/ublkb0.log; do sleep 0.1; done &&
+    onego rbd resize rbd/disk --size 128M --allow-shrink --no-progress &&
     step='unmap by source' && onego unmap rbd:disk && [ ! -e "$device" ] &&
     # Another device: what it reads comes from the cluster.
     step='map again' && device=$(onego map rbd:disk) &&

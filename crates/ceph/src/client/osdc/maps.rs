@@ -79,6 +79,7 @@ impl<T> Objects<T> {
             return Err(MapError::OtherEpoch { from: map.epoch, to: epoch });
         }
         self.epoch = epoch;
+        self.meter.map(&map);
         self.targets.set(map);
         self.aim_again(hub, skipped);
         Ok(())

@@ -7,6 +7,7 @@ use super::target::Targets;
 use crate::client::config::{Config, OsdConfig};
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
+use crate::client::metrics::{ClientFigures, Ended, Meter};
 use crate::client::random::Random;
 use crate::client::request::{OpId, Outcome, Rejected, Request};
 use crate::messages::MAX_NAME_LEN;
@@ -51,6 +52,7 @@ pub(crate) struct Objects<T> {
     /// The newest epoch was asked for, for the requests up to this one.
     pub(super) asked_newest: Option<u64>,
     pub(super) random: Random,
+    pub(super) meter: Meter,
     /// Nothing is due before: a lower bound.
     pub(super) wakeup: Option<Time>,
     /// When to look after connections and watches again.
@@ -75,6 +77,7 @@ impl<T> Objects<T> {
             waited_for: BTreeSet::new(),
             asked_newest: None,
             random: Random::new(config.seed),
+            meter: Meter::new(config.osd.slow),
             wakeup: None,
             tick: None,
             closed: false,
@@ -83,6 +86,10 @@ impl<T> Objects<T> {
 
     pub(crate) fn map(&self) -> Option<&Arc<OsdMap>> {
         self.targets.map()
+    }
+
+    pub(crate) fn figures(&self) -> ClientFigures {
+        self.meter.figures()
     }
 
     /// Requests of callers in flight, and the bytes they count for.
@@ -158,6 +165,8 @@ impl<T> Objects<T> {
         }
         self.in_flight += 1;
         self.bytes += cost;
+        self.meter.tick(now);
+        self.meter.begin(request.pool, self.targets.map().map(Arc::as_ref));
         let flags = request.all_flags();
         let tid = self.insert(now, request, flags, Owner::Caller(ticket), cost);
         self.launch(now, hub, tid);
@@ -215,6 +224,7 @@ impl<T> Objects<T> {
     /// Ends a request. (Inlined, because what came of it is large and would be copied from hand to hand.)
     #[inline(always)]
     pub(super) fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
+        self.count(tid, &outcome);
         let Some((owner, buffer, cost)) = self.table.remove(tid) else { return };
         match owner {
             Owner::Caller(ticket) => {
@@ -224,6 +234,29 @@ impl<T> Objects<T> {
             }
             owner => self.linger_finished(hub, owner, outcome),
         }
+    }
+
+    /// Counts a request of a caller that ends.
+    #[inline]
+    fn count(&self, tid: u64, outcome: &Result<Outcome, Error>) {
+        let Some(op) = self.table.get(tid).filter(|op| matches!(op.owner, Owner::Caller(_))) else { return };
+        let writes = op.message.flags & flag::WRITE != 0;
+        let (read, has_failed) = match outcome {
+            Ok(Outcome::Reply(reply)) => (reply.bytes(), reply.result < 0),
+            Ok(_) => (0, false),
+            Err(_) => (0, true),
+        };
+        self.meter.end(&Ended {
+            pool: op.pool,
+            object: &op.message.object,
+            osd: op.osd,
+            writes,
+            bytes: if writes { op.cost } else { read },
+            has_failed,
+            since: op.since,
+            sent_at: op.sent_at,
+            attempts: op.attempts,
+        });
     }
 
     #[inline]
@@ -241,6 +274,7 @@ impl<T> Objects<T> {
         if self.wakeup.is_none_or(|wakeup| now < wakeup) {
             return;
         }
+        self.meter.tick(now);
         self.expire(now, hub);
         self.retry(now, hub);
         self.send_postponed(now, hub);

@@ -3,6 +3,7 @@
 use super::objects::Objects;
 use super::reply::{self, OsdReply};
 use super::session::{OsdSession, contains, object_of};
+use super::table::Owner;
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
 use crate::client::request::{OpReply, Outcome};
@@ -11,6 +12,7 @@ use crate::ops::flag;
 use onego_buf::SegmentMut;
 use onego_msgr::{Header, Message, Placer};
 use onego_wire::{ConnId, Time};
+use std::sync::Arc;
 
 /// How often a request may be sent elsewhere. Ceph's OSDs do it once, from one pool to another; Objecter has no bound, and
 /// would go round for ever between two that send it to each other.
@@ -59,6 +61,7 @@ impl<T> Objects<T> {
         if self.session_on(osd, conn).is_none() {
             return Ok(());
         }
+        self.meter.tick(now);
         match message.header.kind {
             kind::OSD_OP_REPLY => self.reply(now, hub, conn, message),
             kind::OSD_MAP => self.take_maps(now, hub, &message.decode::<MapUpdate>()?),
@@ -144,7 +147,10 @@ impl<T> Objects<T> {
             return self.fail(hub, tid, Error::Mismatch("it sends the request elsewhere again and again"));
         }
         let Redirect { locator, object } = redirect;
-        op.pool = locator.pool;
+        let from = std::mem::replace(&mut op.pool, locator.pool);
+        if matches!(op.owner, Owner::Caller(_)) {
+            self.meter.redirect(from, locator.pool, self.targets.map().map(Arc::as_ref));
+        }
         op.message.locator = locator;
         if !object.is_empty() {
             op.message.object = object;

@@ -152,6 +152,7 @@ impl<T> Objects<T> {
         op.message.attempt = op.attempts;
         if op.attempts > 0 {
             op.message.flags |= flag::RETRY;
+            self.meter.retry();
         }
         op.attempts += 1;
         op.sent_on = Some(conn);
@@ -218,7 +219,10 @@ impl<T> Objects<T> {
             let retry_at = session.retry_at;
             return self.wake_by(retry_at);
         }
-        session.retry_at = None;
+        // A session that has begun to wait for this had a connection.
+        if session.retry_at.take().is_some() {
+            self.meter.reconnect();
+        }
         session.used_at = now;
         session.conn = hub.open(now, Role::Osd(osd), addr);
     }

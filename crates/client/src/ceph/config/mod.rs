@@ -60,6 +60,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a request to an object may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
+    /// Requests to OSDs that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their
+    /// time went; `None`: none are.
+    pub slow: Option<Duration>,
     /// How long a command or question to the monitors may take; `None`: for as long as it takes
     /// (`rados_mon_op_timeout`).
     pub monitor_timeout: Option<Duration>,
@@ -162,6 +165,11 @@ impl Config {
         Self { connect_timeout: timeout, ..self }
     }
 
+    /// The same, telling of requests that take as long, with where their time went.
+    pub fn with_slow(self, slow: Duration) -> Self {
+        Self { slow: Some(slow), ..self }
+    }
+
     /// The same, with so long for each request to an object: then it fails, and may have been carried out.
     pub fn with_request_timeout(self, timeout: Duration) -> Self {
         Self { request_timeout: Some(timeout), ..self }
@@ -231,6 +239,7 @@ impl Config {
             connect_timeout: duration(settings, "client_mount_timeout")?
                 .map_or(CONNECT_TIMEOUT, endless_if_zero),
             request_timeout: duration(settings, "rados_osd_op_timeout")?.filter(|wait| !wait.is_zero()),
+            slow: None,
             monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
             image_defaults: ImageDefaults::read(settings)?,
             on_waiting: None,

@@ -30,6 +30,13 @@ pub struct Answer {
     pub(crate) depends_on: u64,
 }
 
+impl Answer {
+    /// Bytes that the reply gives.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.reply.ops.iter().map(|op| op.output.len() as u64).sum()
+    }
+}
+
 /// How a request ended.
 pub(super) struct Ending {
     /// Was any operation carried out?

@@ -80,6 +80,20 @@ impl NbdConnection {
         }
     }
 
+    /// A connection whose client uses an export from the start.
+    pub(super) fn agreed(session: Box<Session>, pool: Pool) -> Self {
+        Self {
+            stream: ByteStream::new(pool.clone()),
+            phase: Phase::Transmission(session),
+            expected: Expected::Header,
+            pool,
+            in_flight: 0,
+            held: 0,
+            handshake_ends: None,
+            is_late: false,
+        }
+    }
+
     /// Has its client yet to choose an export?
     pub(super) fn is_negotiating(&self) -> bool {
         matches!(self.phase, Phase::Greeting | Phase::Options(_))

@@ -1,4 +1,4 @@
-use crate::nbd::limits::TLS_HANDSHAKE_MAX;
+use onego_nbd::tls::{TLS_HANDSHAKE_MAX, TlsFault};
 use onego_wire::DecodeError;
 use thiserror::Error;
 
@@ -31,6 +31,15 @@ pub(super) enum ProtocolError {
     TlsHandshakeTooLong,
     #[error("{}", tls_advice(.0))]
     Tls(rustls::Error),
+}
+
+impl From<TlsFault> for ProtocolError {
+    fn from(fault: TlsFault) -> Self {
+        match fault {
+            TlsFault::HandshakeTooLong => Self::TlsHandshakeTooLong,
+            TlsFault::Tls(error) => Self::Tls(error),
+        }
+    }
 }
 
 /// What failed, and what to do where that is the client's part.

@@ -2,10 +2,11 @@
 
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
+use crate::operations::{ClientRequest, RequestKind};
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::List;
 use onego_nbd::codec::{CommandFlags, RequestHeader, RequestType};
-use onego_wire::ConnId;
+use onego_wire::{ConnId, Time};
 use smallvec::SmallVec;
 use std::rc::Rc;
 
@@ -14,6 +15,8 @@ pub(super) struct InFlight {
     pub(super) conn: ConnId,
     pub(super) export: Rc<Served>,
     pub(super) header: RequestHeader,
+    /// What is counted of it.
+    pub(super) asked: ClientRequest,
     /// Bytes that it counts for on its connection.
     pub(super) held: usize,
     work: Work,
@@ -49,29 +52,32 @@ pub(super) enum Gained {
 impl InFlight {
     /// A request for a device. `None`: there is nothing to do for it.
     pub(super) fn new(
+        now: Time,
         conn: ConnId,
         export: Rc<Served>,
         header: RequestHeader,
         payload: List,
     ) -> Option<Self> {
-        let (work, held) = match header.command {
-            RequestType::Read => (Work::Read(SmallVec::new()), header.length as usize),
+        let (kind, work, held) = match header.command {
+            RequestType::Read => (RequestKind::Read, Work::Read(SmallVec::new()), header.length as usize),
             RequestType::Write => {
                 let bytes = payload.len();
-                (Work::Write(payload), bytes)
+                (RequestKind::Write, Work::Write(payload), bytes)
             }
-            RequestType::Trim => (Work::Trim, 0),
-            RequestType::WriteZeroes => (Work::Zero, 0),
-            RequestType::Flush => (Work::Flush, 0),
-            RequestType::BlockStatus => (Work::Status(Vec::new()), 0),
+            RequestType::Trim => (RequestKind::Trim, Work::Trim, 0),
+            RequestType::WriteZeroes => (RequestKind::Zero, Work::Zero, 0),
+            RequestType::Flush => (RequestKind::Flush, Work::Flush, 0),
+            RequestType::BlockStatus => (RequestKind::Status, Work::Status(Vec::new()), 0),
             // Nothing is cached, and that is no error (nbd proto.md, 'Request types').
             RequestType::Cache | RequestType::Disconnect | RequestType::Unknown(_) => return None,
         };
         if header.length == 0 && header.command != RequestType::Flush {
             return None;
         }
+        export.operations.begin();
         let at = header.offset;
-        Some(Self { conn, export, header, held, work, at, out: 0, error: None, queued: false })
+        let asked = ClientRequest { kind, offset: at, bytes: held as u64, since: now };
+        Some(Self { conn, export, header, asked, held, work, at, out: 0, error: None, queued: false })
     }
 
     fn end(&self) -> u64 {
@@ -142,8 +148,7 @@ impl InFlight {
             return left;
         }
         let geometry = self.export.geometry();
-        let block = u64::from(geometry.block.max(1));
-        let most = (geometry.max_io - geometry.max_io % block).max(block);
+        let most = geometry.whole_blocks(geometry.max_io).max(u64::from(geometry.block.max(1)));
         let most = match self.work {
             // Steps end where the device's objects end.
             Work::Trim | Work::Zero => most - self.at % most,

@@ -12,7 +12,6 @@ mod outbound;
 mod session;
 mod stream;
 mod table;
-mod tls;
 mod work;
 
 pub(super) use table::NbdConnections;

@@ -8,6 +8,7 @@ use onego_nbd::codec::{
     OptionReply, OptionReplyType, RequestHeader, SIMPLE_REPLY_LEN, STRUCTURED_CHUNK_LEN, SimpleReply,
     StatusChunk,
 };
+use onego_nbd::tls::ClearText;
 
 /// Replies of one connection that wait.
 pub(super) struct Outbound {
@@ -16,24 +17,25 @@ pub(super) struct Outbound {
     unsent: List,
 }
 
-impl Outbound {
-    pub(super) fn new(pool: Pool) -> Self {
-        Self { arena: Arena::new(pool), unsent: List::new() }
-    }
-
-    /// Bytes that wait.
+impl ClearText for Outbound {
     #[inline]
-    pub(super) fn unsent(&self) -> usize {
+    fn unsent(&self) -> usize {
         self.unsent.len() + self.arena.pending()
     }
 
-    pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
+    fn transmit(&mut self, out: &mut List, limit: usize) {
         self.arena.flush(&mut self.unsent);
         if self.unsent.len() <= limit {
             out.append(std::mem::take(&mut self.unsent));
         } else {
             out.append(self.unsent.split_to(limit.max(1)));
         }
+    }
+}
+
+impl Outbound {
+    pub(super) fn new(pool: Pool) -> Self {
+        Self { arena: Arena::new(pool), unsent: List::new() }
     }
 
     /// Appends bytes.

@@ -86,8 +86,7 @@ impl Session {
             let code = if writes(command) { ErrorCode::NoSpace } else { ErrorCode::Invalid };
             return Err(Refusal::new(code, "the export ends before"));
         }
-        let block = u64::from(geometry.block.max(1));
-        if !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
+        if !geometry.is_aligned(offset) || !geometry.is_aligned(length) {
             return Err(Refusal::invalid("offset or length are not multiples of the minimum block size"));
         }
         let too_long = length > PAYLOAD_MAX as u64;

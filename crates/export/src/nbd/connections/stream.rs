@@ -2,11 +2,11 @@
 
 use super::error::ProtocolError;
 use super::outbound::Outbound;
-use super::tls::TlsLayer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nbd::Inbound;
+use onego_nbd::tls::{ClearText as _, TlsLayer};
 use onego_wire::{Landing, Unfinished};
-use rustls::ServerConfig;
+use rustls::{ServerConfig, ServerConnection};
 use std::sync::Arc;
 
 /// The bytes of one connection, on their way in and out.
@@ -36,7 +36,8 @@ impl ByteStream {
         }
         let mut said = List::new();
         self.outbound.transmit(&mut said, usize::MAX);
-        self.tls = Some(Box::new(TlsLayer::new(config, self.pool.clone(), said)?));
+        let tls = ServerConnection::new(Arc::clone(config)).map_err(ProtocolError::Tls)?;
+        self.tls = Some(Box::new(TlsLayer::new(tls, self.pool.clone(), said)));
         Ok(())
     }
 
@@ -61,7 +62,9 @@ impl ByteStream {
         match &mut self.tls {
             None => self.inbound.received(bytes),
             Some(_) if self.failed.is_some() => {}
-            Some(tls) => self.failed = tls.received(&bytes, &mut self.inbound).err(),
+            Some(tls) => {
+                self.failed = tls.received(&bytes, &mut self.inbound).err().map(ProtocolError::from);
+            }
         }
     }
 

@@ -3,18 +3,22 @@
 use super::connection::NbdConnection;
 use super::error::ProtocolError;
 use super::in_flight::InFlight;
+use super::session::Session;
 use crate::nbd::config::Config;
 use crate::nbd::counters::Counters;
-use crate::nbd::exports::Exports;
+use crate::nbd::exports::{Exports, Served};
 use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
 use crate::nbd::tls::Tls;
 use onego_block::Completions;
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nbd::codec::HeaderStyle;
 use onego_service::connections::Connections;
 use onego_wire::{Action, ConnId, Landing, Time};
 use slab::Slab;
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 /// The connections, and what their clients have at the devices.
 pub(crate) struct NbdConnections {
@@ -37,7 +41,7 @@ pub(crate) struct NbdConnections {
 
 impl NbdConnections {
     pub(crate) fn new(config: Config) -> Self {
-        let Config { pool, connections, tls } = config;
+        let Config { pool, connections, tls, .. } = config;
         let mut table = Connections::new(BOUNDS);
         table.limit_connections(connections);
         Self {
@@ -91,6 +95,19 @@ impl NbdConnections {
         let conn = self.table.add(now, host, false, NbdConnection::new(now, self.pool.clone()));
         self.table.announce(conn);
         Some(conn)
+    }
+
+    /// Adds a connection whose client uses an export from the start, with simple replies. `false`: there are too many.
+    pub(crate) fn attach(&mut self, socket: OwnedFd, export: &Rc<Served>) -> bool {
+        if self.table.is_full() {
+            return false;
+        }
+        self.counters.accepted += 1;
+        let session = Box::new(Session::new(Rc::clone(export), HeaderStyle::Simple, false));
+        let connection = NbdConnection::agreed(session, self.pool.clone());
+        let conn = self.table.add(self.now, IpAddr::V4(Ipv4Addr::LOCALHOST), false, connection);
+        self.table.push_action(Action::Attach { conn, socket });
+        true
     }
 
     /// Closes a connection for one from that host. A connection in use never gives way: to its client, that would be a disk

@@ -129,7 +129,7 @@ impl NbdConnections {
                 Err(refusal) => return self.refuse(conn, &header, &refusal),
             }
         }
-        let Some(request) = InFlight::new(conn, Rc::clone(&session.export), header, payload) else {
+        let Some(request) = InFlight::new(now, conn, Rc::clone(&session.export), header, payload) else {
             let style = session.style;
             return match header.command {
                 RequestType::Read => connection.stream.outbound.data(style, &header, List::new()),
@@ -204,6 +204,7 @@ impl NbdConnections {
         } else if request.is_idle() {
             // Nobody waits for the rest.
             let request = self.requests.remove(key);
+            request.export.operations.forget();
             let had_room = self.table.has_room_for_replies();
             self.resume_after(now, request.conn, had_room, exports);
         }
@@ -214,6 +215,7 @@ impl NbdConnections {
         let conn = request.conn;
         let had_room = self.table.has_room_for_replies();
         let gained = request.gained();
+        request.export.operations.end(now, &request.asked, gained.is_err());
         let InFlight { header, held, .. } = &request;
         if let Some(connection) = self.table.get(conn) {
             connection.in_flight -= 1;

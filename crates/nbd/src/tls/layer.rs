@@ -1,21 +1,28 @@
 //! TLS between the bytes of a connection and its messages.
 
-use super::error::ProtocolError;
-use super::outbound::Outbound;
-use crate::nbd::limits::TLS_HANDSHAKE_MAX;
+use super::error::TlsFault;
+use super::limits::TLS_HANDSHAKE_MAX;
+use crate::inbound::Inbound;
 use onego_buf::{Arena, List, Pool, Segment};
-use onego_nbd::Inbound;
 use onego_wire::{AHEAD, Landing, Unfinished};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::Connection;
 use std::io::{self, BufRead as _, IoSlice, Write};
-use std::sync::Arc;
 
 /// Bytes that are sealed at a time: some of the longest records.
 const SEAL: usize = 256 << 10;
 
-/// The TLS of one connection.
-pub(super) struct TlsLayer {
-    tls: ServerConnection,
+/// What is to be sealed.
+pub trait ClearText {
+    /// Bytes of it.
+    fn unsent(&self) -> usize;
+
+    /// Appends at most about `limit` bytes of it to `out`.
+    fn transmit(&mut self, out: &mut List, limit: usize);
+}
+
+/// The TLS of one connection, on either side.
+pub struct TlsLayer {
+    tls: Connection,
     /// What is to be sent: first what was said in the clear, then records.
     out: Sealed,
     record: Record,
@@ -25,34 +32,36 @@ pub(super) struct TlsLayer {
 
 impl TlsLayer {
     /// `said` is still to be sent in the clear.
-    pub(super) fn new(config: &Arc<ServerConfig>, pool: Pool, said: List) -> Result<Self, ProtocolError> {
-        let mut tls = ServerConnection::new(Arc::clone(config)).map_err(ProtocolError::Tls)?;
+    pub fn new(tls: impl Into<Connection>, pool: Pool, said: List) -> Self {
+        let mut tls = tls.into();
         // The connection bounds what waits.
         tls.set_buffer_limit(None);
-        let out = Sealed { arena: Arena::new(pool), list: said };
-        Ok(Self { tls, out, record: Record::default(), handshake: 0 })
+        let mut out = Sealed { arena: Arena::new(pool), list: said };
+        // A client speaks first.
+        out.take(&mut tls);
+        Self { tls, out, record: Record::default(), handshake: 0 }
     }
 
     /// Only the clear text has a place of its own.
-    pub(super) fn landing(&self) -> Landing {
+    pub fn landing(&self) -> Landing {
         Landing::shared(AHEAD)
     }
 
     /// Opens what has come. After an error there is an alert to be sent.
-    pub(super) fn received(&mut self, bytes: &[u8], inbound: &mut Inbound) -> Result<(), ProtocolError> {
+    pub fn received(&mut self, bytes: &[u8], inbound: &mut Inbound) -> Result<(), TlsFault> {
         self.record.received(bytes);
         if self.tls.is_handshaking() {
             self.handshake += bytes.len();
             if self.handshake > TLS_HANDSHAKE_MAX {
-                return Err(ProtocolError::TlsHandshakeTooLong);
+                return Err(TlsFault::HandshakeTooLong);
             }
         }
         let mut bytes = bytes;
-        // It takes nothing any more once the client has ended its side.
+        // It takes nothing any more once the peer has ended its side.
         while !bytes.is_empty() && self.tls.read_tls(&mut bytes).is_ok_and(|taken| taken > 0) {
             let opened = self.tls.process_new_packets();
             self.out.take(&mut self.tls);
-            opened.map_err(ProtocolError::Tls)?;
+            opened.map_err(TlsFault::Tls)?;
             let mut clear = self.tls.reader();
             while let Ok(record) = clear.fill_buf()
                 && !record.is_empty()
@@ -66,24 +75,29 @@ impl TlsLayer {
     }
 
     /// What has come of a handshake or of a record that is not whole.
-    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+    pub fn unfinished(&self) -> Option<Unfinished> {
         if self.tls.is_handshaking() {
             return Some(Unfinished { announced: self.handshake, held: self.handshake });
         }
         self.record.unfinished()
     }
 
+    /// Is the handshake still to be ended?
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
     /// Bytes that wait to be sent and are sealed.
-    pub(super) fn unsent(&self) -> usize {
+    pub fn unsent(&self) -> usize {
         self.out.len()
     }
 
     /// Appends at most about `limit` bytes of what is to be sent to `out`. What is to be sealed waits for the end of the
     /// handshake.
-    pub(super) fn transmit(&mut self, outbound: &mut Outbound, out: &mut List, limit: usize) {
-        while !self.tls.is_handshaking() && outbound.unsent() > 0 && self.out.len() < limit {
+    pub fn transmit(&mut self, clear_text: &mut impl ClearText, out: &mut List, limit: usize) {
+        while !self.tls.is_handshaking() && clear_text.unsent() > 0 && self.out.len() < limit {
             let mut clear = List::new();
-            outbound.transmit(&mut clear, SEAL.min(limit - self.out.len()));
+            clear_text.transmit(&mut clear, SEAL.min(limit - self.out.len()));
             let slices: Vec<IoSlice<'_>> = clear.io_slices(usize::MAX).collect();
             // It takes all, because its buffers have no limit.
             let taken = self.tls.writer().write_vectored(&slices);
@@ -93,8 +107,8 @@ impl TlsLayer {
         self.out.transmit(out, limit);
     }
 
-    /// Says that nothing more is sent, so that the client knows that nothing was cut off.
-    pub(super) fn end(&mut self) {
+    /// Says that nothing more is sent, so that the peer knows that nothing was cut off.
+    pub fn end(&mut self) {
         self.tls.send_close_notify();
         self.out.take(&mut self.tls);
     }
@@ -112,7 +126,7 @@ impl Sealed {
     }
 
     /// Takes the records that are ready.
-    fn take(&mut self, tls: &mut ServerConnection) {
+    fn take(&mut self, tls: &mut Connection) {
         // Memory takes all that is written to it.
         while tls.wants_write() && tls.write_tls(self).is_ok() {}
     }

@@ -1,9 +1,9 @@
 //! A device that this process serves, from its beginning to its end.
 
-use super::queues::Queues;
-use super::records::{Claim, Record};
 use super::removal;
 use crate::failure::Failure;
+use crate::map::queues::Queues;
+use crate::map::records::{Claim, Record};
 use onego_ublk::{CharDevice, Control, DeviceInfo, DeviceState, Features, NewDevice};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(super) struct Served {
     pub(super) record: Record,
     control: Control,
     /// They serve until the device is stopped.
-    queues: Option<Queues>,
+    queues: Option<Queues<CharDevice>>,
     /// Somebody may know of it.
     is_usable: bool,
     _claim: Option<Claim>,
@@ -29,7 +29,7 @@ impl Served {
     /// Makes a device, which is there when this returns. The record gets its number.
     pub(super) fn make(
         mut control: Control,
-        queues: Queues,
+        queues: Queues<CharDevice>,
         claim: Option<Claim>,
         (device, params): (NewDevice, &[u8]),
         record: Record,
@@ -47,7 +47,7 @@ impl Served {
     /// Takes a device over: what was in flight is in flight again.
     pub(super) fn take_over(
         mut control: Control,
-        queues: Queues,
+        queues: Queues<CharDevice>,
         claim: Option<Claim>,
         info: DeviceInfo,
         record: Record,
@@ -73,7 +73,8 @@ impl Served {
 
     fn begin(&mut self, info: DeviceInfo) -> Result<(), Failure> {
         let device = CharDevice::open(info)?;
-        self.queues.as_mut().map_or(Ok(()), |queues| queues.serve(&device))
+        let ends = (0..device.info().queues()).map(|_| device.try_clone()).collect::<Result<_, _>>()?;
+        self.queues.as_mut().map_or(Ok(()), |queues| queues.serve(ends))
     }
 
     /// Stops the device, unless it is to wait for another process. `false`: it waits.

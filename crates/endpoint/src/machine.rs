@@ -1,0 +1,198 @@
+//! The endpoint as a state machine: one request a connection, and a bound for everything.
+
+use crate::pages::Pages;
+use crate::reply::PageReply;
+use crate::request::{HEAD_MAX, PageRequest};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Connections at a time. The oldest gives way to another one: a request that its client sends at once is answered within
+/// milliseconds.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Connections at a time, with those that were closed within [`LINGER`]: the driver may still have their descriptors, which the
+/// process needs for other things. Beyond them others are refused.
+const DESCRIPTORS_MAX: usize = 64;
+
+/// How long a driver takes to close a connection at most.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How long a client may take to send its request.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+
+/// How long it may take to receive the reply after that.
+const REPLY_TIME: Duration = Duration::from_secs(10);
+
+/// A connection: for one request and its reply.
+#[derive(Debug)]
+struct Visit {
+    state: VisitState,
+    /// It is over then, whatever is missing.
+    ends: Time,
+}
+
+#[derive(Debug)]
+enum VisitState {
+    /// What has come of the head.
+    Request(Vec<u8>),
+    /// What is left of the reply.
+    Reply(List),
+    /// The driver has yet to be told that it is over: until then its name is in use.
+    Over,
+}
+
+impl Visit {
+    fn is_over(&self) -> bool {
+        matches!(self.state, VisitState::Over)
+    }
+}
+
+/// The endpoint as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says. Where pages take long to make,
+/// so does [`Machine::received`].
+#[derive(Debug)]
+pub struct EndpointMachine {
+    pages: Pages,
+    /// `None`: it does not listen yet.
+    addr: Option<SocketAddr>,
+    failure: Option<io::Error>,
+    actions: VecDeque<Action>,
+    visits: ConnTable<Visit>,
+    /// When connections were closed, within [`LINGER`].
+    closed: VecDeque<Time>,
+}
+
+impl EndpointMachine {
+    /// Shows these pages to those who connect to this address; port 0: any.
+    pub fn new(addr: SocketAddr, pages: Pages) -> Self {
+        let listen = Action::Listen { listener: ListenerId(0), addr };
+        Self {
+            pages,
+            addr: None,
+            failure: None,
+            actions: VecDeque::from([listen]),
+            visits: ConnTable::default(),
+            closed: VecDeque::new(),
+        }
+    }
+
+    /// Where it listens, once it does.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.addr
+    }
+
+    /// Why it cannot listen; told once.
+    pub fn failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let Some(visit) = self.visits.get_mut(conn).filter(|visit| !visit.is_over()) else { return };
+        visit.state = VisitState::Over;
+        self.actions.push_back(Action::Close { conn });
+    }
+
+    /// The connections that are not over.
+    fn open(&self) -> impl Iterator<Item = (ConnId, &Visit)> {
+        self.visits.iter().filter(|(_, visit)| !visit.is_over())
+    }
+
+    /// Answers the request, once it is here.
+    fn look(&mut self, now: Time, conn: ConnId) {
+        let Some(Visit { state, ends }) = self.visits.get_mut(conn) else { return };
+        let VisitState::Request(head) = state else { return };
+        let bytes = match PageRequest::read(head) {
+            Ok(None) => return,
+            Ok(Some(request)) => self.pages.reply(&request).into_bytes(request.head_only),
+            Err(status) => PageReply::refusal(status).into_bytes(false),
+        };
+        (*state, *ends) = (VisitState::Reply(List::from(bytes)), now + REPLY_TIME);
+        self.actions.push_back(Action::Transmit { conn });
+    }
+}
+
+impl Machine for EndpointMachine {
+    fn next_action(&mut self, now: Time) -> Option<Action> {
+        let action = self.actions.pop_front()?;
+        if let Action::Close { conn } = action {
+            self.visits.remove(conn);
+            self.closed.push_back(now);
+        }
+        Some(action)
+    }
+
+    fn listening(&mut self, _: Time, _: ListenerId, result: io::Result<SocketAddr>) {
+        match result {
+            Ok(addr) => self.addr = Some(addr),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+
+    fn accepted(&mut self, now: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+        while self.closed.front().is_some_and(|closed| *closed + LINGER <= now) {
+            self.closed.pop_front();
+        }
+        if self.visits.len() + self.closed.len() >= DESCRIPTORS_MAX {
+            return None;
+        }
+        if self.open().count() >= CONNECTIONS_MAX {
+            let oldest = self.open().min_by_key(|(_, visit)| visit.ends).map(|(conn, _)| conn);
+            oldest.into_iter().for_each(|oldest| self.close(oldest));
+        }
+        let state = VisitState::Request(Vec::new());
+        Some(self.visits.insert(Visit { state, ends: now + REQUEST_TIME }))
+    }
+
+    fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
+        // It opens no connections.
+    }
+
+    fn disconnected(&mut self, _: Time, conn: ConnId, _: Disconnect) {
+        self.visits.remove(conn);
+        self.actions.retain(|action| !matches!(action, Action::Close { conn: closed } if *closed == conn));
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        let room = match self.visits.get(conn) {
+            Some(Visit { state: VisitState::Request(head), .. }) => HEAD_MAX - head.len(),
+            // A request that follows is not read: this one is the last.
+            _ => 0,
+        };
+        Landing::shared(room)
+    }
+
+    fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {
+        // It hands out no buffers.
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        let Some(Visit { state: VisitState::Request(head), .. }) = self.visits.get_mut(conn) else { return };
+        let room = HEAD_MAX - head.len();
+        head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        // Lines end by it, and so does a head: bytes that come one by one are not read again each time.
+        if bytes.contains(&b'\n') || head.len() == HEAD_MAX {
+            self.look(now, conn);
+        }
+    }
+
+    fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
+        let Some(Visit { state: VisitState::Reply(rest), .. }) = self.visits.get_mut(conn) else { return };
+        out.append(rest.split_to(limit.min(rest.len())));
+        if rest.is_empty() {
+            self.close(conn);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.open().map(|(_, visit)| visit.ends).min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        let late = self.open().filter(|(_, visit)| visit.ends <= now).map(|(conn, _)| conn);
+        let late: Vec<ConnId> = late.collect();
+        late.into_iter().for_each(|conn| self.close(conn));
+    }
+}

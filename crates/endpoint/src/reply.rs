@@ -1,0 +1,66 @@
+//! A reply (RFC 9112, section 4), after which the connection ends.
+
+/// How a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Ok,
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    HeadTooLarge,
+    Unavailable,
+}
+
+impl Status {
+    /// Its number and its phrase.
+    fn line(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::HeadTooLarge => "431 Request Header Fields Too Large",
+            Self::Unavailable => "503 Service Unavailable",
+        }
+    }
+}
+
+/// The content type of what people read.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
+/// A reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageReply {
+    pub(crate) status: Status,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+impl PageReply {
+    /// A line for people.
+    pub(crate) fn line(status: Status, body: &str) -> Self {
+        Self { status, content_type: TEXT, body: format!("{body}\n") }
+    }
+
+    /// What says no more than its status.
+    pub(crate) fn refusal(status: Status) -> Self {
+        Self::line(status, status.line())
+    }
+
+    /// Its bytes, or those of its head alone.
+    pub(crate) fn into_bytes(self, head_only: bool) -> Vec<u8> {
+        let Self { status, content_type, body } = self;
+        // RFC 9110, section 15.5.6: such a reply says what is allowed.
+        let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        let (line, length) = (status.line(), body.len());
+        let head = format!(
+            "HTTP/1.1 {line}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+             Cache-Control: no-store\r\n{allow}Connection: close\r\n\r\n"
+        );
+        let mut bytes = head.into_bytes();
+        if !head_only {
+            bytes.extend_from_slice(body.as_bytes());
+        }
+        bytes
+    }
+}

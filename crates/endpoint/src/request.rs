@@ -1,0 +1,73 @@
+//! The head of a request (RFC 9112, sections 2 to 5), bounded.
+
+use crate::reply::Status;
+use onego_metrics::Format;
+
+/// Most bytes of a head: the request line and all header fields. Prometheus's own have 300.
+pub(crate) const HEAD_MAX: usize = 8 << 10;
+
+/// Most header fields.
+const FIELDS_MAX: usize = 64;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageRequest {
+    /// Only the head of the reply is wanted.
+    pub(crate) head_only: bool,
+    /// Without a query.
+    pub(crate) path: String,
+    /// The format that it prefers.
+    pub(crate) format: Format,
+}
+
+impl PageRequest {
+    /// Reads a request, if its head is here whole. An error is what it is refused with.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Status> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = httparse::Request::new(&mut fields);
+        match head.parse(bytes) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) if bytes.len() < HEAD_MAX => return Ok(None),
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+                return Err(Status::HeadTooLarge);
+            }
+            Err(_) => return Err(Status::BadRequest),
+        }
+        let head_only = match head.method {
+            Some("GET") => false,
+            Some("HEAD") => true,
+            _ => return Err(Status::MethodNotAllowed),
+        };
+        let target = head.path.unwrap_or_default();
+        let path = target.split('?').next().unwrap_or_default().to_owned();
+        let accept = head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
+        let accept: Vec<_> = accept.map(|field| String::from_utf8_lossy(field.value)).collect();
+        Ok(Some(Self { head_only, path, format: Format::of_accept(&accept.join(",")) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_once_its_head_is_whole() {
+        let text = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nACCEPT: application/openmetrics-text\r\n\r\n";
+        for len in 0..text.len() {
+            assert_eq!(PageRequest::read(&text[..len]), Ok(None), "{len}");
+        }
+        let request = PageRequest { head_only: false, path: "/metrics".into(), format: Format::OpenMetrics };
+        assert_eq!(PageRequest::read(text), Ok(Some(request)));
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let refused = |text: &[u8]| PageRequest::read(text).unwrap_err();
+        assert_eq!(refused(b"\x16\x03\x01\x02\x00\x01\x00"), Status::BadRequest);
+        assert_eq!(refused(b"GET / HTTP/9.9\r\n\r\n"), Status::BadRequest);
+        assert_eq!(refused(b"POST /metrics HTTP/1.1\r\n\r\n"), Status::MethodNotAllowed);
+        assert_eq!(refused(&[b"GET /".as_slice(), &[b'a'; HEAD_MAX]].concat()), Status::HeadTooLarge);
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
+        assert_eq!(refused(many.as_bytes()), Status::HeadTooLarge);
+    }
+}

@@ -1,0 +1,47 @@
+//! TLS, as a client asks for it: whom it trusts, and what it shows.
+
+use crate::tls::{TlsError, authority, certificates, key};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use std::fmt;
+use std::sync::Arc;
+
+/// TLS of a client (nbd proto.md, 'TLS support'). It is cheap to clone.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    server: ServerName<'static>,
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTls").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl ClientTls {
+    /// TLS 1.2 and 1.3 with a server that has a certificate for that name, or address, which an authority has signed whose
+    /// certificates are given. With a chain of certificates, its own first, and its private key, the client shows who it is. All
+    /// are PEM.
+    pub fn new(server: &str, roots: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
+        let name = ServerName::try_from(server.to_owned());
+        let server = name.map_err(|_| TlsError::Name(server.to_owned()))?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Unusable)?
+            .with_root_certificates(authority("the certificate authority of the server", roots)?);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((chain, private)) => builder
+                .with_client_auth_cert(certificates("the certificate of the client", chain)?, key(private)?)
+                .map_err(TlsError::Unusable)?,
+        };
+        Ok(Self { config: Arc::new(config), server })
+    }
+
+    /// The client's end of a connection.
+    pub(super) fn connection(&self) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.config), self.server.clone())
+    }
+}
