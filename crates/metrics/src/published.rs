@@ -63,9 +63,7 @@ mod tests {
         let (wake, woken) = channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut number = 0;
-                for () in woken {
-                    number += 1;
+                for (number, ()) in (1..).zip(woken) {
                     published.answer(|| number);
                     published.answer(|| unreachable!("nobody asks a second time"));
                 }

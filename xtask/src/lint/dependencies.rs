@@ -135,8 +135,9 @@ const PROTOCOLS: &[&str] = &[
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];
-/// What they stand on: it asks the system for memory, and for nothing else, so it is not looked into.
-const MEMORY: &str = "onego-buf";
+/// What they stand on that asks the system for memory (our buffers) or for randomness (TLS without I/O), and for nothing else: it
+/// is not looked into.
+const WITHOUT_IO: &[&str] = &["onego-buf", "rustls"];
 /// What their sources may not name.
 const IO_NAMES: &[&str] = &[
     "TcpStream",
@@ -197,7 +198,7 @@ fn reach(package: &Package, workspace: &Workspace, offences: &mut Vec<String>) {
                 continue;
             }
             let name = workspace.package(&edge.pkg).map_or("", |package| package.name.as_str());
-            if name != MEMORY {
+            if !WITHOUT_IO.contains(&name) {
                 left.push(&edge.pkg);
             }
             if IO_CRATES.contains(&name) {

@@ -89,7 +89,7 @@ impl Reader<'_> {
                     }
                 }
                 DeValue::Table(_) => {
-                    let tables = SERVERS.map(|server| server.table());
+                    let tables = SERVERS.map(super::server::ServedCommand::table);
                     let nearest = nearest(&words.join("."), tables.iter().map(String::as_str));
                     self.problems.push(format!("{line}: there is no table [{}]{nearest}", words.join(".")));
                 }

@@ -55,7 +55,7 @@ struct Open {
 }
 
 /// How an image is open.
-pub(super) enum Access {
+pub(super) enum OpenAs {
     ReadWrite(Watched),
     ReadOnly,
     /// The same, and nobody knows that it is open.
@@ -66,19 +66,19 @@ impl Image {
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, Access::ReadWrite(Watched::default())).await
+        Self::start(pool, info, facts, OpenAs::ReadWrite(Watched::default())).await
     }
 
     pub(super) async fn start(
         pool: &Pool,
         info: ImageInfo,
         facts: ImageFacts,
-        access: Access,
+        open_as: OpenAs,
     ) -> Result<Self, Error> {
-        let (is_read_only, watched) = match access {
-            Access::ReadWrite(watched) => (false, Some(watched)),
-            Access::ReadOnly => (true, Some(Watched::default())),
-            Access::Unwatched => (true, None),
+        let (is_read_only, watched) = match open_as {
+            OpenAs::ReadWrite(watched) => (false, Some(watched)),
+            OpenAs::ReadOnly => (true, Some(Watched::default())),
+            OpenAs::Unwatched => (true, None),
         };
         let is_watched = watched.is_some();
         let moves_here = watched.as_ref().is_some_and(|watched| watched.migration.is_some());
@@ -139,11 +139,11 @@ impl Image {
         opened: Vec<Arc<Encryption>>,
     ) -> Result<Self, Error> {
         let (pool, info, snap) = (self.pool().clone(), self.info().clone(), self.open.snap);
-        let access = match (self.open.is_watched, self.open.is_read_only) {
-            (false, _) => Access::Unwatched,
-            (true, true) => Access::ReadOnly,
+        let open_as = match (self.open.is_watched, self.open.is_read_only) {
+            (false, _) => OpenAs::Unwatched,
+            (true, true) => OpenAs::ReadOnly,
             // Others ask for changes of what lies there, and this image shows its data: they take the lock and do it themselves.
-            (true, false) => Access::ReadWrite(Watched::default()),
+            (true, false) => OpenAs::ReadWrite(Watched::default()),
         };
         let mut facts = info.facts(&pool, snap);
         let encryptions = opened.into_iter().map(Some).chain(iter::repeat(None));
@@ -159,7 +159,7 @@ impl Image {
         }
         facts.data.encryption = Some(own);
         self.close().await?;
-        Self::start(&pool, info, facts, access).await
+        Self::start(&pool, info, facts, open_as).await
     }
 
     /// Is it being moved here, or was it when it was opened?

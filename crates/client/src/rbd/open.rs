@@ -2,7 +2,7 @@
 
 use super::ancestors::{ancestors, ancestors_from, moved_here};
 use super::header::{ImageInfo, image_id, info_by_id};
-use super::image::{Access, Image};
+use super::image::{Image, OpenAs};
 use super::migration::ObjectCopier;
 use super::owner::ImageOperator;
 use super::snapshot_id::snapshot_id;
@@ -30,7 +30,7 @@ impl Image {
             copier = Some(ObjectCopier::new(pool, &info, &spec).await?);
         }
         let operator = Some(Box::new(ImageOperator::new(pool, &info, copier)) as Box<_>);
-        Self::start(pool, info, facts, Access::ReadWrite(Watched { operator, migration })).await
+        Self::start(pool, info, facts, OpenAs::ReadWrite(Watched { operator, migration })).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
@@ -39,7 +39,7 @@ impl Image {
         let id = image_id(pool, name).await?;
         let (info, facts) = known(pool, name, &id, NOSNAP).await?;
         moved_here(pool, &info).await?;
-        Self::start(pool, info, facts, Access::Unwatched).await
+        Self::start(pool, info, facts, OpenAs::Unwatched).await
     }
 
     /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
@@ -55,9 +55,9 @@ impl Image {
     pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
         let (info, facts) = known(pool, name, id, snap).await?;
         moved_here(pool, &info).await?;
-        match Self::start(pool, info.clone(), facts.clone(), Access::ReadOnly).await {
+        match Self::start(pool, info.clone(), facts.clone(), OpenAs::ReadOnly).await {
             Err(Error::Protocol(ProtocolError::Refused { errno })) if MAY_NOT.contains(&Errno(-errno)) => {
-                Self::start(pool, info, facts, Access::Unwatched).await
+                Self::start(pool, info, facts, OpenAs::Unwatched).await
             }
             other => other,
         }
@@ -66,7 +66,7 @@ impl Image {
     /// The same of an image that is being moved away. It is not watched.
     pub(super) async fn open_source(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
         let (info, facts) = known(pool, name, id, snap).await?;
-        Self::start(pool, info, facts, Access::Unwatched).await
+        Self::start(pool, info, facts, OpenAs::Unwatched).await
     }
 }
 
