@@ -61,17 +61,18 @@ mod tests {
     fn a_snapshot_is_made_when_somebody_asks_and_only_then() {
         let published = Published::<u32>::default();
         let (wake, woken) = channel::<()>();
+        published.answer(|| unreachable!("nobody has asked"));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, ()) in (1..).zip(woken) {
                     published.answer(|| number);
-                    published.answer(|| unreachable!("nobody asks a second time"));
                 }
             });
             let ask = || published.ask(|| wake.send(()).unwrap());
             assert_eq!((ask(), ask()), (1, 2));
             drop(wake);
         });
+        published.answer(|| unreachable!("nobody asks any more"));
     }
 
     #[test]
