@@ -1,6 +1,7 @@
 //! Completions of librados.
 
-use crate::border::{Handle, Opaque, Out, call, done};
+use crate::border::{Errno, Handle, Opaque, Out, call, done};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{AioCompletion, Callback};
 use std::ffi::c_int;
 
@@ -26,6 +27,12 @@ extern "C" fn rados_aio_create_completion2(
 #[unsafe(no_mangle)]
 extern "C" fn rados_aio_release(completion: Handle<AioCompletion>) {
     call(|| completion.take().map(drop));
+}
+
+/// Takes a request back. It may have been carried out all the same.
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_cancel(_ioctx: Handle<IoCtx>, completion: Handle<AioCompletion>) -> c_int {
+    done(|| if completion.share()?.cancel() { Ok(()) } else { Err(Errno::NOENT) })
 }
 
 /// "Safe" is "complete": a change is acknowledged when it is durable.
