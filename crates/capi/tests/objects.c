@@ -36,7 +36,8 @@ static int between(rados_object_list_cursor start, rados_object_list_cursor fini
     for (;;) {
         CHECK(found >= 0 && found <= FEW);
         for (int i = 0; i < found; i++) {
-            EQUAL(strlen(items[i].oid), items[i].oid_length);
+            /* Behind a name there need not be a zero. */
+            CHECK(items[i].oid_length > 0 && items[i].oid != NULL);
             EQUAL(items[i].nspace_length, 0);
             CHECK(items[i].nspace == NULL && items[i].locator == NULL);
         }
@@ -95,24 +96,23 @@ static void lists_go_on_where_they_are_told_to(void) {
     EQUAL(rados_nobjects_list_get_pg_hash_position(list), 0);
     EQUAL(rados_nobjects_list_next(list, &entry, &key, &namespace), 0);
     CHECK(key == NULL && *namespace == '\0');
-    EQUAL(rados_nobjects_list_get_cursor(list, &cursor), 0);
     EQUAL(rados_nobjects_list_next2(list, &entry, NULL, NULL, &len, NULL, NULL), 0);
     EQUAL(strlen(entry), len);
     snprintf(second, sizeof second, "%s", entry);
-    uint32_t position = rados_nobjects_list_get_pg_hash_position(list);
+    /* It is that of what was shown last, not of what comes next. */
+    EQUAL(rados_nobjects_list_get_cursor(list, &cursor), 0);
     while (rados_nobjects_list_next(list, &entry, NULL, NULL) == 0) {
     }
     EQUAL(rados_nobjects_list_next(list, &entry, NULL, NULL), -ENOENT);
-    EQUAL(rados_nobjects_list_seek_cursor(list, cursor), position);
+    uint32_t position = rados_nobjects_list_seek_cursor(list, cursor);
     EQUAL(rados_nobjects_list_next(list, &entry, NULL, NULL), 0);
     CHECK(strcmp(entry, second) == 0);
     /* At the begin of its placement group, where it may not be the first. */
     EQUAL(rados_nobjects_list_seek(list, position), position);
     int is_found = 0;
-    while (!is_found && rados_nobjects_list_next(list, &entry, NULL, NULL) == 0) {
-        EQUAL(rados_nobjects_list_get_pg_hash_position(list), position);
+    EQUAL(rados_nobjects_list_get_pg_hash_position(list), position);
+    while (!is_found && rados_nobjects_list_next(list, &entry, NULL, NULL) == 0)
         is_found = strcmp(entry, second) == 0;
-    }
     CHECK(is_found);
     rados_object_list_cursor_free(pool, cursor);
     rados_nobjects_list_close(list);
@@ -187,11 +187,11 @@ static void requests_are_taken_back(void) {
     EQUAL(rados_aio_create_completion2(NULL, NULL, &completion), 0);
     EQUAL(rados_aio_write(pool, "cancelled", completion, "x", 1, 0), 0);
     /* It may have been carried out before. */
-    rados_aio_cancel(pool, completion);
+    EQUAL(rados_aio_cancel(pool, completion), 0);
     EQUAL(rados_aio_wait_for_complete(completion), 0);
     result = rados_aio_get_return_value(completion);
     CHECK(result == 0 || result == -ECANCELED);
-    EQUAL(rados_aio_cancel(pool, completion), -ENOENT);
+    EQUAL(rados_aio_cancel(pool, completion), 0);
     EQUAL(rados_aio_get_return_value(completion), result);
     rados_aio_release(completion);
     result = rados_remove(pool, "cancelled");
@@ -241,8 +241,14 @@ static void what_has_ended_is_refused(void) {
     uint64_t owner;
     EQUAL(rados_ioctx_pool_set_auid(pool, 1), -EOPNOTSUPP);
     EQUAL(rados_ioctx_pool_get_auid(pool, &owner), -EOPNOTSUPP);
+}
+
+/* Ceph's library has these twice: one refuses, and one sends what no OSD has known for long. */
+static void maps_in_objects_are_refused(void) {
+    rados_list_ctx_t list;
     EQUAL(rados_tmap_update(pool, "map", "", 0), -EOPNOTSUPP);
     EQUAL(rados_tmap_put(pool, "map", "", 0), -EOPNOTSUPP);
+    EQUAL(rados_objects_list_open(pool, &list), -EOPNOTSUPP);
 }
 
 static int entries;
@@ -255,7 +261,8 @@ static void logged(void *arg, const char *line, const char *who, uint64_t sec, u
     CHECK(arg == &entries && strlen(who) > 0 && sec > 1000000000);
     snprintf(text, sizeof text, "%s %s", level, msg);
     CHECK(strstr(line, text) != NULL);
-    if (strstr(msg, "a test says") != NULL) {
+    /* What the monitors note of the command itself has other words before it. */
+    if (strncmp(msg, "a test says", 11) == 0) {
         snprintf(seen, sizeof seen, "%s", level);
         __atomic_fetch_add(&entries, 1, __ATOMIC_SEQ_CST);
     }
@@ -377,6 +384,7 @@ static const struct test tests[] = {
     TEST(checksums_are_made_where_the_bytes_are),
     TEST(hints_make_an_object),
     TEST(what_has_ended_is_refused),
+    OURS(maps_in_objects_are_refused),
     TEST(the_log_is_told),
     TEST(daemons_answer_for_themselves),
     TEST(the_cluster_is_known),

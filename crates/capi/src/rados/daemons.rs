@@ -16,7 +16,8 @@ extern "C" fn rados_ping_monitor(
     output_len: Out<usize>,
 ) -> c_int {
     done(|| {
-        let said = at_monitor(cluster.get()?, &monitor.text()?, async |monitor| monitor.ping_monitor().await)?;
+        let said =
+            at_monitor(cluster.get()?, &monitor.text()?, async |monitor| monitor.ping_monitor().await)?;
         output.set_if_wanted(copied(said.as_bytes())?);
         output_len.set_if_wanted(said.len());
         Ok(())

@@ -72,18 +72,9 @@ impl LogFollower {
             LogTold::Short(tell) => {
                 tell(self.argument, line, rank, seconds, nanoseconds, entry.seq, level, text);
             }
-            LogTold::Long(tell) => tell(
-                self.argument,
-                line,
-                channel,
-                rank,
-                name,
-                seconds,
-                nanoseconds,
-                entry.seq,
-                level,
-                text,
-            ),
+            LogTold::Long(tell) => {
+                tell(self.argument, line, channel, rank, name, seconds, nanoseconds, entry.seq, level, text)
+            }
         }
     }
 

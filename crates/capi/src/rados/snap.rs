@@ -39,7 +39,13 @@ fn created(reply: &PoolOpReply) -> Result<u64, Errno> {
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_snap_create(ioctx: Handle<IoCtx>, name: Text) -> c_int {
-    done(|| operate(ioctx.get()?, PoolOpKind::CreateSnap, 0, &name.text()?).map(drop))
+    done(|| {
+        // As below.
+        if named(ioctx, name).is_ok() {
+            return Err(Errno::EXIST);
+        }
+        operate(ioctx.get()?, PoolOpKind::CreateSnap, 0, &name.text()?).map(drop)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -53,9 +59,7 @@ extern "C" fn rados_ioctx_snap_remove(ioctx: Handle<IoCtx>, name: Text) -> c_int
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_selfmanaged_snap_create(ioctx: Handle<IoCtx>, snap: Out<u64>) -> c_int {
-    done(|| {
-        snap.set(created(&operate(ioctx.get()?, PoolOpKind::CreateUnmanagedSnap, 0, "")?)?)
-    })
+    done(|| snap.set(created(&operate(ioctx.get()?, PoolOpKind::CreateUnmanagedSnap, 0, "")?)?))
 }
 
 #[unsafe(no_mangle)]

@@ -63,13 +63,10 @@ impl AioCompletion {
         let _ = self.task.set(Arc::downgrade(task));
     }
 
-    /// Takes what it waits for back: it completes with ECANCELED, if it is not complete. `true`: it was not.
-    pub(crate) fn cancel(&self) -> bool {
-        if self.is_complete() {
-            return false;
-        }
+    /// Takes what it waits for back: it completes with ECANCELED, if it is not complete.
+    pub(crate) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
-        self.task.get().and_then(Weak::upgrade).is_some_and(|task| task.cancel())
+        self.task.get().and_then(Weak::upgrade).into_iter().for_each(|task| task.cancel());
     }
 
     /// Was it taken back?

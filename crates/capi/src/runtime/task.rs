@@ -30,17 +30,14 @@ pub(super) fn begin<F: Future<Output = ()> + Send + 'static>(future: F) -> Arc<d
 
 /// Something under way that can be ended.
 pub(super) trait Cancel: Send + Sync {
-    /// Drops the future, if it has not ended; `true`: it had not.
-    fn cancel(&self) -> bool;
+    /// Drops the future, if it has not ended.
+    fn cancel(&self);
 }
 
 impl<F: Future<Output = ()> + Send> Cancel for Task<F> {
-    fn cancel(&self) -> bool {
-        let mut slot = lock(&self.future);
-        let was_there = slot.is_some();
+    fn cancel(&self) {
         // Where it is, because it is pinned. What it holds calls nobody: completions are given to the thread for that.
-        *slot = None;
-        was_there
+        *lock(&self.future) = None;
     }
 }
 
@@ -106,7 +103,8 @@ mod tests {
             drop(holder);
         });
         assert_eq!(Arc::strong_count(&held), 2);
-        assert!(task.cancel() && !task.cancel());
+        task.cancel();
+        task.cancel();
         assert_eq!(Arc::strong_count(&held), 1);
     }
 

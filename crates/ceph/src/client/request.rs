@@ -1,7 +1,9 @@
 //! What a caller asks for, and what it gets.
 
 use super::error::Error;
-use crate::messages::{CommandReply, GetPoolStatsReply, LogEntry, ObjectName, OpResult, PoolOpReply, StatfsReply};
+use crate::messages::{
+    CommandReply, GetPoolStatsReply, LogEntry, ObjectName, OpResult, PoolOpReply, StatfsReply,
+};
 use crate::ops::{Op, flag};
 use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
 use onego_buf::{List, SegmentMut};

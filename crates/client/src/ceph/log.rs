@@ -16,9 +16,8 @@ impl LogFollowers {
 
     /// Gives the entries to all. One that does not keep up is given nothing more: a stream with a gap would be taken for whole.
     pub(super) fn tell(&mut self, entries: &[LogEntry]) {
-        self.followers.retain_mut(|follower| {
-            entries.iter().all(|entry| follower.try_send(entry.clone()).is_ok())
-        });
+        self.followers
+            .retain_mut(|follower| entries.iter().all(|entry| follower.try_send(entry.clone()).is_ok()));
     }
 
     /// Forgets those that are gone; `true`: nobody is left.

@@ -16,8 +16,8 @@ pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, PoolUsage, Usa
 #[cfg(feature = "block")]
 pub(crate) use connect::Unconnected;
 pub use connect::{ClientMachine, machine};
-pub use log::ClusterLog;
 pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
+pub use log::ClusterLog;
 pub use onego_ceph::client::{ClientFigures, ClientSnapshot};
 pub use onego_ceph::messages::{LogEntry, LogLevel};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};

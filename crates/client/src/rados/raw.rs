@@ -126,12 +126,7 @@ impl Cluster {
     }
 
     /// Gives an OSD itself a command, as `ceph tell` does. That it refuses is no error.
-    pub async fn osd_command_reply(
-        &self,
-        osd: i32,
-        json: &str,
-        input: List,
-    ) -> Result<CommandReply, Error> {
+    pub async fn osd_command_reply(&self, osd: i32, json: &str, input: List) -> Result<CommandReply, Error> {
         match self.ask(Question::Osd(osd, json.to_owned(), input)).await? {
             Outcome::Command(reply) => Ok(reply.into()),
             _ => Err(OTHER_KIND.into()),

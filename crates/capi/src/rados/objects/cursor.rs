@@ -103,8 +103,7 @@ impl Item {
 
     fn new(object: &Listed) -> Result<Self, Errno> {
         // A text that is empty is null.
-        let text =
-            |text: &[u8]| if text.is_empty() { Ok(std::ptr::null_mut()) } else { copied_text(text) };
+        let text = |text: &[u8]| if text.is_empty() { Ok(std::ptr::null_mut()) } else { copied_text(text) };
         Ok(Self {
             name_len: object.name.len(),
             name: text(&object.name)?,

@@ -28,6 +28,8 @@ struct ListState {
     cursor: HObject,
     /// The placement group of what was shown last, or where the list begins.
     group: u32,
+    /// The place of what was shown last, while the list stands there.
+    last: Option<HObject>,
     /// What the program was shown last: name, key, namespace, each with a zero.
     shown: [Vec<u8>; 3],
 }
@@ -52,8 +54,11 @@ impl ObjectList {
             let page = block_on(self.pool.list_page(&state.cursor, PAGE, &[]))?;
             (state.page, state.cursor) = (page.objects.into(), page.cursor);
         }
+        state.last = None;
         let Some(next) = state.page.pop_front() else { return Ok(None) };
-        state.group = self.group(self.place(&next)?.hash)?;
+        let place = self.place(&next)?;
+        state.group = self.group(place.hash)?;
+        state.last = Some(place);
         Ok(Some(next))
     }
 
@@ -61,7 +66,7 @@ impl ObjectList {
     fn seek(&self, place: HObject) -> Result<u32, Errno> {
         let group = self.group(place.hash)?;
         let mut state = lock(&self.state);
-        (state.page, state.cursor, state.group) = (VecDeque::new(), place, group);
+        (state.page, state.cursor, state.group, state.last) = (VecDeque::new(), place, group, None);
         Ok(group)
     }
 }
@@ -75,6 +80,7 @@ extern "C" fn rados_nobjects_list_open(ioctx: Handle<IoCtx>, list: Out<Handle<Ob
             page: VecDeque::new(),
             cursor: HObject::min(),
             group: 0,
+            last: None,
             shown: Default::default(),
         };
         list.set(Handle::give(Arc::new(ObjectList { client, pool, state: Mutex::new(state) })))
@@ -144,20 +150,13 @@ extern "C" fn rados_nobjects_list_seek_cursor(list: Handle<ObjectList>, cursor: 
     call(|| list.get()?.seek(cursor.get()?.place()))
 }
 
-/// Gives a cursor to what would be shown next.
+/// Gives a cursor to what was shown last, or, before anything was, to where the list begins.
 #[unsafe(no_mangle)]
-extern "C" fn rados_nobjects_list_get_cursor(
-    list: Handle<ObjectList>,
-    cursor: Out<Handle<Cursor>>,
-) -> c_int {
+extern "C" fn rados_nobjects_list_get_cursor(list: Handle<ObjectList>, cursor: Out<Handle<Cursor>>) -> c_int {
     done(|| {
         let list = list.get()?;
         let state = lock(&list.state);
-        let place = match state.page.front() {
-            Some(next) => list.place(next)?,
-            None => state.cursor.clone(),
-        };
-        drop(state);
+        let place = state.last.clone().unwrap_or_else(|| state.cursor.clone());
         cursor.set(Cursor::give(place))
     })
 }

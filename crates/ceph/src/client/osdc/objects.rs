@@ -295,7 +295,8 @@ impl<T> Objects<T> {
         let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
         let postponed = self.table.iter().filter_map(|op| op.not_before);
         let tells = self.tells.deadline();
-        self.wakeup = deadlines.chain(postponed).chain(retries).chain(careful).chain(tells).chain(self.tick).min();
+        self.wakeup =
+            deadlines.chain(postponed).chain(retries).chain(careful).chain(tells).chain(self.tick).min();
     }
 
     /// Gives up the requests whose time is over.

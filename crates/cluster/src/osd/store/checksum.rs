@@ -82,9 +82,9 @@ fn xxhash64(seed: u64, bytes: &[u8]) -> u64 {
         }
         let turned = lanes.into_iter().zip([1, 7, 12, 18]).map(|(lane, turn)| lane.rotate_left(turn));
         let merged = turned.fold(0, u64::wrapping_add);
-        lanes.into_iter().fold(merged, |hash, lane| {
-            (hash ^ round(0, lane)).wrapping_mul(P[0]).wrapping_add(P[3])
-        })
+        lanes
+            .into_iter()
+            .fold(merged, |hash, lane| (hash ^ round(0, lane)).wrapping_mul(P[0]).wrapping_add(P[3]))
     };
     hash = hash.wrapping_add(bytes.len() as u64);
     let rest = if bytes.len() < 32 { bytes } else { stripes.remainder() };
@@ -93,7 +93,8 @@ fn xxhash64(seed: u64, bytes: &[u8]) -> u64 {
     }
     let rest = rest.chunks_exact(8).remainder();
     for word in words32(rest) {
-        hash = (hash ^ u64::from(word).wrapping_mul(P[0])).rotate_left(23).wrapping_mul(P[1]).wrapping_add(P[2]);
+        hash =
+            (hash ^ u64::from(word).wrapping_mul(P[0])).rotate_left(23).wrapping_mul(P[1]).wrapping_add(P[2]);
     }
     for byte in rest.chunks_exact(4).remainder() {
         hash = (hash ^ u64::from(*byte).wrapping_mul(P[4])).rotate_left(11).wrapping_mul(P[0]);
