@@ -1,7 +1,6 @@
 //! Names of Ceph's libraries that are not here yet: programs need them to start. Each answers EOPNOTSUPP, and says once on
 //! standard error which function was called.
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says that a function was called, the first time.
@@ -23,31 +22,8 @@ macro_rules! numbers {
     )* };
 }
 
-/// Functions that return a pointer: it is null, and `errno` says why.
-macro_rules! pointers {
-    ($($name:ident)*) => { $(
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() -> *mut c_void {
-            static IS_SAID: AtomicBool = AtomicBool::new(false);
-            say(stringify!($name), &IS_SAID);
-            // SAFETY: it is this thread's own.
-            unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
-            std::ptr::null_mut()
-        }
-    )* };
-}
-
 numbers! {
-    rados_aio_cancel rados_aio_ioctx_selfmanaged_snap_create rados_aio_ioctx_selfmanaged_snap_remove
-    rados_cache_pin rados_cache_unpin rados_checksum rados_get_min_compatible_client
-    rados_get_min_compatible_osd rados_getaddrs rados_inconsistent_pg_list rados_ioctx_pool_get_auid
-    rados_ioctx_pool_set_auid rados_monitor_log rados_monitor_log2 rados_nobjects_list_get_cursor
-    rados_nobjects_list_get_pg_hash_position rados_nobjects_list_seek rados_nobjects_list_seek_cursor
-    rados_object_list rados_object_list_cursor_cmp rados_object_list_cursor_free rados_object_list_free
-    rados_object_list_is_end rados_object_list_slice rados_objects_list_close
-    rados_objects_list_get_pg_hash_position rados_objects_list_next rados_objects_list_open
-    rados_objects_list_seek rados_ping_monitor rados_read_op_checksum rados_set_alloc_hint
-    rados_set_alloc_hint2 rados_tmap_get rados_tmap_put rados_tmap_update rbd_aio_compare_and_write
+    rbd_aio_compare_and_write
     rbd_aio_compare_and_writev rbd_aio_mirror_image_create_snapshot rbd_aio_mirror_image_demote
     rbd_aio_mirror_image_get_global_status rbd_aio_mirror_image_get_info rbd_aio_mirror_image_get_mode
     rbd_aio_mirror_image_get_status rbd_aio_mirror_image_promote rbd_aio_open_by_id
@@ -99,8 +75,4 @@ numbers! {
     rbd_trash_move rbd_trash_purge rbd_trash_purge_with_progress rbd_trash_remove
     rbd_trash_remove_with_progress rbd_trash_restore rbd_unlock rbd_update_features rbd_update_unwatch
     rbd_update_watch
-}
-
-pointers! {
-    rados_object_list_begin rados_object_list_end
 }

@@ -5,46 +5,15 @@
  *
  * CONF names a cluster with a pool "rbd". With "ours", what only our library promises is tried, too.
  */
-#include <errno.h>
+#include "check.h"
 #include <dirent.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rbd/librbd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static const char *conf;
-static rados_t cluster;
-static rados_ioctx_t pool;
-
-/* Ends the program if something is not as it should be. */
-#define CHECK(is_so) check((is_so), #is_so, __LINE__)
-static void check(int is_so, const char *text, int line) {
-    if (!is_so) {
-        printf("line %d: not so: %s\n", line, text);
-        exit(1);
-    }
-}
-
-/* Checks a number, and shows it if it is another. */
-#define EQUAL(actual, expected) equal((long long)(actual), (long long)(expected), #actual, __LINE__)
-static void equal(long long actual, long long expected, const char *text, int line) {
-    if (actual != expected) {
-        printf("line %d: %s is %lld, not %lld\n", line, text, actual, expected);
-        exit(1);
-    }
-}
-
-static void connect_to(rados_t *handle) {
-    EQUAL(rados_create(handle, "admin"), 0);
-    EQUAL(rados_conf_read_file(*handle, conf), 0);
-    EQUAL(rados_connect(*handle), 0);
-}
 
 static rbd_image_t new_image(const char *name, uint64_t size) {
     rbd_image_t image;
@@ -622,13 +591,7 @@ static void null_is_refused(void) {
     rados_shutdown(NULL);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-    int is_ours_alone;
-} tests[] = {
-#define TEST(name) {#name, name, 0}
-#define OURS(name) {#name, name, 1}
+static const struct test tests[] = {
     TEST(settings_are_kept),
     TEST(objects_return_what_is_documented),
     TEST(attributes_and_maps_are_walked_over),
@@ -655,21 +618,5 @@ static const struct {
 };
 
 int main(int argc, char **argv) {
-    int is_ours = argc > 2 && strcmp(argv[2], "ours") == 0;
-    if (argc < 2)
-        return 2;
-    conf = argv[1];
-    connect_to(&cluster);
-    EQUAL(rados_ioctx_create(cluster, "rbd", &pool), 0);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (tests[i].is_ours_alone && !is_ours)
-            continue;
-        printf("%s\n", tests[i].name);
-        fflush(stdout);
-        tests[i].run();
-    }
-    rados_ioctx_destroy(pool);
-    rados_shutdown(cluster);
-    printf("all is well\n");
-    return 0;
+    return run_tests(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -50,6 +50,7 @@ pub mod code {
     pub const OMAP_GET_HEADER: u16 = 0x1213;
     pub const OMAP_GET_VALS_BY_KEYS: u16 = 0x1214;
     pub const OMAP_CMP: u16 = 0x1219;
+    pub const CHECKSUM: u16 = 0x121f;
     pub const CMPEXT: u16 = 0x1220;
     pub const WRITE: u16 = 0x2201;
     pub const WRITE_FULL: u16 = 0x2202;
@@ -65,6 +66,8 @@ pub mod code {
     pub const OMAP_CLEAR: u16 = 0x2217;
     pub const OMAP_RM_KEYS: u16 = 0x2218;
     pub const SET_ALLOC_HINT: u16 = 0x2223;
+    pub const CACHE_PIN: u16 = 0x2224;
+    pub const CACHE_UNPIN: u16 = 0x2225;
     pub const WRITE_SAME: u16 = 0x2226;
     pub const OMAP_RM_KEY_RANGE: u16 = 0x222c;
     pub const GET_XATTR: u16 = 0x1301;
@@ -75,6 +78,27 @@ pub mod code {
     pub const CALL: u16 = 0x1401;
     pub const PG_NLS: u16 = 0x1505;
     pub const PG_NLS_FILTER: u16 = 0x1506;
+}
+
+/// Checksums of [`Op::Checksum`] (`CEPH_OSD_CHECKSUM_OP_TYPE_*`).
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChecksumKind {
+    XxHash32 = 0,
+    XxHash64 = 1,
+    Crc32c = 2,
+}
+
+impl ChecksumKind {
+    /// The checksum with this number.
+    pub fn from_wire(number: u8) -> Option<Self> {
+        [Self::XxHash32, Self::XxHash64, Self::Crc32c].into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Bytes of one of them.
+    pub fn len(self) -> usize {
+        if self == Self::XxHash64 { 8 } else { 4 }
+    }
 }
 
 /// Flags of one operation (`CEPH_OSD_OP_FLAG_*`).
@@ -327,6 +351,20 @@ pub enum Op {
     ListWatchers,
     /// Output: clones and their snapshots.
     ListSnaps,
+    /// Checksums of chunks of a range, or of it as a whole where a chunk has no size. Output: how many, and the numbers.
+    Checksum {
+        /// See [`ChecksumKind`].
+        kind: u8,
+        offset: u64,
+        length: u64,
+        chunk: u32,
+        /// The number that each checksum begins with.
+        init: List,
+    },
+    /// Keeps an object in a cache tier, or no longer.
+    CachePin {
+        is_pinned: bool,
+    },
     /// Lists objects of the placement group. Output: a handle and entries.
     PgNls {
         count: u64,
@@ -386,6 +424,9 @@ impl Op {
             Self::NotifyAck { .. } => code::NOTIFY_ACK,
             Self::ListWatchers => code::LIST_WATCHERS,
             Self::ListSnaps => code::LIST_SNAPS,
+            Self::Checksum { .. } => code::CHECKSUM,
+            Self::CachePin { is_pinned: true } => code::CACHE_PIN,
+            Self::CachePin { is_pinned: false } => code::CACHE_UNPIN,
             Self::PgNls { .. } => code::PG_NLS,
             Self::PgNlsFilter { .. } => code::PG_NLS_FILTER,
             Self::Unknown { code } => *code,
@@ -498,6 +539,12 @@ impl Op {
                 input.clone()
             }
             Self::Create { .. } => List::new(),
+            Self::Checksum { kind, offset, length, chunk, init } => {
+                extent(w, *offset, *length);
+                w.u32(*chunk);
+                w.u8(*kind);
+                init.clone()
+            }
             Self::OmapSetHeader { header } => header.clone(),
             _ => self.encode_omap_input(),
         }
@@ -618,6 +665,11 @@ impl Op {
             code::NOTIFY_ACK => decode_notify_ack(&input)?,
             code::LIST_WATCHERS => Op::ListWatchers,
             code::LIST_SNAPS => Op::ListSnaps,
+            code::CHECKSUM => {
+                let (offset, length, chunk) = (a.u64(what)?, a.u64(what)?, a.u32(what)?);
+                Op::Checksum { kind: a.u8(what)?, offset, length, chunk, init: input }
+            }
+            code::CACHE_PIN | code::CACHE_UNPIN => Op::CachePin { is_pinned: code == code::CACHE_PIN },
             code::PG_NLS | code::PG_NLS_FILTER => {
                 let (count, epoch) = (a.u64(what)?, a.u32(what)?);
                 if code == code::PG_NLS {
@@ -853,6 +905,9 @@ mod tests {
             Op::NotifyAck { notify_id: 26, cookie: 27, reply: list() },
             Op::ListWatchers,
             Op::ListSnaps,
+            Op::Checksum { kind: 2, offset: 32, length: 33, chunk: 34, init: list() },
+            Op::CachePin { is_pinned: true },
+            Op::CachePin { is_pinned: false },
             Op::PgNls { count: 28, epoch: 29, cursor: list() },
             Op::PgNlsFilter { count: 30, epoch: 31, input: list() },
         ]

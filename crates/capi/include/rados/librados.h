@@ -58,6 +58,7 @@ typedef void *rados_t;
 typedef void *rados_config_t;
 typedef void *rados_ioctx_t;
 typedef void *rados_list_ctx_t;
+typedef void *rados_object_list_cursor;
 typedef uint64_t rados_snap_t;
 typedef void *rados_xattrs_iter_t;
 typedef void *rados_omap_iter_t;
@@ -70,6 +71,29 @@ typedef void (*rados_watchcb_t)(uint8_t opcode, uint64_t version, void *arg);
 typedef void (*rados_watchcb2_t)(void *arg, uint64_t notify_id, uint64_t handle, uint64_t notifier_id, void *data,
     size_t data_len);
 typedef void (*rados_watcherrcb_t)(void *arg, uint64_t cookie, int err);
+
+/* Told of an entry of the cluster's log: as a line, and in parts. */
+typedef void (*rados_log_callback_t)(void *arg, const char *line, const char *who, uint64_t sec, uint64_t nsec,
+    uint64_t seq, const char *level, const char *msg);
+typedef void (*rados_log_callback2_t)(void *arg, const char *line, const char *channel, const char *who,
+    const char *name, uint64_t sec, uint64_t nsec, uint64_t seq, const char *level, const char *msg);
+
+/* An object of a list. Its texts are freed by rados_object_list_free. */
+typedef struct {
+    size_t oid_length;
+    char *oid;
+    size_t nspace_length;
+    char *nspace;
+    size_t locator_length;
+    char *locator;
+} rados_object_list_item;
+
+/* Which checksums an OSD makes. */
+typedef enum {
+    LIBRADOS_CHECKSUM_TYPE_XXHASH32 = 0,
+    LIBRADOS_CHECKSUM_TYPE_XXHASH64 = 1,
+    LIBRADOS_CHECKSUM_TYPE_CRC32C = 2
+} rados_checksum_type_t;
 
 /* How full a cluster is. */
 struct rados_cluster_stat_t {
@@ -141,6 +165,17 @@ uint64_t rados_get_instance_id(rados_t cluster);
 int rados_service_register(rados_t cluster, const char *service, const char *daemon, const char *metadata);
 int rados_service_update_status(rados_t cluster, const char *status);
 
+/* What is asked of the cluster's daemons, and known of them. */
+int rados_ping_monitor(rados_t cluster, const char *monitor, char **output, size_t *output_len);
+int rados_getaddrs(rados_t cluster, char **addrs);
+int rados_get_min_compatible_osd(rados_t cluster, int8_t *release);
+int rados_get_min_compatible_client(rados_t cluster, int8_t *needed, int8_t *required);
+int rados_inconsistent_pg_list(rados_t cluster, int64_t pool, char *buf, size_t len);
+
+/* The cluster's log, of whose new entries programs are told. */
+int rados_monitor_log(rados_t cluster, const char *level, rados_log_callback_t tell, void *arg);
+int rados_monitor_log2(rados_t cluster, const char *level, rados_log_callback2_t tell, void *arg);
+
 /* Pools: listed, made, removed, and what applications note at them. */
 int rados_pool_list(rados_t cluster, char *buf, size_t len);
 int64_t rados_pool_lookup(rados_t cluster, const char *name);
@@ -190,6 +225,50 @@ int rados_nobjects_list_next(rados_list_ctx_t list, const char **entry, const ch
     **namespace);
 int rados_nobjects_list_next2(rados_list_ctx_t list, const char **entry, const char **key, const char
     **namespace, size_t *entry_len, size_t *key_len, size_t *namespace_len);
+
+uint32_t rados_nobjects_list_get_pg_hash_position(rados_list_ctx_t list);
+uint32_t rados_nobjects_list_seek(rados_list_ctx_t list, uint32_t position);
+uint32_t rados_nobjects_list_seek_cursor(rados_list_ctx_t list, rados_object_list_cursor cursor);
+int rados_nobjects_list_get_cursor(rados_list_ctx_t list, rados_object_list_cursor *cursor);
+
+/* Lists of a pool's objects by cursors. */
+rados_object_list_cursor rados_object_list_begin(rados_ioctx_t ioctx);
+rados_object_list_cursor rados_object_list_end(rados_ioctx_t ioctx);
+int rados_object_list_is_end(rados_ioctx_t ioctx, rados_object_list_cursor cursor);
+void rados_object_list_cursor_free(rados_ioctx_t ioctx, rados_object_list_cursor cursor);
+int rados_object_list_cursor_cmp(rados_ioctx_t ioctx, rados_object_list_cursor left, rados_object_list_cursor
+    right);
+int rados_object_list(rados_ioctx_t ioctx, rados_object_list_cursor start, rados_object_list_cursor finish,
+    size_t size, const char *filter, size_t filter_len, rados_object_list_item *results,
+    rados_object_list_cursor *next);
+void rados_object_list_free(size_t size, rados_object_list_item *results);
+void rados_object_list_slice(rados_ioctx_t ioctx, rados_object_list_cursor start, rados_object_list_cursor
+    finish, size_t n, size_t m, rados_object_list_cursor *split_start, rados_object_list_cursor *split_finish);
+
+/* What has ended in Ceph: owners of pools, maps in objects, and lists without namespaces. All is refused. */
+int rados_ioctx_pool_set_auid(rados_ioctx_t ioctx, uint64_t auid);
+int rados_ioctx_pool_get_auid(rados_ioctx_t ioctx, uint64_t *auid);
+int rados_tmap_update(rados_ioctx_t ioctx, const char *oid, const char *commands, size_t len);
+int rados_tmap_put(rados_ioctx_t ioctx, const char *oid, const char *buf, size_t len);
+int rados_tmap_get(rados_ioctx_t ioctx, const char *oid, char *buf, size_t len);
+int rados_objects_list_open(rados_ioctx_t ioctx, rados_list_ctx_t *list);
+int rados_objects_list_next(rados_list_ctx_t list, const char **entry, const char **key);
+uint32_t rados_objects_list_get_pg_hash_position(rados_list_ctx_t list);
+uint32_t rados_objects_list_seek(rados_list_ctx_t list, uint32_t position);
+void rados_objects_list_close(rados_list_ctx_t list);
+
+/* What a program says of how an object is kept. */
+int rados_set_alloc_hint(rados_ioctx_t ioctx, const char *oid, uint64_t object_size, uint64_t write_size);
+int rados_set_alloc_hint2(rados_ioctx_t ioctx, const char *oid, uint64_t object_size, uint64_t write_size,
+    uint32_t flags);
+int rados_cache_pin(rados_ioctx_t ioctx, const char *oid);
+int rados_cache_unpin(rados_ioctx_t ioctx, const char *oid);
+
+/* Checksums that OSDs make of objects' bytes. */
+int rados_checksum(rados_ioctx_t ioctx, const char *oid, rados_checksum_type_t kind, const char *init, size_t
+    init_len, size_t length, uint64_t offset, size_t chunk, char *sums, size_t sums_len);
+void rados_read_op_checksum(rados_read_op_t ops, rados_checksum_type_t kind, const char *init, size_t init_len,
+    uint64_t offset, size_t length, size_t chunk, char *sums, size_t sums_len, int *result);
 
 /* The bytes of objects, and the objects as wholes. */
 int rados_write(rados_ioctx_t ioctx, const char *oid, const char *buf, size_t len, uint64_t offset);
@@ -341,6 +420,7 @@ int rados_aio_create_completion(void *argument, rados_callback_t complete, rados
     rados_completion_t *completion);
 int rados_aio_create_completion2(void *argument, rados_callback_t complete, rados_completion_t *completion);
 void rados_aio_release(rados_completion_t completion);
+int rados_aio_cancel(rados_ioctx_t ioctx, rados_completion_t completion);
 int rados_aio_wait_for_complete(rados_completion_t completion);
 int rados_aio_wait_for_safe(rados_completion_t completion);
 int rados_aio_wait_for_complete_and_cb(rados_completion_t completion);
@@ -403,6 +483,8 @@ int rados_ioctx_snap_create(rados_ioctx_t ioctx, const char *name);
 int rados_ioctx_snap_remove(rados_ioctx_t ioctx, const char *name);
 int rados_ioctx_selfmanaged_snap_create(rados_ioctx_t ioctx, uint64_t *snap);
 int rados_ioctx_selfmanaged_snap_remove(rados_ioctx_t ioctx, uint64_t snap);
+void rados_aio_ioctx_selfmanaged_snap_create(rados_ioctx_t ioctx, uint64_t *snap, rados_completion_t completion);
+void rados_aio_ioctx_selfmanaged_snap_remove(rados_ioctx_t ioctx, uint64_t snap, rados_completion_t completion);
 int rados_ioctx_selfmanaged_snap_set_write_ctx(rados_ioctx_t ioctx, uint64_t seq, const uint64_t *snaps, int
     count);
 void rados_ioctx_snap_set_read(rados_ioctx_t ioctx, uint64_t snap);

@@ -1,7 +1,6 @@
 //! Error numbers, as the interface gives them.
 
 use onego::ceph::Error;
-use onego::rbd::ImageError;
 use std::ffi::c_int;
 
 /// A positive error number of Linux.
@@ -10,6 +9,8 @@ pub(crate) struct Errno(pub(crate) c_int);
 
 impl Errno {
     pub(crate) const NOENT: Self = Self(libc::ENOENT);
+    pub(crate) const NXIO: Self = Self(libc::ENXIO);
+    pub(crate) const CANCELED: Self = Self(libc::ECANCELED);
     pub(crate) const IO: Self = Self(libc::EIO);
     pub(crate) const TOOBIG: Self = Self(libc::E2BIG);
     pub(crate) const NOMEM: Self = Self(libc::ENOMEM);
@@ -36,46 +37,8 @@ impl Errno {
 
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
-        let errno = of(&error);
+        let errno = error.errno();
         tracing::debug!(%error, errno = errno.0);
-        errno
-    }
-}
-
-/// The error number that librados or librbd would give.
-fn of(error: &Error) -> Errno {
-    match error {
-        Error::NotFound { .. } => Errno::NOENT,
-        Error::Exists { .. } => Errno::EXIST,
-        Error::Busy { .. } => Errno(libc::EBUSY),
-        Error::Snapshots { .. } => Errno(libc::ENOTEMPTY),
-        Error::Features { .. } => Errno(libc::ENOSYS),
-        Error::Refused { errno, .. } | Error::Command { errno, .. } => Errno(errno.0),
-        Error::Auth(_) => Errno(libc::EACCES),
-        Error::Protocol(error) => Errno(-error.errno()),
-        Error::NoAnswer { .. } => Errno::TIMEDOUT,
-        Error::Image(error) => of_image(error),
-        Error::Closed => Errno::NOTCONN,
-        Error::Config { .. } | Error::Invalid(_) | Error::Layout(_) | Error::OutOfBounds { .. } => {
-            Errno::INVAL
-        }
-        _ => Errno::IO,
-    }
-}
-
-/// The same for a request to an image.
-fn of_image(error: &ImageError) -> Errno {
-    match error {
-        ImageError::Client(error) => Errno(-error.errno()),
-        ImageError::OutOfBounds { .. } | ImageError::TooLong { .. } => Errno::INVAL,
-        ImageError::ReadOnly | ImageError::LockRefused { .. } | ImageError::LockedByHand { .. } => {
-            Errno::ROFS
-        }
-        ImageError::Features(_) => Errno(libc::ENOSYS),
-        ImageError::LockUnanswered { .. } => Errno(libc::ETIMEDOUT),
-        ImageError::Blocklisted => Errno(libc::ESHUTDOWN),
-        ImageError::Removed => Errno::NOENT,
-        ImageError::Closed => Errno::NOTCONN,
-        ImageError::Busy(_) => Errno(libc::EAGAIN),
+        Self(errno.0)
     }
 }

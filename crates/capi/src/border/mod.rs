@@ -9,12 +9,14 @@ mod handle;
 mod malloc;
 mod out;
 mod text;
+mod time;
 
 pub(crate) use errno::Errno;
 pub(crate) use handle::{Handle, Opaque};
 pub(crate) use malloc::{copied, copied_array, copied_text, free};
 pub(crate) use out::{In, Out, fill};
 pub(crate) use text::Text;
+pub(crate) use time::local_time;
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

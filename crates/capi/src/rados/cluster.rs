@@ -1,6 +1,7 @@
 //! Handles of clusters.
 
 use super::conf::Conf;
+use super::log::LogFollower;
 use super::watches::Watches;
 use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
 use crate::runtime::{SharedClient, block_on, lock};
@@ -13,12 +14,15 @@ pub(crate) struct Rados {
     conf: Mutex<Conf>,
     client: Mutex<Option<Arc<SharedClient>>>,
     watches: Watches,
+    /// Who is told of the cluster's log.
+    log: Mutex<Option<Arc<LogFollower>>>,
 }
 
 impl Rados {
     fn with(conf: Conf) -> Handle<Self> {
         let (conf, client) = (Mutex::new(conf), Mutex::new(None));
-        Handle::give(Arc::new(Self { conf, client, watches: Watches::default() }))
+        let (watches, log) = (Watches::default(), Mutex::new(None));
+        Handle::give(Arc::new(Self { conf, client, watches, log }))
     }
 
     fn create(identity: Identity) -> Handle<Self> {
@@ -28,6 +32,23 @@ impl Rados {
     /// Its client; ENOTCONN before it is connected.
     pub(crate) fn client(&self) -> Result<Arc<SharedClient>, Errno> {
         lock(&self.client).clone().ok_or(Errno::NOTCONN)
+    }
+
+    /// Its client, or one for the moment where it is not connected.
+    pub(super) fn connected(&self) -> Result<Arc<SharedClient>, Errno> {
+        match self.client() {
+            Ok(client) => Ok(client),
+            Err(_) => {
+                let conf = self.conf().clone();
+                SharedClient::connect(&conf.identity, &conf.settings)
+            }
+        }
+    }
+
+    /// Has another, or nobody, told of the cluster's log.
+    pub(super) fn follow_log(&self, follower: Option<Arc<LogFollower>>) {
+        let before = std::mem::replace(&mut *lock(&self.log), follower);
+        before.into_iter().for_each(|before| before.end());
     }
 
     pub(super) fn watches(&self) -> &Watches {
@@ -106,6 +127,7 @@ extern "C" fn rados_shutdown(cluster: Handle<Rados>) {
     call(|| {
         let cluster = cluster.take()?;
         cluster.watches.clear();
+        cluster.follow_log(None);
         // A pool's handle that the program forgot keeps this one, but not its connection.
         let client = lock(&cluster.client).take();
         drop(client);

@@ -1,14 +1,15 @@
 //! Commands to the cluster, and what is asked of its monitors.
 
 use super::cluster::Rados;
+use super::daemons::at_monitor;
 use super::pool::quoted;
 use crate::border::{Errno, Handle, In, Out, Text, call, copied, done};
-use crate::missing;
 use crate::runtime::block_on;
 use onego::rados::CommandReply;
 use onego_buf::List;
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::PgId;
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::AtomicBool;
 
 /// Where the two outputs of a command go.
 struct Outputs {
@@ -31,36 +32,79 @@ impl Outputs {
     }
 }
 
-/// Gives the monitors a command. They pass those on that are a manager's.
-fn command(
-    cluster: Handle<Rados>,
-    (commands, count): (In<Text>, usize),
-    (input, input_len): (In<u8>, usize),
-    outputs: &Outputs,
-) -> c_int {
-    call(|| {
+/// What a program gives a daemon: one command, and its input.
+struct Given {
+    commands: (In<Text>, usize),
+    input: (In<u8>, usize),
+}
+
+impl Given {
+    /// Has it carried out by `ask`, and gives the program what comes of it.
+    fn run(
+        &self,
+        outputs: &Outputs,
+        ask: impl FnOnce(&str, List) -> Result<CommandReply, Errno>,
+    ) -> Result<c_int, Errno> {
+        let (commands, count) = self.commands;
         let [command] = commands.slice(count)? else { return Err(Errno::INVAL) };
-        let (command, input) = (command.text()?, input.slice(input_len)?);
-        let reply = block_on(cluster.get()?.client()?.cluster().command_reply(&command, input.into()))?;
+        let (input, input_len) = self.input;
+        let reply = ask(&command.text()?, input.slice(input_len)?.into())?;
         outputs.give(&reply)?;
         Ok(reply.result)
+    }
+}
+
+/// Gives the monitors a command. They pass those on that are a manager's.
+fn to_monitors(cluster: Handle<Rados>, given: &Given, outputs: &Outputs) -> c_int {
+    call(|| {
+        let client = cluster.get()?.client()?;
+        given.run(outputs, |json, input| Ok(block_on(client.cluster().command_reply(json, input))?))
     })
 }
 
-/// Commands to OSDs take a session with each, which this client has for objects alone.
-fn unsupported(name: &str, outputs: &Outputs) -> c_int {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
-    missing::say(name, &IS_SAID);
-    done(|| {
-        outputs.give(&CommandReply { result: 0, status: String::new(), output: Vec::new() })?;
-        Err(Errno::NOTSUP)
+/// Gives one monitor itself a command.
+fn to_monitor(cluster: Handle<Rados>, monitor: Text, given: &Given, outputs: &Outputs) -> c_int {
+    call(|| {
+        let rados = cluster.get()?;
+        rados.client()?;
+        given.run(outputs, |json, input| {
+            at_monitor(rados, &monitor.text()?, async |alone| alone.monitor_command_reply(json, input).await)
+        })
     })
+}
+
+/// Gives an OSD itself a command.
+fn to_osd(
+    cluster: Handle<Rados>,
+    osd: impl FnOnce(&OsdMap) -> Result<i32, Errno>,
+    given: &Given,
+    outputs: &Outputs,
+) -> c_int {
+    call(|| {
+        let client = cluster.get()?.client()?;
+        let osd = osd(&*block_on(client.cluster().osd_map())?)?;
+        given.run(outputs, |json, input| Ok(block_on(client.cluster().osd_command_reply(osd, json, input))?))
+    })
+}
+
+/// The OSD that serves a placement group, which is named as in `1.2f`.
+fn primary(map: &OsdMap, group: &str) -> Result<i32, Errno> {
+    let (pool, seed) = group.split_once('.').ok_or(Errno::INVAL)?;
+    let pool: i64 = pool.parse().map_err(|_| Errno::INVAL)?;
+    let seed = u32::from_str_radix(seed, 16).map_err(|_| Errno::INVAL)?;
+    let known = map.pools.get(&pool).ok_or(Errno::NOENT)?;
+    if seed >= known.pg_num {
+        return Err(Errno::NOENT);
+    }
+    match map.place(PgId { pool, seed }).acting_primary {
+        osd if osd < 0 => Err(Errno::NXIO),
+        osd => Ok(osd),
+    }
 }
 
 /// Functions that take a command and give two outputs, to a daemon that some name; `$how` carries them out.
 macro_rules! commands {
-    (|$cluster:ident, $name:ident, $commands:ident, $input:ident, $outputs:ident| $how:expr =>
-     $($function:ident($($who:ident: $type:ty)?);)*) => { $(
+    ($($function:ident($($who:ident: $type:ty)?) |$cluster:ident, $given:ident, $outputs:ident| $how:expr;)*) => { $(
         #[unsafe(no_mangle)]
         extern "C" fn $function(
             $cluster: Handle<Rados>,
@@ -74,26 +118,24 @@ macro_rules! commands {
             status: Out<*mut c_char>,
             status_len: Out<usize>,
         ) -> c_int {
-            $(let _: $type = $who;)?
-            let ($name, $commands, $input) = (stringify!($function), (commands, count), (input, input_len));
-            let $outputs = Outputs { output, output_len, status, status_len };
+            let $given = &Given { commands: (commands, count), input: (input, input_len) };
+            let $outputs = &Outputs { output, output_len, status, status_len };
             $how
         }
     )* };
 }
 
 commands! {
-    |cluster, _name, commands, input, outputs| command(cluster, commands, input, &outputs) =>
-    rados_mon_command();
-    rados_mon_command_target(_monitor: Text);
-    rados_mgr_command();
-    rados_mgr_command_target(_manager: Text);
-}
-
-commands! {
-    |_cluster, name, _commands, _input, outputs| unsupported(name, &outputs) =>
-    rados_osd_command(_osd: c_int);
-    rados_pg_command(_group: Text);
+    rados_mon_command() |cluster, given, outputs| to_monitors(cluster, given, outputs);
+    rados_mon_command_target(monitor: Text) |cluster, given, outputs| {
+        to_monitor(cluster, monitor, given, outputs)
+    };
+    rados_mgr_command() |cluster, given, outputs| to_monitors(cluster, given, outputs);
+    rados_mgr_command_target(_manager: Text) |cluster, given, outputs| to_monitors(cluster, given, outputs);
+    rados_osd_command(osd: c_int) |cluster, given, outputs| to_osd(cluster, |_| Ok(osd), given, outputs);
+    rados_pg_command(group: Text) |cluster, given, outputs| {
+        to_osd(cluster, |map| primary(map, &group.text()?), given, outputs)
+    };
 }
 
 fn block(cluster: Handle<Rados>, addr: Text, seconds: u32) -> c_int {

@@ -3,7 +3,7 @@
 use super::cluster::Rados;
 use crate::border::{Errno, Handle, Out, Text, call, done};
 use crate::runtime::{Flights, SharedClient, block_on, lock};
-use onego::rados::{Cluster, Pool};
+use onego::rados::{Cluster, Pool, PoolUsage};
 use onego_ceph::client::Request;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::flag;
@@ -243,17 +243,36 @@ struct PoolStat {
     compressed_bytes_alloc: u64,
 }
 
+impl From<&PoolUsage> for PoolStat {
+    fn from(usage: &PoolUsage) -> Self {
+        Self {
+            num_bytes: usage.used,
+            num_kb: usage.used.div_ceil(1024),
+            num_objects: usage.objects,
+            num_object_clones: usage.clones,
+            num_object_copies: usage.copies,
+            num_objects_missing_on_primary: usage.missing_on_primary,
+            num_objects_unfound: usage.unfound,
+            num_objects_degraded: usage.degraded,
+            num_rd: usage.reads.0,
+            num_rd_kb: usage.reads.1,
+            num_wr: usage.writes.0,
+            num_wr_kb: usage.writes.1,
+            num_user_bytes: usage.stored,
+            compressed_bytes_orig: usage.compressed.1,
+            compressed_bytes: 0,
+            compressed_bytes_alloc: usage.compressed.0,
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_pool_stat(ioctx: Handle<IoCtx>, stat: Out<PoolStat>) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
-        let usage = block_on(ioctx.client.cluster().statfs(Some(ioctx.pool)))?;
-        stat.set(PoolStat {
-            num_bytes: usage.kb_used << 10,
-            num_kb: usage.kb_used,
-            num_objects: usage.objects,
-            num_user_bytes: usage.kb_used << 10,
-            ..PoolStat::default()
-        })
+        let name = ioctx.name()?;
+        let pools = block_on(ioctx.client.cluster().pool_usage(vec![name.clone()]))?;
+        // Nobody has told the monitors of a pool that is new.
+        stat.set(pools.get(&name).map(PoolStat::from).unwrap_or_default())
     })
 }

@@ -3,8 +3,12 @@
 mod cluster;
 mod command;
 mod conf;
+mod daemons;
 mod ioctx;
+mod log;
+mod names;
 mod objects;
+mod old;
 mod pool;
 mod settings;
 mod snap;

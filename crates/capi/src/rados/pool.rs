@@ -2,6 +2,7 @@
 
 use super::cluster::Rados;
 use super::ioctx::IoCtx;
+use super::names;
 use crate::border::{Errno, Handle, Out, Text, call, done, fill};
 use crate::runtime::{SharedClient, block_on};
 use onego::ceph::Error;
@@ -31,17 +32,7 @@ extern "C" fn rados_pool_list(cluster: Handle<Rados>, buf: Out<u8>, len: usize) 
             return Err(Errno::INVAL);
         }
         let map = block_on(client(cluster)?.cluster().newest_osd_map())?;
-        let (mut shown, mut needed) = (Vec::new(), 1);
-        for name in map.pool_names.values() {
-            needed += name.len() + 1;
-            if needed <= len {
-                shown.extend_from_slice(name.as_bytes());
-                shown.push(0);
-            }
-        }
-        shown.resize(len.min(shown.len() + 1), 0);
-        buf.copy(&shown, len)?;
-        Ok(needed as c_int)
+        Ok(names::give(map.pool_names.values().map(String::as_str), buf, len)? as c_int)
     })
 }
 

@@ -2,54 +2,109 @@
 
 use super::ioctx::IoCtx;
 use crate::border::{Errno, Handle, In, Out, Text, call, done};
-use crate::runtime::block_on;
+use crate::runtime::{AioCompletion, block_on};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
 use onego_ceph::osdmap::PoolSnap;
 use onego_ceph::types::SnapContext;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Has the monitors change a pool's snapshots.
-fn operate(ioctx: &IoCtx, op: PoolOpKind, snap: u64, name: &str) -> Result<PoolOpReply, Errno> {
-    let run = async {
-        let cluster = ioctx.client().cluster();
-        let op = PoolOp {
-            fsid: cluster.osd_map().await?.fsid,
-            pool: ioctx.pool_id() as u32,
-            op,
-            snap,
-            name: name.to_owned(),
-            crush_rule: 0,
-        };
-        cluster.pool_op(op).await
+async fn operation(ioctx: &IoCtx, op: PoolOpKind, snap: u64, name: &str) -> Result<PoolOpReply, Errno> {
+    let cluster = ioctx.client().cluster();
+    let op = PoolOp {
+        fsid: cluster.osd_map().await?.fsid,
+        pool: ioctx.pool_id() as u32,
+        op,
+        snap,
+        name: name.to_owned(),
+        crush_rule: 0,
     };
-    let reply = block_on(run)?;
+    let reply = cluster.pool_op(op).await?;
     Errno::check(reply.result)?;
     Ok(reply)
 }
 
+/// The same, waiting for it.
+fn operate(ioctx: &IoCtx, op: PoolOpKind, snap: u64, name: &str) -> Result<PoolOpReply, Errno> {
+    block_on(operation(ioctx, op, snap, name))
+}
+
+/// The id of a snapshot that the monitors have made.
+fn created(reply: &PoolOpReply) -> Result<u64, Errno> {
+    let id = reply.output.as_deref().and_then(|output| output.first_chunk()).ok_or(Errno::IO)?;
+    Ok(u64::from_le_bytes(*id))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_snap_create(ioctx: Handle<IoCtx>, name: Text) -> c_int {
-    done(|| operate(ioctx.get()?, PoolOpKind::CreateSnap, 0, &name.text()?).map(drop))
+    done(|| {
+        // As below.
+        if named(ioctx, name).is_ok() {
+            return Err(Errno::EXIST);
+        }
+        operate(ioctx.get()?, PoolOpKind::CreateSnap, 0, &name.text()?).map(drop)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_snap_remove(ioctx: Handle<IoCtx>, name: Text) -> c_int {
-    done(|| operate(ioctx.get()?, PoolOpKind::DeleteSnap, 0, &name.text()?).map(drop))
+    done(|| {
+        // The monitors take it for done if there is none.
+        named(ioctx, name)?;
+        operate(ioctx.get()?, PoolOpKind::DeleteSnap, 0, &name.text()?).map(drop)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_selfmanaged_snap_create(ioctx: Handle<IoCtx>, snap: Out<u64>) -> c_int {
-    done(|| {
-        let reply = operate(ioctx.get()?, PoolOpKind::CreateUnmanagedSnap, 0, "")?;
-        let id = reply.output.as_deref().and_then(|output| output.first_chunk()).ok_or(Errno::IO)?;
-        snap.set(u64::from_le_bytes(*id))
-    })
+    done(|| snap.set(created(&operate(ioctx.get()?, PoolOpKind::CreateUnmanagedSnap, 0, "")?)?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_selfmanaged_snap_remove(ioctx: Handle<IoCtx>, snap: u64) -> c_int {
     done(|| operate(ioctx.get()?, PoolOpKind::DeleteUnmanagedSnap, snap, "").map(drop))
+}
+
+/// Has the monitors change a pool's snapshots, and tells the completion. `take` is given their answer.
+fn operate_later(
+    ioctx: Handle<IoCtx>,
+    (op, snap): (PoolOpKind, u64),
+    completion: Handle<AioCompletion>,
+    take: impl FnOnce(&PoolOpReply) -> Result<(), Errno> + Send + 'static,
+) {
+    call(|| {
+        let (ioctx, completion) = (ioctx.share()?, completion.share()?);
+        let (client, flight) = (Arc::clone(ioctx.client()), ioctx.flights().begin());
+        client.start(completion, Some(flight), |_| {
+            Ok(async move {
+                let reply = operation(&ioctx, op, snap, "").await?;
+                take(&reply).map(|()| 0)
+            })
+        });
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_ioctx_selfmanaged_snap_create(
+    ioctx: Handle<IoCtx>,
+    snap: Out<u64>,
+    completion: Handle<AioCompletion>,
+) {
+    operate_later(ioctx, (PoolOpKind::CreateUnmanagedSnap, 0), completion, move |reply| {
+        snap.set(created(reply)?)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_ioctx_selfmanaged_snap_remove(
+    ioctx: Handle<IoCtx>,
+    snap: u64,
+    completion: Handle<AioCompletion>,
+) {
+    operate_later(ioctx, (PoolOpKind::DeleteUnmanagedSnap, snap), completion, |_| Ok(()));
 }
 
 /// Ids come newest first, and none is newer than `seq`.
@@ -112,11 +167,15 @@ fn numbered<T>(ioctx: Handle<IoCtx>, id: u64, what: impl FnOnce(&PoolSnap) -> T)
     in_map(ioctx, |snaps| snaps.get(&id).map(what))?.ok_or(Errno::NOENT)
 }
 
+/// What is left of the memory is filled with zeros: Python's bindings take all of it for the name.
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_snap_get_name(ioctx: Handle<IoCtx>, id: u64, name: Out<u8>, len: c_int) -> c_int {
     done(|| {
         let found = numbered(ioctx, id, |snap| snap.name.clone())?;
-        name.copy_text(found.as_bytes(), usize::try_from(len).map_err(|_| Errno::INVAL)?)
+        let len = usize::try_from(len).map_err(|_| Errno::INVAL)?;
+        let mut found = [found.as_bytes(), b"\0"].concat();
+        found.resize(found.len().max(len), 0);
+        name.copy(&found, len)
     })
 }
 

@@ -2,10 +2,12 @@
 
 use super::callbacks::Callbacks;
 use super::lock::lock;
+use super::task::Cancel;
 use crate::border::{Handle, Opaque};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// A program's function for a completion, with the completion and the program's own argument.
 pub(crate) type Callback = Option<extern "C" fn(Handle<AioCompletion>, Opaque)>;
@@ -15,6 +17,9 @@ pub(crate) type Callback = Option<extern "C" fn(Handle<AioCompletion>, Opaque)>;
 pub(crate) struct AioCompletion {
     state: Mutex<CompletionState>,
     changed: Condvar,
+    /// What it waits for.
+    task: OnceLock<Weak<dyn Cancel>>,
+    is_cancelled: AtomicBool,
     /// Called in this order.
     callbacks: [Callback; 2],
     pub(crate) argument: Opaque,
@@ -32,7 +37,14 @@ struct CompletionState {
 
 impl AioCompletion {
     pub(crate) fn new(argument: Opaque, callbacks: [Callback; 2]) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), callbacks, argument })
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            task: OnceLock::new(),
+            is_cancelled: AtomicBool::new(false),
+            callbacks,
+            argument,
+        })
     }
 
     /// One that nobody is called back by.
@@ -43,6 +55,23 @@ impl AioCompletion {
     /// Has it put among an image's events when it completes.
     pub(crate) fn belongs_to(&self, events: Arc<Events>) {
         lock(&self.state).events = Some(events);
+    }
+
+    /// Says what it waits for.
+    pub(super) fn can_be_ended_by(&self, task: &Arc<dyn Cancel>) {
+        // A program that uses a completion twice can cancel what it used it for first.
+        let _ = self.task.set(Arc::downgrade(task));
+    }
+
+    /// Takes what it waits for back: it completes with ECANCELED, if it is not complete.
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        self.task.get().and_then(Weak::upgrade).into_iter().for_each(|task| task.cancel());
+    }
+
+    /// Was it taken back?
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
     }
 
     /// Says which version the object had.

@@ -3,7 +3,7 @@
 use super::client::SharedClient;
 use super::completion::AioCompletion;
 use super::flights::Flight;
-use super::task::spawn;
+use super::task::begin;
 use crate::border::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -51,6 +51,9 @@ const PENDING: i64 = i64::MIN;
 impl Drop for Operation {
     fn drop(&mut self) {
         let result = match *self.result.get_mut() {
+            PENDING if self.completion.as_ref().is_some_and(|completion| completion.is_cancelled()) => {
+                Errno::CANCELED.negative().into()
+            }
             PENDING => Errno::IO.negative().into(),
             result => result,
         };
@@ -71,9 +74,12 @@ impl SharedClient {
     ) where
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
-        let operation = Operation::begin(self, completion, flight);
+        let operation = Operation::begin(self, Arc::clone(&completion), flight);
         match make(&operation) {
-            Ok(future) => spawn(async move { operation.end(future.await) }),
+            Ok(future) => {
+                let task = begin(async move { operation.end(future.await) });
+                completion.can_be_ended_by(&task);
+            }
             Err(errno) => operation.end(Err(errno)),
         }
     }

@@ -18,7 +18,27 @@ struct Task<F> {
 
 /// Begins a future at once, on this thread.
 pub(crate) fn spawn<F: Future<Output = ()> + Send + 'static>(future: F) {
-    Arc::new(Task { wakes: AtomicUsize::new(0), future: Mutex::new(Some(future)) }).wake();
+    begin(future);
+}
+
+/// The same; what is returned ends it before its time.
+pub(super) fn begin<F: Future<Output = ()> + Send + 'static>(future: F) -> Arc<dyn Cancel> {
+    let task = Arc::new(Task { wakes: AtomicUsize::new(0), future: Mutex::new(Some(future)) });
+    Arc::clone(&task).wake();
+    task
+}
+
+/// Something under way that can be ended.
+pub(super) trait Cancel: Send + Sync {
+    /// Drops the future, if it has not ended.
+    fn cancel(&self);
+}
+
+impl<F: Future<Output = ()> + Send> Cancel for Task<F> {
+    fn cancel(&self) {
+        // Where it is, because it is pinned. What it holds calls nobody: completions are given to the thread for that.
+        *lock(&self.future) = None;
+    }
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Wake for Task<F> {
@@ -72,6 +92,20 @@ mod tests {
             Poll::Ready(())
         }));
         assert_eq!(runs.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn a_future_that_is_cancelled_is_dropped_once() {
+        let held = Arc::new(());
+        let holder = Arc::clone(&held);
+        let task = begin(async move {
+            std::future::pending::<()>().await;
+            drop(holder);
+        });
+        assert_eq!(Arc::strong_count(&held), 2);
+        task.cancel();
+        task.cancel();
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[test]

@@ -205,6 +205,7 @@ pub mod errno {
     pub const EPERM: i32 = -1;
     pub const ENOENT: i32 = -2;
     pub const EIO: i32 = -5;
+    pub const ENXIO: i32 = -6;
     pub const EAGAIN: i32 = -11;
     pub const EACCES: i32 = -13;
     pub const EBUSY: i32 = -16;

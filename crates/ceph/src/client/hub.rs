@@ -6,11 +6,12 @@ use super::request::{Completion, Event};
 use crate::messages::Payload;
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
-use onego_msgr::addr::EntityAddr;
+use onego_msgr::addr::{AddrKind, EntityAddr};
 use onego_msgr::auth::{self, Principal};
 use onego_msgr::{Config, Connection, Peer, Target};
 use onego_wire::{Action, ConnId, ConnTable, Landing, LocalPort, Time, first_share};
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Events that may wait to be polled: a caller that never looks must not make the client grow.
@@ -68,6 +69,8 @@ pub(crate) struct Hub<T> {
     /// The identity of this client, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
     /// requests that are sent again by it. It gets another only when no monitor knows its old ticket any more.
     principal: Principal,
+    /// This side's address on the last connection.
+    local: Option<IpAddr>,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
 }
@@ -81,6 +84,7 @@ impl<T> Hub<T> {
             to_monitors: Arc::new(to_monitors),
             to_osds: Arc::new(to_osds),
             principal,
+            local: None,
             completions: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -182,6 +186,20 @@ impl<T> Hub<T> {
             link.announced = true;
             self.actions.push_back(Action::Transmit { conn });
         }
+    }
+
+    /// A connection is open; `local` is this side's address.
+    pub(crate) fn opened(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
+        self.local = Some(local.ip());
+        if let Some(link) = self.link(conn) {
+            link.connection.opened(now, local);
+        }
+    }
+
+    /// The address by which peers know this client, as it tells them: with its nonce, and without a port.
+    pub(crate) fn addr(&self) -> Option<EntityAddr> {
+        let sock = Some(SocketAddr::new(self.local?, 0));
+        Some(EntityAddr { kind: AddrKind::Any, nonce: self.to_monitors.nonce, sock })
     }
 
     /// Sees to it that the connection's deadline is not missed.

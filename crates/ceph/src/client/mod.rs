@@ -28,12 +28,13 @@ use hub::{Ended, Hub, Role};
 use mon::{Ask, Asker, FromMonitor, Monitors};
 use osdc::{Objects, Places};
 
-use crate::messages::{GetPoolStats, MonCommand, PoolOp, Statfs};
+use crate::messages::{GetPoolStats, MonCommand, PoolOp, Statfs, Tell};
 use crate::monmap::MonMap;
 use crate::ops::MAX_PAYLOAD;
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Uuid};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_msgr::addr::EntityAddr;
 use onego_msgr::auth::{self, Entropy, Principal};
 use onego_msgr::{Message, NoPlacer};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
@@ -152,6 +153,30 @@ impl<T> Client<T> {
         self.monitors.ask(now, &mut self.hub, Asker::Caller(ticket), ask);
     }
 
+    /// Gives an OSD itself a command, as `ceph tell` does. Ends with [`Outcome::Command`].
+    pub fn tell(&mut self, now: Time, osd: i32, command: &str, input: List, ticket: T) {
+        let message = Tell { fsid: Uuid::default(), command: vec![command.to_owned()], input };
+        self.objects.tell(now, &mut self.hub, osd, message, ticket);
+        self.settle(now);
+    }
+
+    /// Gives the monitor of the session itself a command, as `ceph tell` does. Ends with [`Outcome::Command`].
+    pub fn tell_monitor(&mut self, now: Time, command: &str, input: List, ticket: T) {
+        let message = Tell { fsid: Uuid::default(), command: vec![command.to_owned()], input };
+        self.ask(now, Ask::Tell(message), ticket);
+    }
+
+    /// Asks the monitor of the session for a sign of life. Ends with [`Outcome::Pong`].
+    pub fn ping(&mut self, now: Time, ticket: T) {
+        self.ask(now, Ask::Ping, ticket);
+    }
+
+    /// Wants the entries that are added to the cluster's log from now on, or no more of them: they come as [`Event::Log`]. With
+    /// the first of them come some that were there before, as the monitor likes.
+    pub fn want_log(&mut self, is_wanted: bool) {
+        self.monitors.want_log(&mut self.hub, is_wanted);
+    }
+
     /// Asks for the next map of the OSDs as soon as there is one, though nothing in flight needs it: for a caller that
     /// waits for a change. [`Event::Map`] tells when it is here.
     pub fn want_newer_map(&mut self, now: Time) {
@@ -225,6 +250,11 @@ impl<T> Client<T> {
     /// The id that the monitors gave this client, or 0.
     pub fn global_id(&self) -> u64 {
         self.hub.global_id()
+    }
+
+    /// The address by which its peers know this client, once it had a connection.
+    pub fn addr(&self) -> Option<EntityAddr> {
+        self.hub.addr()
     }
 
     /// Is anything in flight: requests to OSDs, also those of watches, or to monitors?
@@ -385,9 +415,7 @@ impl<T> Machine for Client<T> {
     }
 
     fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
-        if let Some(link) = self.hub.link(conn) {
-            link.connection.opened(now, local);
-        }
+        self.hub.opened(now, conn, local);
         self.poll_connection(now, conn);
     }
 

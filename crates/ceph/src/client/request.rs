@@ -1,7 +1,9 @@
 //! What a caller asks for, and what it gets.
 
 use super::error::Error;
-use crate::messages::{CommandReply, GetPoolStatsReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
+use crate::messages::{
+    CommandReply, GetPoolStatsReply, LogEntry, ObjectName, OpResult, PoolOpReply, StatfsReply,
+};
 use crate::ops::{Op, flag};
 use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
 use onego_buf::{List, SegmentMut};
@@ -187,6 +189,8 @@ pub enum Outcome {
     PoolStats(GetPoolStatsReply),
     /// The reply to a pool operation.
     Pool(PoolOpReply),
+    /// What a monitor says to a ping: its health, as JSON.
+    Pong(String),
     /// The newest version of a map.
     Version(u64),
     /// The watch is established.
@@ -272,6 +276,8 @@ pub struct Rejected<T> {
 pub enum Event {
     /// A session with a monitor is open.
     Monitor(EntityAddr),
+    /// New entries of the cluster's log, if they are wanted ([`Client::want_log`](super::Client::want_log)).
+    Log(Vec<LogEntry>),
     /// A newer map of the OSDs is here.
     Map(Epoch),
     /// A map cannot be used. What needs a newer one waits for a whole one that can.

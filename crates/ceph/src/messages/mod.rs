@@ -8,15 +8,17 @@ mod mon;
 mod osd;
 mod osd_op;
 mod pool_stats;
+mod tell;
 
 pub use onego_msgr::auth::messages::{Auth, AuthReply};
 pub use onego_msgr::types::{Payload, kind};
 
 pub use log::{Log, LogEntry, LogLevel};
 pub use mon::{
-    CommandReply, Config, GetMonMap, GetVersion, GetVersionReply, MonCommand, MonMapMessage, PoolOp,
+    CommandReply, Config, GetMonMap, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Ping, PoolOp,
     PoolOpKind, PoolOpReply, Statfs, StatfsReply, Subscribe, SubscribeAck, Subscription,
 };
 pub use osd::{Backoff, BackoffOp, MapUpdate, WatchEvent, WatchNotify};
 pub use osd_op::{MAX_NAME_LEN, ObjectName, OpResult, OsdOp, OsdOpReply, Redirect};
 pub use pool_stats::{GetPoolStats, GetPoolStatsReply, PoolStat};
+pub use tell::{Tell, TellReply};

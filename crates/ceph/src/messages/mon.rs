@@ -194,6 +194,31 @@ impl Payload for GetVersionReply {
     }
 }
 
+/// Asks a daemon for a sign of life, or is one (`MPing`): a monitor tells its health and its state, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ping {
+    /// What a monitor says; empty in a question.
+    pub said: String,
+}
+
+impl Payload for Ping {
+    const KIND: u16 = kind::PING;
+    const VERSION: u16 = 1;
+    const COMPAT: u16 = 1;
+
+    fn encode(&self, w: &mut Writer, _: &mut List) {
+        if !self.said.is_empty() {
+            w.string(&self.said);
+        }
+    }
+
+    fn decode(_: u16, front: &[u8], _: List) -> Decoded<Self> {
+        let r = &mut Reader::new(front);
+        let said = if front.is_empty() { &[][..] } else { r.blob("ping")? };
+        Ok(Self { said: String::from_utf8_lossy(said).into_owned() })
+    }
+}
+
 /// A command, as the `ceph` program gives them (`MMonCommand`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonCommand {

@@ -36,6 +36,10 @@ pub mod flag {
 
 /// Numbers of Ceph's releases, as maps carry them (ceph `src/common/ceph_releases.h`).
 pub mod release {
+    /// 0.80
+    pub const FIREFLY: u8 = 6;
+    /// 0.94
+    pub const HAMMER: u8 = 8;
     /// 10.2
     pub const JEWEL: u8 = 10;
     /// 11.2

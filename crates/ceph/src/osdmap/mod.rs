@@ -10,6 +10,7 @@ mod flags;
 mod incremental;
 mod intervals;
 mod map;
+mod needs;
 mod osd;
 mod place;
 mod pool;

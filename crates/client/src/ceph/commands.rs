@@ -7,8 +7,10 @@ use super::operator::{OpenedImage, Watched};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};
-use onego_ceph::messages::PoolOp;
+use onego_ceph::messages::{LogEntry, PoolOp};
+use onego_ceph::monmap::MonMap;
 use onego_ceph::osdmap::OsdMap;
+use onego_msgr::addr::EntityAddr;
 use onego_rbd::{ImageFacts, Io};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +39,10 @@ pub(crate) enum CephCommand {
     },
     /// Asks an image for something beside reads and writes.
     ControlImage { image: ImageKey, control: ImageControl },
-    /// Gives the number by which the cluster knows this client.
-    GlobalId { done: oneshot::Sender<u64> },
+    /// Says how the cluster and this client know each other.
+    Acquaintance { done: oneshot::Sender<Acquaintance> },
+    /// Gives `entries` what is new in the cluster's log.
+    FollowLog { entries: mpsc::Sender<LogEntry> },
     /// Gives the map once it is at least that new.
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
@@ -51,7 +55,17 @@ pub(crate) enum CephCommand {
     Notify { target: WatchTarget, payload: List, timeout: u32, done: oneshot::Sender<RequestOutcome> },
 }
 
-/// A question to the monitors.
+/// How the cluster and a client know each other.
+pub(crate) struct Acquaintance {
+    /// The number by which the cluster knows the client.
+    pub(crate) global_id: u64,
+    /// The address by which it does.
+    pub(crate) addr: Option<EntityAddr>,
+    /// The cluster's monitors, once one has told of them.
+    pub(crate) monitors: Option<MonMap>,
+}
+
+/// A question to the monitors, or to an OSD itself.
 pub(crate) enum Question {
     /// A command in JSON, and its input.
     Command(String, List),
@@ -63,6 +77,12 @@ pub(crate) enum Question {
     NewestMap,
     /// A change of a pool.
     Pool(PoolOp),
+    /// A sign of life of the monitor of the session.
+    Ping,
+    /// A command in JSON to the monitor of the session itself, and its input.
+    ThisMonitor(String, List),
+    /// A command in JSON to the OSD of this number, and its input.
+    Osd(i32, String, List),
 }
 
 /// What a watch is told by the reactor.

@@ -1,10 +1,11 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
-use super::commands::{CephCommand, Question, Told, WatchDone};
+use super::commands::{Acquaintance, CephCommand, Question, Told, WatchDone};
 use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
 use super::images::{CoreParts, Images};
+use super::log::LogFollowers;
 use super::operations::Operations;
 use super::tickets::{MapReply, MapWaiter, Purpose, Ticket, refused, submit_or_park};
 use crate::mailbox::Mailbox;
@@ -43,6 +44,7 @@ pub struct Core {
     parked: VecDeque<(Request, Ticket)>,
     map_waiters: Vec<MapWaiter>,
     watchers: HashMap<WatchId, Watcher>,
+    log: LogFollowers,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
     lookout: Lookout<Waiting>,
     /// Watches that are being established.
@@ -66,6 +68,7 @@ impl Core {
             parked: VecDeque::new(),
             map_waiters: Vec::new(),
             watchers: HashMap::new(),
+            log: LogFollowers::default(),
             completed: VecDeque::new(),
             lookout,
             watching: 0,
@@ -122,7 +125,15 @@ impl Core {
             }
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
             // The caller may have stopped waiting.
-            CephCommand::GlobalId { done } => drop(done.send(self.client.global_id())),
+            CephCommand::Acquaintance { done } => {
+                let (global_id, addr) = (self.client.global_id(), self.client.addr());
+                let monitors = self.client.monmap().cloned();
+                drop(done.send(Acquaintance { global_id, addr, monitors }));
+            }
+            CephCommand::FollowLog { entries } => {
+                self.log.add(entries);
+                self.client.want_log(true);
+            }
             CephCommand::Map { epoch, timeout, done } => {
                 let done = MapReply::Future(done);
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
@@ -159,6 +170,9 @@ impl Core {
             self.say_farewell(now);
         }
         self.map_waiters.retain(|waiter| !waiter.is_canceled());
+        if self.log.sweep() {
+            self.client.want_log(false);
+        }
         self.with_images(now, |images, parts| images.sweep(now, parts));
         let images = &self.images;
         let is_abandoned = |ticket: &Ticket| match &ticket.0 {
@@ -193,6 +207,9 @@ impl Core {
             Question::PoolStats(pools) => self.client.pool_stats(now, pools, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
             Question::Pool(op) => self.client.pool_op(now, op, ticket),
+            Question::ThisMonitor(command, input) => self.client.tell_monitor(now, &command, input, ticket),
+            Question::Ping => self.client.ping(now, ticket),
+            Question::Osd(osd, command, input) => self.client.tell(now, osd, &command, input, ticket),
         }
     }
 
@@ -254,6 +271,7 @@ impl Core {
     fn heard(&mut self, now: Time, event: Event) {
         match event {
             Event::Map(_) => self.serve_map_waiters(now),
+            Event::Log(entries) => self.log.tell(&entries),
             Event::Notify { watch, notify_id, notifier, payload } => {
                 self.notified(now, watch, Told::Notify { notify_id, notifier, payload });
             }

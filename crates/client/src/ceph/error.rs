@@ -179,27 +179,24 @@ impl Error {
     }
 
     /// The number by which Ceph's own programs say so.
-    pub(crate) fn errno(&self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
             Self::NotFound { .. } => Errno::NOENT,
             Self::Exists { .. } => Errno::EXIST,
             Self::Busy { .. } => Errno::BUSY,
             Self::Snapshots { .. } => Errno::NOTEMPTY,
             Self::Features { .. } => Errno::NOSYS,
-            Self::Encryption {
-                source: EncryptionError::Luks(onego_luks::Error::WrongPassphrase), ..
-            } => Errno::PERM,
-            Self::Encryption { .. } => Errno::INVAL,
+            Self::Encryption { source, .. } => source.errno(),
             Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => *errno,
             Self::Auth(_) => Errno::ACCES,
-            Self::Protocol(error) | Self::Image(onego_rbd::Error::Client(error)) => Errno(-error.errno()),
-            Self::Image(onego_rbd::Error::Blocklisted) => Errno::SHUTDOWN,
-            Self::Image(onego_rbd::Error::LockRefused { .. }) => Errno::ROFS,
+            Self::Protocol(error) => Errno(-error.errno()),
+            Self::Image(error) => errno_of_image(error),
             Self::NoAnswer { .. } => Errno::TIMEDOUT,
             Self::Config { .. } | Self::Invalid(_) | Self::Layout(_) | Self::OutOfBounds { .. } => {
                 Errno::INVAL
             }
-            Self::Image(_) | Self::Answer { .. } | Self::Io { .. } | Self::Closed => Errno::IO,
+            Self::Closed => Errno::NOTCONN,
+            Self::Answer { .. } | Self::Io { .. } => Errno::IO,
         }
     }
 
@@ -241,6 +238,23 @@ impl EncryptionError {
             Self::TooMany { .. } | Self::Loaded => ErrorKind::InvalidInput,
             Self::Luks(_) | Self::Misfit(_) | Self::OtherVersion => ErrorKind::FailedPrecondition,
         }
+    }
+}
+
+/// The number by which librbd says so of a request to an image.
+fn errno_of_image(error: &onego_rbd::Error) -> Errno {
+    match error {
+        onego_rbd::Error::Client(error) => Errno(-error.errno()),
+        onego_rbd::Error::OutOfBounds { .. } | onego_rbd::Error::TooLong { .. } => Errno::INVAL,
+        onego_rbd::Error::ReadOnly
+        | onego_rbd::Error::LockRefused { .. }
+        | onego_rbd::Error::LockedByHand { .. } => Errno::ROFS,
+        onego_rbd::Error::Features(_) => Errno::NOSYS,
+        onego_rbd::Error::LockUnanswered { .. } => Errno::TIMEDOUT,
+        onego_rbd::Error::Blocklisted => Errno::SHUTDOWN,
+        onego_rbd::Error::Removed => Errno::NOENT,
+        onego_rbd::Error::Closed => Errno::NOTCONN,
+        onego_rbd::Error::Busy(_) => Errno::AGAIN,
     }
 }
 
@@ -328,6 +342,7 @@ impl Errno {
     pub const NOTEMPTY: Self = Self(39);
     pub const OVERFLOW: Self = Self(75);
     pub const OPNOTSUPP: Self = Self(95);
+    pub const NOTCONN: Self = Self(107);
     pub const SHUTDOWN: Self = Self(108);
     pub const TIMEDOUT: Self = Self(110);
     pub const DQUOT: Self = Self(122);
@@ -377,6 +392,23 @@ pub(crate) fn undecodable(what: String, error: onego_wire::DecodeError) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_the_numbers_that_ceph_gives_them() {
+        let refused = |errno: i32| Error::Protocol(ProtocolError::Refused { errno });
+        let not_found = Error::NotFound { what: "x".into() };
+        for (error, errno) in [
+            (refused(-95), Errno::OPNOTSUPP),
+            (not_found, Errno::NOENT),
+            (Error::Image(onego_rbd::Error::ReadOnly), Errno::ROFS),
+            (Error::Image(onego_rbd::Error::Removed), Errno::NOENT),
+            (Error::Image(onego_rbd::Error::Blocklisted), Errno::SHUTDOWN),
+            (Error::Closed, Errno::NOTCONN),
+            (Error::OutOfBounds { offset: 1, length: 1, size: 1 }, Errno::INVAL),
+        ] {
+            assert_eq!(error.errno(), errno, "{error}");
+        }
+    }
 
     #[test]
     fn errors_say_what_they_are_about_and_whether_to_try_again() {

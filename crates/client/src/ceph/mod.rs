@@ -8,6 +8,7 @@ pub(crate) mod done;
 pub(crate) mod error;
 pub(crate) mod image_key;
 mod images;
+mod log;
 mod operations;
 pub(crate) mod operator;
 pub(crate) mod reactor;

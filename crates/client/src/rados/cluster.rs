@@ -101,6 +101,13 @@ pub struct CommandReply {
     pub output: Vec<u8>,
 }
 
+impl From<messages::CommandReply> for CommandReply {
+    fn from(reply: messages::CommandReply) -> Self {
+        let messages::CommandReply { result, status, output, .. } = reply;
+        Self { result, status, output: output.to_vec() }
+    }
+}
+
 /// How full the cluster is, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
@@ -120,6 +127,8 @@ pub struct Usage {
 pub struct PoolUsage {
     /// Bytes that it takes in the stores, with all copies.
     pub used: u64,
+    /// Bytes of its objects, once.
+    pub stored: u64,
     /// Objects.
     pub objects: u64,
     /// Objects as they were when snapshots were taken.
@@ -145,6 +154,7 @@ impl PoolUsage {
         let used = if per_pool { stat.allocated + stat.omap_allocated } else { stat.num_bytes };
         Self {
             used,
+            stored: stat.num_bytes,
             objects: stat.num_objects,
             clones: stat.num_object_clones,
             copies: stat.num_object_copies,
@@ -342,9 +352,7 @@ impl Cluster {
     /// The same, but that the cluster refuses is no error: it may give an output, too.
     pub async fn command_reply(&self, json: &str, input: List) -> Result<CommandReply, Error> {
         match self.ask(Question::Command(json.to_owned(), input)).await? {
-            Outcome::Command(messages::CommandReply { result, status, output, .. }) => {
-                Ok(CommandReply { result, status, output: output.to_vec() })
-            }
+            Outcome::Command(reply) => Ok(reply.into()),
             _ => Err(OTHER_KIND.into()),
         }
     }

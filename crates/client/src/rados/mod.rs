@@ -3,6 +3,7 @@
 mod cluster;
 mod connect;
 mod lock;
+mod log;
 mod op;
 mod outputs;
 mod pending;
@@ -16,12 +17,15 @@ pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, PoolUsage, Usa
 pub(crate) use connect::Unconnected;
 pub use connect::{ClientMachine, machine};
 pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
+pub use log::ClusterLog;
 pub use onego_ceph::client::{ClientFigures, ClientSnapshot};
+pub use onego_ceph::messages::{LogEntry, LogLevel};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};
 pub(crate) use pool::WeakPool;
 pub use pool::{ObjectEntry, Pool};
+pub use raw::MonitorInfo;
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent};
 
 /// Methods of object classes: code that an OSD runs next to an object. A structure of a method's arguments that

@@ -1,6 +1,7 @@
 //! What becomes of an answer that comes when nobody waits for it any more.
 
 use super::cluster::Cluster;
+use crate::ceph::commands::Acquaintance;
 use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
 use crate::ceph::image_key::ImageKey;
@@ -27,7 +28,7 @@ pub(crate) trait Answer {
 
 impl Answer for RequestOutcome {}
 
-impl Answer for u64 {}
+impl Answer for Acquaintance {}
 
 impl Answer for Result<Outcome, Error> {}
 

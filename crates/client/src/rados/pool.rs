@@ -11,7 +11,7 @@ use onego_ceph::client::{ALL_NAMESPACES, Outcome, Request};
 use onego_ceph::cls::Method;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Omap, Op, flag};
-use onego_ceph::outputs::{self, CloneInfos, Listed};
+use onego_ceph::outputs::{CloneInfos, Listed};
 use onego_ceph::types::{HObject, NOSNAP, SNAPDIR, SnapContext};
 use onego_msgr::encoding::Decode as _;
 use onego_wire::{Decoded, Reader};
@@ -426,12 +426,7 @@ impl Pool {
 /// The objects of a pool from `cursor` on.
 fn page(pool: Pool, namespace: String, cursor: HObject) -> NextPage<ObjectEntry, Error> {
     Box::pin(async move {
-        let request = outputs::Listing::request(pool.id, &namespace, &cursor, LIST_PAGE);
-        let (output, _) = pool.execute("", request).await?;
-        let output = output.first().map(List::to_segment);
-        let listed = outputs::Listing::decode(&mut Reader::new(output.as_deref().unwrap_or_default()));
-        let listed =
-            listed.map_err(|error| undecodable(format!("the objects of pool {}", pool.name), error))?;
+        let listed = pool.in_namespace(&namespace).list_page(&cursor, LIST_PAGE, &[]).await?;
         let entry = |listed: Listed| ObjectEntry {
             namespace: listed.namespace,
             name: String::from_utf8_lossy(&listed.name).into_owned(),

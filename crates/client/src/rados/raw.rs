@@ -1,15 +1,52 @@
 //! Requests in the protocol's own terms, for crates that offer another interface on top of the client.
 
-use super::cluster::Cluster;
-use crate::ceph::commands::{CephCommand, Question};
+use super::cluster::{Cluster, CommandReply};
+use super::pool::Pool;
+use crate::ceph::commands::{Acquaintance, CephCommand, Question};
 use crate::ceph::done::OTHER_KIND;
-use crate::ceph::error::Error;
+use crate::ceph::error::{Error, check, undecodable};
 use futures_channel::oneshot;
-use onego_buf::SegmentMut;
+use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{OpReply, Outcome, Request};
 use onego_ceph::messages::{PoolOp, PoolOpReply, StatfsReply};
+use onego_ceph::ops::Op;
 use onego_ceph::osdmap::OsdMap;
+use onego_ceph::outputs::Listing;
+use onego_ceph::types::HObject;
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::encoding::Decode as _;
 use std::sync::Arc;
+
+/// A monitor of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MonitorInfo {
+    /// What follows `mon.` in its name.
+    pub name: String,
+    /// Where it is, as configurations have it.
+    pub addrs: String,
+}
+
+impl Pool {
+    /// At most `max` objects of this namespace from a cursor on, and where the list goes on, until that is
+    /// [`HObject::max`]. `filter`, if there is one, is what an OSD chooses objects by.
+    pub async fn list_page(&self, from: &HObject, max: u64, filter: &[u8]) -> Result<Listing, Error> {
+        let mut request = Listing::request(self.id(), self.namespace(), from, max);
+        if let Some((op, _)) = request.ops.first_mut()
+            && let Op::PgNls { count, epoch, cursor } = op
+            && !filter.is_empty()
+        {
+            let mut input = List::from(filter.to_vec());
+            input.append(std::mem::take(cursor));
+            *op = Op::PgNlsFilter { count: *count, epoch: *epoch, input };
+        }
+        let what = || format!("the objects of pool {}", self.name());
+        let (reply, _) = self.cluster().request(request).await;
+        let reply = reply?;
+        check(reply.result, what)?;
+        let output = reply.ops.first().map(|op| op.output.to_segment());
+        Listing::from_bytes(output.as_deref().unwrap_or_default()).map_err(|error| undecodable(what(), error))
+    }
+}
 
 impl Cluster {
     /// Makes a request, and gives the reply, which may say that it failed, and the buffer that the request had, if it was
@@ -46,11 +83,68 @@ impl Cluster {
         Ok(reply)
     }
 
+    async fn acquaintance(&self) -> Result<Acquaintance, Error> {
+        let (done, answer) = oneshot::channel();
+        self.send(CephCommand::Acquaintance { done }).await?;
+        Ok(self.answer(answer).await?)
+    }
+
     /// The number by which the cluster knows this client.
     pub async fn global_id(&self) -> Result<u64, Error> {
-        let (done, answer) = oneshot::channel();
-        self.send(CephCommand::GlobalId { done }).await?;
-        Ok(self.answer(answer).await?)
+        Ok(self.acquaintance().await?.global_id)
+    }
+
+    /// The address by which the cluster knows this client.
+    pub async fn own_addr(&self) -> Result<EntityAddr, Error> {
+        self.ready().await?;
+        self.acquaintance().await?.addr.ok_or(Error::Closed)
+    }
+
+    /// The cluster's monitors, by their ranks.
+    pub async fn monitors(&self) -> Result<Vec<MonitorInfo>, Error> {
+        self.ready().await?;
+        let map = self.acquaintance().await?.monitors.ok_or(Error::Closed)?;
+        let info = |name: &String| {
+            let addrs = map.monitors.get(name)?.public_addrs.to_string();
+            Some(MonitorInfo { name: name.clone(), addrs })
+        };
+        Ok(map.ranks.iter().filter_map(info).collect())
+    }
+
+    /// Asks the monitor of the session for a sign of life: its health and its state, as JSON.
+    pub async fn ping_monitor(&self) -> Result<String, Error> {
+        let Outcome::Pong(said) = self.ask(Question::Ping).await? else { return Err(OTHER_KIND.into()) };
+        Ok(said)
+    }
+
+    /// Gives the monitor of the session itself a command, as `ceph tell` does. That it refuses is no error.
+    pub async fn monitor_command_reply(&self, json: &str, input: List) -> Result<CommandReply, Error> {
+        match self.ask(Question::ThisMonitor(json.to_owned(), input)).await? {
+            Outcome::Command(reply) => Ok(reply.into()),
+            _ => Err(OTHER_KIND.into()),
+        }
+    }
+
+    /// Gives an OSD itself a command, as `ceph tell` does. That it refuses is no error.
+    pub async fn osd_command_reply(&self, osd: i32, json: &str, input: List) -> Result<CommandReply, Error> {
+        match self.ask(Question::Osd(osd, json.to_owned(), input)).await? {
+            Outcome::Command(reply) => Ok(reply.into()),
+            _ => Err(OTHER_KIND.into()),
+        }
+    }
+
+    /// The placement groups of a pool whose copies differ, by their names.
+    pub async fn inconsistent_groups(&self, pool: i64) -> Result<Vec<String>, Error> {
+        let what = "pg ls";
+        let command = serde_json::json!({
+            "prefix": what, "pool": pool, "states": ["inconsistent"], "format": "json"
+        });
+        let reply = self.command(&command.to_string(), List::new()).await?;
+        let listed: serde_json::Value = serde_json::from_slice(&reply.output)
+            .map_err(|error| Error::Answer { what: what.to_owned(), reason: error.to_string() })?;
+        // Releases before Nautilus give the list alone.
+        let groups = listed.get("pg_stats").unwrap_or(&listed).as_array().into_iter().flatten();
+        Ok(groups.filter_map(|group| Some(group.get("pgid")?.as_str()?.to_owned())).collect())
     }
 
     /// How full the cluster is; of one pool, by its number, or of all.

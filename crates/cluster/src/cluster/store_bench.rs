@@ -1,9 +1,9 @@
 //! A benchmark of an OSD (`ceph tell osd.0 bench`).
 
 use crate::errno::EINVAL;
-use crate::mon::TellReply;
 use crate::osd::State;
 use onego_buf::{List, Segment};
+use onego_ceph::messages::TellReply;
 use onego_wire::{ConnId, Time};
 use serde_json::{Map, Value, json};
 

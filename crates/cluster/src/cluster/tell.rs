@@ -6,7 +6,8 @@ use super::connections::ClusterConnections;
 use super::daemons::Daemons;
 use super::store_bench::{Refusal, StoreBench, json_reply};
 use crate::errno::{EACCES, EBUSY, EINVAL, EOPNOTSUPP};
-use crate::mon::{Tell, TellReply, version_json};
+use crate::mon::version_json;
+use onego_ceph::messages::{Tell, TellReply};
 use onego_wire::{ConnId, Time};
 use serde_json::{Value, json};
 

@@ -5,9 +5,8 @@
 
 use super::command::Audience;
 use super::monitor::Mon;
-use super::stats::{Tell, TellReply};
 use super::usage::Usage;
-use onego_ceph::messages::{CommandReply, MonCommand, kind};
+use onego_ceph::messages::{CommandReply, MonCommand, Tell, TellReply, kind};
 use onego_msgr::Message;
 use onego_wire::{ConnId, Decoded, Time};
 
@@ -32,9 +31,9 @@ impl Mon {
         };
         let tid = message.header.tid;
         message.header.kind = kind::COMMAND;
-        let Tell { command, .. } = message.decode()?;
+        let Tell { command, input, .. } = message.decode()?;
         // Clients leave out which cluster they mean.
-        let command = MonCommand { fsid: self.fsid, command, input: std::mem::take(&mut message.data) };
+        let command = MonCommand { fsid: self.fsid, command, input };
         let reply = self.command(now, usage, session, command, Audience::Manager);
         let CommandReply { result, status, output, .. } = reply;
         let mut answer = Message::of(tid, &TellReply { result, status, output });

@@ -5,16 +5,15 @@ use super::monitor::Mon;
 use super::refusal::Refusal;
 use super::session::Role;
 use super::space::PoolSpace;
-use super::stats::{Tell, TellReply};
 use super::usage::Usage;
 use onego_ceph::caps::MonAccess;
 use onego_ceph::messages::{
     Auth, AuthReply, CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand,
-    Statfs, StatfsReply, kind,
+    Ping, Statfs, StatfsReply, Tell, TellReply, kind,
 };
 use onego_msgr::Message;
 use onego_msgr::auth::method;
-use onego_wire::{ConnId, Decoded, Time, Writer};
+use onego_wire::{ConnId, Decoded, Time};
 
 impl Mon {
     /// A message came in. An error is one of the peer, and an end to its session.
@@ -43,8 +42,8 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::COMMAND => {
-                let Tell { fsid, command } = message.decode()?;
-                let command = MonCommand { fsid, command, input: std::mem::take(&mut message.data) };
+                let Tell { fsid, command, input } = message.decode()?;
+                let command = MonCommand { fsid, command, input };
                 let CommandReply { result, status, output, .. } =
                     self.command(now, usage, session, command, Audience::Monitor);
                 self.reply(session, tid, &TellReply { result, status, output });
@@ -69,10 +68,8 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::PING => {
-                let mut front = Writer::new();
-                front.string(&command::ping_answer(self, now, usage));
-                let answer = Message::new(kind::PING, 1, 1, front.into_vec()).with_tid(tid);
-                self.out.push_back((session, answer));
+                let said = command::ping_answer(self, now, usage);
+                self.reply(session, tid, &Ping { said });
             }
             // Logs, beacons and reports of daemons have no reader.
             other => tracing::debug!(kind = other, "the monitor passes over a message"),

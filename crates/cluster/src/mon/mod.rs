@@ -34,6 +34,5 @@ pub(crate) use monitor::{Identity, Mon, default_size};
 pub(crate) use osds::Order;
 pub(crate) use session::Role;
 pub(crate) use settings::MonSettings;
-pub(crate) use stats::{Tell, TellReply};
 pub(crate) use usage::{GroupReport, GroupState};
 pub use usage::{OsdUsage, Usage};

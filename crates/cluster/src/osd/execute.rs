@@ -6,15 +6,15 @@ use super::class::{self, Context};
 use super::errno::{Errno, Outcome};
 use super::session::Origin;
 use super::store::ObjectId;
-use super::store::compare;
 use super::store::extent::{MAX_OBJECT_SIZE, check_extent};
+use super::store::{checksum, compare};
 use super::transaction::Editor;
 use super::watch::{NotifyCall, WatchKey, Watches};
 use onego_buf::{List, Segment};
-use onego_ceph::ops::{Op, Stat, WatchOp};
+use onego_ceph::ops::{ChecksumKind, Op, Stat, WatchOp};
 use onego_ceph::types::Utime;
 use onego_msgr::encoding::Encode;
-use onego_wire::{Time, Writer};
+use onego_wire::{Reader, Time, Writer};
 use std::collections::BTreeSet;
 
 /// Longest name of an attribute (`osd_max_attr_name_len`). A value is bound by what a request may bring, as it is with
@@ -111,7 +111,9 @@ impl Execution<'_> {
             | Op::Stat
             | Op::AssertVer { .. }
             | Op::ListSnaps => self.run_other_read(op),
-            Op::PgNls { .. } | Op::PgNlsFilter { .. } => Err(Errno::INVAL),
+            Op::Checksum { .. } => self.checksum(&op),
+            // There are no cache tiers in which something could be kept.
+            Op::PgNls { .. } | Op::PgNlsFilter { .. } | Op::CachePin { .. } => Err(Errno::INVAL),
             Op::Unknown { .. } => Err(Errno::OPNOTSUPP),
             _ => self.run_omap_op(op),
         }
@@ -272,6 +274,28 @@ impl Execution<'_> {
             Op::ListSnaps => self.list_snaps().encode(&mut w),
             _ => {}
         }
+        bytes(w)
+    }
+
+    /// How many checksums there are, and the numbers. Bytes behind the object's end have none.
+    fn checksum(&self, op: &Op) -> Output {
+        let Op::Checksum { kind, offset, length, chunk, init } = op else { return Err(Errno::INVAL) };
+        let kind = ChecksumKind::from_wire(*kind).ok_or(Errno::INVAL)?;
+        let chunk = u64::from(*chunk);
+        if chunk > 0 && (*length == 0 || length % chunk != 0) {
+            return Err(Errno::INVAL);
+        }
+        self.must_exist()?;
+        let init = init.to_segment();
+        let mut r = Reader::new(&init);
+        let seed = if kind.len() == 8 { r.u64("seed") } else { r.u32("seed").map(u64::from) };
+        let seed = seed.map_err(|_| Errno::INVAL)?;
+        let length = if *length == 0 { self.state.size } else { *length };
+        let content = self.state.read(*offset, length, self.zeros).to_segment();
+        let chunk = if chunk == 0 { content.len().max(1) } else { chunk as usize };
+        let mut w = Writer::new();
+        w.count(content.len().div_ceil(chunk));
+        content.chunks(chunk).for_each(|chunk| checksum::write(&mut w, kind, seed, chunk));
         bytes(w)
     }
 

@@ -1,6 +1,7 @@
 //! Completions of librados.
 
 use crate::border::{Handle, Opaque, Out, call, done};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{AioCompletion, Callback};
 use std::ffi::c_int;
 
@@ -26,6 +27,15 @@ extern "C" fn rados_aio_create_completion2(
 #[unsafe(no_mangle)]
 extern "C" fn rados_aio_release(completion: Handle<AioCompletion>) {
     call(|| completion.take().map(drop));
+}
+
+/// Takes a request back. It may have been carried out all the same, and that it is complete already is no error.
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_cancel(_ioctx: Handle<IoCtx>, completion: Handle<AioCompletion>) -> c_int {
+    done(|| {
+        completion.share()?.cancel();
+        Ok(())
+    })
 }
 
 /// "Safe" is "complete": a change is acknowledged when it is durable.

@@ -14,7 +14,7 @@ use super::error::{Error, Waiting};
 use super::hub::{Hub, Role};
 use super::random::Random;
 use super::request::Event;
-use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
+use crate::messages::{Auth, AuthReply, Log, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
 use crate::types::{EntityName, Epoch, Uuid};
 use onego_msgr::addr::{EntityAddr, Versions};
@@ -258,8 +258,16 @@ impl<T> Monitors<T> {
             | kind::STATFS_REPLY
             | kind::GET_POOL_STATS_REPLY
             | kind::POOL_OP_REPLY
+            | kind::PING
+            | kind::COMMAND_REPLY
             | kind::MON_GET_VERSION_REPLY => {
                 return Ok(self.requests.answer(hub, message).map(FromMonitor::Newest));
+            }
+            kind::LOG => {
+                let Log { version, entries, .. } = message.decode()?;
+                if self.subscriptions.got_log(version) {
+                    hub.tell(Event::Log(entries));
+                }
             }
             // Monitors that know stateful subscriptions, as all do that speak msgr2, need no renewal; what else they
             // tell (settings, the managers' map) is of no use here.
@@ -301,6 +309,14 @@ impl<T> Monitors<T> {
     /// Asks for the OSD map from epoch `start` on, once or for good.
     pub(crate) fn want_osdmap(&mut self, hub: &mut Hub<T>, start: Epoch, once: bool) {
         let news = self.subscriptions.want_osdmap(start, once, &self.hostname);
+        if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
+            hub.send(*conn, 0, &subscribe);
+        }
+    }
+
+    /// Asks for the cluster's log, or for no more of it.
+    pub(crate) fn want_log(&mut self, hub: &mut Hub<T>, is_wanted: bool) {
+        let news = self.subscriptions.want_log(is_wanted, &self.hostname);
         if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
             hub.send(*conn, 0, &subscribe);
         }

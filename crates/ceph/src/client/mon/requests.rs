@@ -5,8 +5,8 @@ use crate::client::error::{Error, Waiting};
 use crate::client::hub::Hub;
 use crate::client::request::Outcome;
 use crate::messages::{
-    CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand, PoolOp,
-    PoolOpReply, Statfs, StatfsReply, kind,
+    CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand, Ping, PoolOp,
+    PoolOpReply, Statfs, StatfsReply, Tell, TellReply, kind,
 };
 use crate::types::{Epoch, Uuid};
 use onego_msgr::Message;
@@ -21,6 +21,9 @@ pub(crate) enum Ask {
     PoolStats(GetPoolStats),
     Pool(PoolOp),
     Version(String),
+    Ping,
+    /// A command to the monitor itself.
+    Tell(Tell),
 }
 
 /// What waits for the answer.
@@ -92,6 +95,11 @@ impl<T> Requests<T> {
             Ask::Version(what) => {
                 hub.send(conn, tid, &GetVersion { handle: tid, what: what.clone() });
             }
+            Ask::Ping => hub.send(conn, tid, &Ping::default()),
+            Ask::Tell(tell) => {
+                tell.fsid = fsid;
+                hub.send(conn, tid, tell);
+            }
         }
     }
 
@@ -104,10 +112,15 @@ impl<T> Requests<T> {
     /// Takes an answer. Returns the newest epoch of the OSD map if that was asked for by the object client.
     pub(crate) fn answer(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Option<Epoch> {
         let kind = message.header.kind;
-        let (tid, outcome) = match decode(message) {
+        let (mut tid, outcome) = match decode(message) {
             Ok(decoded) => decoded,
             Err((tid, error)) => (tid, Err(error)),
         };
+        if kind == kind::PING {
+            // It does not say to which question it is the answer: they are all alike.
+            let pings = self.waiting.iter().filter(|(_, request)| matches!(request.ask, Ask::Ping));
+            tid = pings.map(|(tid, _)| *tid).next().unwrap_or(tid);
+        }
         let Some(request) = self.waiting.remove(&tid) else {
             tracing::debug!(tid, kind, "a monitor's answer to no question");
             return None;
@@ -191,6 +204,11 @@ fn decode(message: &mut Message) -> Result<Answer, (u64, Error)> {
         kind::GET_POOL_STATS_REPLY => {
             (tid, Ok(Outcome::PoolStats(message.decode::<GetPoolStatsReply>().map_err(failed)?)))
         }
+        kind::COMMAND_REPLY => {
+            let TellReply { result, status, output } = message.decode().map_err(failed)?;
+            (tid, Ok(Outcome::Command(CommandReply { result, status, output, command: Vec::new() })))
+        }
+        kind::PING => (tid, Ok(Outcome::Pong(message.decode::<Ping>().map_err(failed)?.said))),
         kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(message.decode::<PoolOpReply>().map_err(failed)?))),
         _ => {
             // This one is named by a field of its own: monitors leave the header's alone.

@@ -10,7 +10,19 @@ use std::collections::BTreeMap;
 pub(crate) struct Subscriptions {
     monmap: Epoch,
     osdmap: Option<Subscription>,
+    /// The cluster's log.
+    log: LogWanted,
 }
+
+/// The log is wanted, and which version of it is the next.
+#[derive(Debug, Default)]
+struct LogWanted {
+    is_wanted: bool,
+    next: u64,
+}
+
+/// What a subscription to entries of all levels is called.
+const LOG: &str = "log-debug";
 
 impl Subscriptions {
     /// Asks for the OSD map from epoch `start` on, once or for good. The message to send, if that is news.
@@ -36,6 +48,21 @@ impl Subscriptions {
         }
     }
 
+    /// Asks for the cluster's log or for no more of it. The message to send, if that is news: nothing tells a monitor that a
+    /// subscription ends, so that one lasts as long as the session.
+    pub(crate) fn want_log(&mut self, is_wanted: bool, hostname: &str) -> Option<Subscribe> {
+        let is_news = is_wanted && !self.log.is_wanted;
+        self.log.is_wanted = is_wanted;
+        is_news.then(|| subscribe(BTreeMap::from([(LOG.to_owned(), self.log.subscription())]), hostname))
+    }
+
+    /// This version of the log is here; `true`: it is wanted, and was not here before.
+    pub(crate) fn got_log(&mut self, version: u64) -> bool {
+        let is_news = self.log.is_wanted && version >= self.log.next;
+        self.log.next = self.log.next.max(version.saturating_add(1));
+        is_news
+    }
+
     /// A map of the monitors of this epoch is here.
     pub(crate) fn got_monmap(&mut self, epoch: Epoch) {
         self.monmap = epoch;
@@ -47,7 +74,14 @@ impl Subscriptions {
         let monmap = Subscription { start: self.monmap.into(), once: false };
         let mut what = BTreeMap::from([("monmap".to_owned(), monmap)]);
         what.extend(self.osdmap.map(|wanted| ("osdmap".to_owned(), wanted)));
+        what.extend(self.log.is_wanted.then(|| (LOG.to_owned(), self.log.subscription())));
         subscribe(what, hostname)
+    }
+}
+
+impl LogWanted {
+    fn subscription(&self) -> Subscription {
+        Subscription { start: self.next, once: false }
     }
 }
 
@@ -65,6 +99,19 @@ mod tests {
         assert!(subscriptions.want_osdmap(5, true, "host").is_some());
         assert!(subscriptions.want_osdmap(5, true, "host").is_none());
         assert!(subscriptions.want_osdmap(5, false, "host").is_some());
+    }
+
+    #[test]
+    fn the_log_goes_on_where_it_ended() {
+        let mut subscriptions = Subscriptions::default();
+        assert!(!subscriptions.got_log(3) && !subscriptions.all("").what.contains_key(LOG));
+        let first = subscriptions.want_log(true, "host").unwrap();
+        assert_eq!(first.what[LOG], Subscription { start: 4, once: false });
+        assert!(subscriptions.want_log(true, "host").is_none(), "it is wanted already");
+        assert!(subscriptions.got_log(7) && !subscriptions.got_log(7));
+        assert_eq!(subscriptions.all("").what[LOG].start, 8);
+        assert!(subscriptions.want_log(false, "host").is_none());
+        assert!(!subscriptions.got_log(8) && !subscriptions.all("").what.contains_key(LOG));
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl<T> Objects<T> {
         for tid in self.table.ordered(|op| op.sent_on.is_none()) {
             self.send(now, hub, tid);
         }
+        self.aim_tells(now, hub);
         self.renew_moved(now, hub);
         let waiting = self.targets.restricts()
             || self.table.iter().any(|op| op.osd == super::table::NOBODY && !op.no_pool);

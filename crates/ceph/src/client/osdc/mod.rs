@@ -18,6 +18,7 @@ mod send;
 mod session;
 mod table;
 mod target;
+mod tells;
 mod waiting;
 
 pub use list::ALL_NAMESPACES;

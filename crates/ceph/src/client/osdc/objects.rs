@@ -4,6 +4,7 @@ use super::lingers::Lingers;
 use super::session::OsdSession;
 use super::table::{NOBODY, Owner, PendingOp, Table};
 use super::target::Targets;
+use super::tells::Tells;
 use crate::client::config::{Config, OsdConfig};
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
@@ -46,6 +47,7 @@ pub(crate) struct Objects<T> {
     /// By the OSD's id.
     pub(super) sessions: Vec<Option<Box<OsdSession>>>,
     pub(super) lingers: Lingers<T>,
+    pub(super) tells: Tells<T>,
     pub(super) wishes: Wishes,
     /// Full pools for which writes wait, and of which that was told.
     pub(super) waited_for: BTreeSet<i64>,
@@ -72,6 +74,7 @@ impl<T> Objects<T> {
             gap_after: 0,
             sessions: Vec::new(),
             lingers: Lingers::default(),
+            tells: Tells::new(),
             // The first map.
             wishes: Wishes { map: Some(0), ..Wishes::default() },
             waited_for: BTreeSet::new(),
@@ -100,7 +103,7 @@ impl<T> Objects<T> {
     /// Is any request in flight, also one that no caller made?
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
-        self.table.len() > 0
+        self.table.len() > 0 || !self.tells.is_empty()
     }
 
     /// The client had this name until now: requests that were sent are named by it from now on, instead of by who sends
@@ -208,6 +211,7 @@ impl<T> Objects<T> {
             self.fail(hub, tid, Error::Cancelled);
         }
         self.cancel_notifies(hub, unwanted);
+        self.tells.cancel_where(hub, unwanted);
     }
 
     /// Gives a request up, at once or, while a payload lands in its buffer, as soon as that has ended.
@@ -276,6 +280,7 @@ impl<T> Objects<T> {
         }
         self.meter.tick(now);
         self.expire(now, hub);
+        self.tells.expire(now, hub);
         self.retry(now, hub);
         self.send_postponed(now, hub);
         self.relax(now, hub);
@@ -289,7 +294,9 @@ impl<T> Objects<T> {
         let careful = sessions().filter_map(|session| session.careful_until());
         let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
         let postponed = self.table.iter().filter_map(|op| op.not_before);
-        self.wakeup = deadlines.chain(postponed).chain(retries).chain(careful).chain(self.tick).min();
+        let tells = self.tells.deadline();
+        self.wakeup =
+            deadlines.chain(postponed).chain(retries).chain(careful).chain(tells).chain(self.tick).min();
     }
 
     /// Gives up the requests whose time is over.
@@ -341,6 +348,7 @@ impl<T> Objects<T> {
             self.fail(hub, tid, Error::Closed);
         }
         self.close_lingers(hub);
+        self.tells.close(hub);
         (self.wakeup, self.tick) = (None, None);
     }
 }

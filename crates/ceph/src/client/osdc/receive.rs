@@ -66,6 +66,7 @@ impl<T> Objects<T> {
             kind::OSD_OP_REPLY => self.reply(now, hub, conn, message),
             kind::OSD_MAP => self.take_maps(now, hub, &message.decode::<MapUpdate>()?),
             kind::OSD_BACKOFF => self.backoff(now, hub, osd, conn, message.decode()?)?,
+            kind::COMMAND_REPLY => self.tell_reply(hub, conn, message),
             kind::WATCH_NOTIFY => self.watch_notify(hub, message)?,
             other => tracing::trace!(kind = other, osd, "an OSD's message is ignored"),
         }

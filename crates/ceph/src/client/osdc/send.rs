@@ -204,7 +204,7 @@ impl<T> Objects<T> {
     }
 
     /// Opens a connection to an OSD, unless it failed a moment ago.
-    fn open(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
+    pub(super) fn open(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         let Some(addr) = self.targets.addr(osd) else { return };
         let at = osd as usize;
         if self.sessions.len() <= at {
@@ -227,7 +227,7 @@ impl<T> Objects<T> {
         session.conn = hub.open(now, Role::Osd(osd), addr);
     }
 
-    fn session(&mut self, osd: i32) -> Option<&mut OsdSession> {
+    pub(super) fn session(&mut self, osd: i32) -> Option<&mut OsdSession> {
         self.sessions.get_mut(usize::try_from(osd).ok()?)?.as_deref_mut()
     }
 
@@ -243,6 +243,7 @@ impl<T> Objects<T> {
             let careful_until = session.careful_until();
             self.wake_by(careful_until);
             self.send_all(now, hub, osd);
+            self.send_tells(now, hub, osd);
         }
     }
 
@@ -263,7 +264,7 @@ impl<T> Objects<T> {
         }
         self.wish_newer();
         self.renew_on(now, hub, osd);
-        if self.table.iter().any(|op| op.osd == osd) {
+        if self.table.iter().any(|op| op.osd == osd) || self.tells.are_on(osd) {
             self.open(now, hub, osd);
         }
     }
@@ -279,6 +280,7 @@ impl<T> Objects<T> {
 
     /// No reply can come on this connection any more.
     fn void(&mut self, conn: ConnId) {
+        self.tells.void(conn);
         for tid in self.table.ordered(|op| op.sent_on == Some(conn)) {
             if let Some(op) = self.table.get_mut(tid) {
                 op.sent_on = None;
@@ -336,7 +338,8 @@ impl<T> Objects<T> {
             .map(|(osd, _)| osd)
             .collect();
         for osd in osds {
-            if self.table.iter().any(|op| op.osd == osd as i32 && !op.paused) {
+            let id = osd as i32;
+            if self.table.iter().any(|op| op.osd == id && !op.paused) || self.tells.are_on(id) {
                 self.open(now, hub, osd as i32);
             } else {
                 self.sessions[osd] = None;
@@ -361,7 +364,8 @@ impl<T> Objects<T> {
             let id = osd as i32;
             let needed = session.used_at > before
                 || self.table.iter().any(|op| op.osd == id)
-                || self.lingers.are_on(id);
+                || self.lingers.are_on(id)
+                || self.tells.are_on(id);
             if !needed {
                 self.drop_session(now, hub, id);
             }

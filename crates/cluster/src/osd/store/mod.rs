@@ -1,5 +1,6 @@
 //! All objects, found by name and listed in the order of their hashes.
 
+pub(crate) mod checksum;
 pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod extent;

@@ -3,6 +3,8 @@
 mod read;
 mod write;
 
+pub(super) use read::{ReadOps, add};
+
 use crate::border::{Errno, In, Out, Text};
 use crate::runtime::lock;
 use onego_ceph::client::OpReply;

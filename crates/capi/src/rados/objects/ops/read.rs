@@ -67,7 +67,7 @@ extern "C" fn rados_read_op_cmpxattr(
 }
 
 /// Adds an operation whose output a program wants: `take` gives it to the program. The result goes to `result`.
-fn add(
+pub(in crate::rados::objects) fn add(
     ops: Handle<ReadOps>,
     op: impl FnOnce() -> Result<Op, Errno>,
     result: Out<c_int>,
