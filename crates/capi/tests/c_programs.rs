@@ -37,19 +37,30 @@ fn own(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
-#[test]
-fn what_programs_in_c_rely_on_holds() {
+/// Builds a program in C and runs it against a cluster.
+fn run(source: &str, words: &[&str]) {
     let cluster = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let folder = install();
-    let (conf, program) = (folder.path().join("ceph.conf"), folder.path().join("traps"));
+    let (conf, program) = (folder.path().join("ceph.conf"), folder.path().join("program"));
     std::fs::write(&conf, cluster.conf()).unwrap();
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-    cc.arg("-I").arg(own("include")).arg(own("tests/traps.c")).arg("-L").arg(folder.path());
+    cc.arg("-I").arg(own("include")).arg(own(source)).arg("-L").arg(folder.path());
     output(cc.args(["-l:librados.so.2", "-l:librbd.so.1", "-lpthread"]));
-    let mut traps = Command::new("timeout");
-    traps.arg("120").arg(&program).arg(&conf).arg("ours").env("LD_LIBRARY_PATH", folder.path());
-    assert!(output(&mut traps).ends_with("all is well\n"));
+    let mut started = Command::new("timeout");
+    started.arg("120").arg(&program).arg(&conf).args(words).env("LD_LIBRARY_PATH", folder.path());
+    let said = output(&mut started);
+    assert!(said.ends_with("all is well\n"), "{said}");
+}
+
+#[test]
+fn what_programs_in_c_rely_on_holds() {
+    run("tests/traps.c", &["ours"]);
+}
+
+#[test]
+fn what_programs_in_c_rely_on_of_images_holds() {
+    run("tests/images.c", &[]);
 }
 
 #[test]

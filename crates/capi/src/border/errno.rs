@@ -2,6 +2,7 @@
 
 use onego::ceph::Error;
 use onego::rbd::ImageError;
+use onego::rbd::encryption::{EncryptionError, LuksError, Misfit};
 use std::ffi::c_int;
 
 /// A positive error number of Linux.
@@ -51,6 +52,7 @@ fn of(error: &Error) -> Errno {
         Error::Snapshots { .. } => Errno(libc::ENOTEMPTY),
         Error::Features { .. } => Errno(libc::ENOSYS),
         Error::Refused { errno, .. } | Error::Command { errno, .. } => Errno(errno.0),
+        Error::Encryption { source, .. } => of_encryption(source),
         Error::Auth(_) => Errno(libc::EACCES),
         Error::Protocol(error) => Errno(-error.errno()),
         Error::NoAnswer { .. } => Errno::TIMEDOUT,
@@ -60,6 +62,16 @@ fn of(error: &Error) -> Errno {
             Errno::INVAL
         }
         _ => Errno::IO,
+    }
+}
+
+/// The same for the encryption of an image.
+fn of_encryption(error: &EncryptionError) -> Errno {
+    match error {
+        EncryptionError::Luks(LuksError::WrongPassphrase) => Errno(libc::EPERM),
+        EncryptionError::Misfit(Misfit::Size { .. }) => Errno(libc::ENOSPC),
+        EncryptionError::Loaded => Errno::EXIST,
+        _ => Errno::INVAL,
     }
 }
 

@@ -24,10 +24,11 @@ mod streams;
 mod submit;
 pub mod upkeep;
 mod view;
+mod watch;
 
 pub use admin::{CreateOptions, create, list, remove, resize};
-pub use details::{ImageDetails, ParentName};
-pub use diff::{Diff, DiffOptions, DiffRange};
+pub use details::{ImageDetails, ParentName, image_name};
+pub use diff::{Diff, DiffEnd, DiffOptions, DiffRange};
 pub use header::{ImageInfo, Parent, info};
 pub use image::Image;
 pub use metadata::{all_metadata, metadata, remove_metadata, set_metadata};
@@ -35,4 +36,5 @@ pub use onego_ceph::rbd::{Features, Layout, LayoutError};
 /// Streams in memory: how diffs and exported images are decoded, encoded and merged.
 pub use onego_rbd::stream;
 pub use onego_rbd::{Error as ImageError, MAX_IO};
+pub use watch::{ImageEvent, ImageWatch, QuiesceRequest};
 pub use streams::{ExportDiff, ExportImage, ImportDiff, ImportImage, ImportOptions};
