@@ -51,7 +51,9 @@ fn of(error: &Error) -> Errno {
         Error::Busy { .. } => Errno(libc::EBUSY),
         Error::Snapshots { .. } => Errno(libc::ENOTEMPTY),
         Error::Features { .. } => Errno(libc::ENOSYS),
-        Error::Refused { errno, .. } | Error::Command { errno, .. } => Errno(errno.0),
+        Error::Unmet { errno, .. } | Error::Refused { errno, .. } | Error::Command { errno, .. } => {
+            Errno(errno.0)
+        }
         Error::Encryption { source, .. } => of_encryption(source),
         Error::Auth(_) => Errno(libc::EACCES),
         Error::Protocol(error) => Errno(-error.errno()),

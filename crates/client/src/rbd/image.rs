@@ -349,9 +349,7 @@ impl Image {
             self.copy_up(extent.object).await?;
         }
         match self.submit(Io::CompareAndWrite { offset, expected, data }).await {
-            Err(Error::Image(onego_rbd::Error::Client(error))) if error.errno() <= -DIFFERENCE => {
-                Ok(Some((-error.errno() - DIFFERENCE) as u64))
-            }
+            Err(error) if error.errno().0 >= DIFFERENCE => Ok(Some((error.errno().0 - DIFFERENCE) as u64)),
             other => other.map(|_| None),
         }
     }
