@@ -156,6 +156,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     reef:
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
+    "capi-test-rados", "upstream's tests of librados's bindings for Python pass on our library and our embedded cluster", capi::bindings::rados;
+    "capi-test-rbd", "upstream's tests of librbd's bindings for Python run on our library and our embedded cluster", capi::bindings::rbd;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;

@@ -26,7 +26,7 @@ const MADE_OF: &str = "three files of src/test/pybind";
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the tests of `file` with these variables in their environment, and returns what pytest says.
-fn run_tests(stage: &Stage, file: &str, environment: &[&str]) -> Result<String> {
+pub(in crate::interop) fn run_tests(stage: &Stage, file: &str, environment: &[&str]) -> Result<String> {
     let folder = sources(stage, stage.suite()?).context("cannot get the tests of Ceph's source package")?;
     for file in FILES {
         fs::copy(folder.join(file), stage.path(file))?;
@@ -44,11 +44,11 @@ fn run_tests(stage: &Stage, file: &str, environment: &[&str]) -> Result<String> 
 }
 
 /// Which tests have passed, by their names.
-struct Outcomes<'a>(BTreeMap<&'a str, bool>);
+pub(in crate::interop) struct Outcomes<'a>(BTreeMap<&'a str, bool>);
 
 impl<'a> Outcomes<'a> {
     /// Those that pytest tells.
-    fn of(said: &'a str) -> Self {
+    pub(in crate::interop) fn of(said: &'a str) -> Self {
         let mut outcomes = BTreeMap::new();
         for line in said.lines() {
             let mut words = line.split(' ');
@@ -76,7 +76,11 @@ impl<'a> Outcomes<'a> {
 }
 
 /// An error unless exactly those tests have failed that have a reason to.
-fn judge(outcomes: &Outcomes<'_>, failures: &[(&str, &str)], min_passed: usize) -> Result<()> {
+pub(in crate::interop) fn judge(
+    outcomes: &Outcomes<'_>,
+    failures: &[(&str, &str)],
+    min_passed: usize,
+) -> Result<()> {
     let expected: BTreeSet<&str> = failures.iter().map(|(name, _)| *name).collect();
     let failed = outcomes.failed();
     let surprises: Vec<_> = failed.difference(&expected).collect();

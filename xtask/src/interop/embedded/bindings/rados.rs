@@ -6,7 +6,7 @@ use crate::sh;
 use anyhow::Result;
 
 /// Tests that fail, each with its reason. One that passes does not belong here.
-const FAILURES: &[(&str, &str)] =
+pub(in crate::interop) const FAILURES: &[(&str, &str)] =
     &[("TestRados::test_get_pool_base_tier", NO_TIERS), ("TestIoctxEc::test_alignment", NO_ERASURE_CODING)];
 const NO_TIERS: &str = "the embedded cluster has no cache tiers";
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";

@@ -6,13 +6,13 @@ use crate::long;
 use crate::sh;
 use anyhow::Result;
 
-const FILE: &str = "test_rbd.py";
+pub(in crate::interop) const FILE: &str = "test_rbd.py";
 
 /// The features of the images that the tests make: those that images have that nobody chose them for.
-const FEATURES: &str = "RBD_FEATURES=61";
+pub(in crate::interop) const FEATURES: &str = "RBD_FEATURES=61";
 
 /// Tests that fail, each with its reason. One that passes does not belong here.
-const FAILURES: &[(&str, &str)] = &[
+pub(in crate::interop) const FAILURES: &[(&str, &str)] = &[
     (
         "test_create_defaults",
         "the embedded cluster has no images of format 1, whose directory is a map of an old kind",

@@ -1,0 +1,78 @@
+//! Upstream's tests of Ceph's bindings for Python, on our library and our embedded cluster.
+
+use super::library;
+use crate::cluster::{Embedded, Stage};
+use crate::interop::embedded::bindings::{self, Outcomes, judge, run_tests};
+use anyhow::Result;
+
+/// Tests of librados's bindings that fail on our library, each with its reason, besides those that fail on Ceph's. One that
+/// passes does not belong here.
+const RADOS_FAILURES: &[(&str, &str)] = &[
+    ("TestCommand::test_monmap_dump", NOT_THERE),
+    ("TestCommand::test_osd_bench", NOT_THERE),
+    ("TestIoctx::test_create_snap", NOT_THERE),
+    ("TestIoctx::test_remove_snap", NOT_THERE),
+    ("TestRados::test_monitor_log", NOT_THERE),
+    ("TestRados::test_ping_monitor", NOT_THERE),
+];
+const NOT_THERE: &str = "the library lacks what it calls";
+
+/// Tests of librados's bindings that must pass at least: a run of few would say nothing.
+const MIN_RADOS_PASSED: usize = 75;
+
+/// The same of librbd's bindings: names of tests, below lines with their reasons.
+const RBD_FAILURES: &str = include_str!("rbd_failures.txt");
+const MIN_RBD_PASSED: usize = 0;
+
+/// The tests of librados's bindings.
+pub(in crate::interop) fn rados(stage: &Stage) -> Result<()> {
+    let failures = [bindings::rados::FAILURES, RADOS_FAILURES].concat();
+    run(stage, "test_rados.py", &[], &failures, MIN_RADOS_PASSED)
+}
+
+/// The tests of librbd's bindings.
+pub(in crate::interop) fn rbd(stage: &Stage) -> Result<()> {
+    let failures = [bindings::rbd::FAILURES, &listed(RBD_FAILURES)].concat();
+    run(stage, bindings::rbd::FILE, &[bindings::rbd::FEATURES], &failures, MIN_RBD_PASSED)
+}
+
+/// The tests of a list, each with the reason that stands above it.
+fn listed(list: &str) -> Vec<(&str, &str)> {
+    let mut reason = "";
+    let mut tests = Vec::new();
+    for line in list.lines() {
+        match line.strip_prefix("# ") {
+            Some(next) => reason = next,
+            None => tests.push((line, reason)),
+        }
+    }
+    tests
+}
+
+/// Runs the tests of a file: those that have a reason fail, and all others pass.
+fn run(
+    stage: &Stage,
+    file: &str,
+    variables: &[&str],
+    failures: &[(&str, &str)],
+    min_passed: usize,
+) -> Result<()> {
+    library::prepare(stage)?;
+    let _cluster = Embedded::start(stage, "")?;
+    let library = library::environment(stage);
+    let variables = [&[library.as_str()], variables].concat();
+    let said = run_tests(stage, file, &variables)?;
+    judge(&Outcomes::of(&said), failures, min_passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_a_reason_for_each_test() {
+        assert_eq!(listed("# a\nx\ny\n# b\nz\n"), [("x", "a"), ("y", "a"), ("z", "b")]);
+        let all = listed(RBD_FAILURES);
+        assert!(all.iter().all(|(test, reason)| test.contains("test_") && !reason.is_empty()));
+    }
+}

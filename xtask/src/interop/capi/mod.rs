@@ -1,0 +1,26 @@
+//! Programs that were built for librados and librbd, on our library under these names.
+
+pub(super) mod bindings;
+mod library;
+mod names;
+mod programs;
+mod relied_on;
+
+use crate::cluster::{Embedded, RealCeph, Stage, Store};
+use anyhow::Result;
+
+/// Programs of a release on our embedded cluster.
+pub(super) fn on_ours(stage: &Stage) -> Result<()> {
+    let workspace = library::prepare(stage)?;
+    names::are_the_same(stage)?;
+    let _cluster = Embedded::start(stage, "--memory 1G")?;
+    programs::run(stage)?;
+    relied_on::run(&workspace, stage)
+}
+
+/// Programs of a release on a real cluster of that release.
+pub(super) fn on_real_ceph(stage: &Stage) -> Result<()> {
+    library::prepare(stage)?;
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
+    programs::run(stage)
+}
