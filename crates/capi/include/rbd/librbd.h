@@ -305,6 +305,47 @@ typedef struct {
     size_t passphrase_size;
 } rbd_encryption_luks_format_options_t;
 
+/* What of a pool is mirrored. */
+typedef enum { RBD_MIRROR_MODE_DISABLED, RBD_MIRROR_MODE_IMAGE, RBD_MIRROR_MODE_POOL } rbd_mirror_mode_t;
+
+typedef enum {
+    RBD_MIRROR_PEER_DIRECTION_RX = 0,
+    RBD_MIRROR_PEER_DIRECTION_TX = 1,
+    RBD_MIRROR_PEER_DIRECTION_RX_TX = 2
+} rbd_mirror_peer_direction_t;
+
+/* A peer of a pool, as it was of old. */
+typedef struct {
+    char *uuid;
+    char *cluster_name;
+    char *client_name;
+} rbd_mirror_peer_t;
+
+/* A peer of a pool. */
+typedef struct {
+    char *uuid;
+    rbd_mirror_peer_direction_t direction;
+    char *site_name;
+    char *mirror_uuid;
+    char *client_name;
+    time_t last_seen;
+} rbd_mirror_peer_site_t;
+
+typedef enum { RBD_MIRROR_IMAGE_MODE_JOURNAL = 0, RBD_MIRROR_IMAGE_MODE_SNAPSHOT = 1 } rbd_mirror_image_mode_t;
+
+typedef enum {
+    RBD_MIRROR_IMAGE_DISABLING = 0,
+    RBD_MIRROR_IMAGE_ENABLED = 1,
+    RBD_MIRROR_IMAGE_DISABLED = 2
+} rbd_mirror_image_state_t;
+
+/* How an image is mirrored. */
+typedef struct {
+    char *global_id;
+    rbd_mirror_image_state_t state;
+    bool primary;
+} rbd_mirror_image_info_t;
+
 /* Options of new images (`rbd_image_options_t`). */
 void rbd_image_options_create(rbd_image_options_t *options);
 void rbd_image_options_destroy(rbd_image_options_t options);
@@ -694,6 +735,49 @@ int rbd_quiesce_watch(rbd_image_t image, rbd_update_callback_t begin, rbd_update
     *argument, uint64_t *handle);
 void rbd_quiesce_complete(rbd_image_t image, uint64_t handle, int result);
 int rbd_quiesce_unwatch(rbd_image_t image, uint64_t handle);
+
+
+/* How peers are reached: what the cluster keeps of it for its daemons. */
+int rbd_mirror_peer_site_get_attributes(rados_ioctx_t ioctx, const char *uuid, char *keys, size_t *keys_len,
+    char *values, size_t *values_len, size_t *count);
+int rbd_mirror_peer_site_set_attributes(rados_ioctx_t ioctx, const char *uuid, const char *keys, const char
+    *values, size_t count);
+int rbd_mirror_peer_get_attributes(rados_ioctx_t ioctx, const char *uuid, char *keys, size_t *keys_len, char
+    *values, size_t *values_len, size_t *count);
+int rbd_mirror_peer_set_attributes(rados_ioctx_t ioctx, const char *uuid, const char *keys, const char
+    *values, size_t count);
+
+/* Is an image mirrored? Images that are mirrored are not looked into further. */
+int rbd_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *found, size_t size);
+void rbd_mirror_image_get_info_cleanup(const rbd_mirror_image_info_t *found);
+int rbd_mirror_image_get_mode(rbd_image_t image, rbd_mirror_image_mode_t *found);
+int rbd_aio_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *found, size_t size,
+    rbd_completion_t completion);
+int rbd_aio_mirror_image_get_mode(rbd_image_t image, rbd_mirror_image_mode_t *found, rbd_completion_t completion);
+
+/* The peers of a pool as programs of before knew them: both sides send. */
+int rbd_mirror_peer_add(rados_ioctx_t ioctx, char *uuid, size_t uuid_len, const char *cluster, const char
+    *client);
+int rbd_mirror_peer_list(rados_ioctx_t ioctx, rbd_mirror_peer_t *found, int *most);
+void rbd_mirror_peer_list_cleanup(const rbd_mirror_peer_t *found, int count);
+int rbd_mirror_peer_remove(rados_ioctx_t ioctx, const char *uuid);
+int rbd_mirror_peer_set_client(rados_ioctx_t ioctx, const char *uuid, const char *client);
+int rbd_mirror_peer_set_cluster(rados_ioctx_t ioctx, const char *uuid, const char *cluster);
+
+/* What of a pool is mirrored, and what it calls itself. */
+int rbd_mirror_mode_get(rados_ioctx_t ioctx, rbd_mirror_mode_t *found);
+int rbd_mirror_mode_set(rados_ioctx_t ioctx, rbd_mirror_mode_t wanted);
+int rbd_mirror_uuid_get(rados_ioctx_t ioctx, char *name, size_t *len);
+
+/* The peers of a pool: other clusters. */
+int rbd_mirror_peer_site_add(rados_ioctx_t ioctx, char *uuid, size_t uuid_len, rbd_mirror_peer_direction_t direction, const char
+    *site, const char *client);
+int rbd_mirror_peer_site_remove(rados_ioctx_t ioctx, const char *uuid);
+int rbd_mirror_peer_site_set_name(rados_ioctx_t ioctx, const char *uuid, const char *site);
+int rbd_mirror_peer_site_set_client_name(rados_ioctx_t ioctx, const char *uuid, const char *client);
+int rbd_mirror_peer_site_set_direction(rados_ioctx_t ioctx, const char *uuid, rbd_mirror_peer_direction_t towards);
+int rbd_mirror_peer_site_list(rados_ioctx_t ioctx, rbd_mirror_peer_site_t *sites, int *most);
+void rbd_mirror_peer_site_list_cleanup(const rbd_mirror_peer_site_t *sites, int count);
 
 
 #ifdef __cplusplus

@@ -177,10 +177,7 @@ impl RbdImage {
     }
 
     /// Has another view of the same image be read and written: that of what is decrypted. Gives what was shown before to `make`.
-    pub(super) fn replace(
-        &self,
-        make: impl AsyncFnOnce(Image) -> Result<Image, Error>,
-    ) -> Result<(), Errno> {
+    pub(super) fn replace(&self, make: impl AsyncFnOnce(Image) -> Result<Image, Error>) -> Result<(), Errno> {
         let shown = self.image()?;
         let made = block_on(make(shown))?;
         let mut shown = lock(&self.shown);

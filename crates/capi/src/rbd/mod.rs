@@ -10,6 +10,7 @@ mod info;
 mod io;
 mod lists;
 mod locks;
+mod mirroring;
 mod new_image;
 mod open;
 mod options;

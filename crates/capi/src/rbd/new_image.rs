@@ -68,10 +68,10 @@ impl NewImage {
         let configured = |name: &str| conf.number(name).filter(|value| *value > 0);
         let layout = self.layout(like, configured)?;
         let inherited = like.map(|like| like.features.without(NOT_INHERITED).0);
-        let features = self.features.or(inherited).map(|features| Features(features).without(Features::STRIPING));
+        let features =
+            self.features.or(inherited).map(|features| Features(features).without(Features::STRIPING));
         // Those of the defaults that can be kept true.
-        let default =
-            || Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0);
+        let default = || Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0);
         let (set, clear) = self.changed;
         let features = features.unwrap_or_else(default).with(Features(set)).without(Features(clear));
         let mut options = CreateOptions::new(self.size).with_layout(layout).with_features(features);

@@ -73,7 +73,12 @@ extern "C" fn rbd_aio_open(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(ioctx, image, &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::Write }, completion)
+    aio_open(
+        ioctx,
+        image,
+        &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::Write },
+        completion,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -94,7 +99,12 @@ extern "C" fn rbd_aio_open_read_only(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(ioctx, image, &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::ReadOnly }, completion)
+    aio_open(
+        ioctx,
+        image,
+        &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::ReadOnly },
+        completion,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -115,7 +125,12 @@ extern "C" fn rbd_aio_open_by_id(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(ioctx, image, &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::Write }, completion)
+    aio_open(
+        ioctx,
+        image,
+        &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::Write },
+        completion,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -136,7 +151,12 @@ extern "C" fn rbd_aio_open_by_id_read_only(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(ioctx, image, &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::ReadOnly }, completion)
+    aio_open(
+        ioctx,
+        image,
+        &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::ReadOnly },
+        completion,
+    )
 }
 
 #[unsafe(no_mangle)]

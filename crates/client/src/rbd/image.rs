@@ -338,7 +338,9 @@ impl Image {
         let (expected, data) = (expected.into(), data.into());
         let extents = self.info().layout.map(offset, data.len() as u64);
         if expected.len() != data.len() || extents.len() > 1 {
-            return Err(Error::Invalid("what is compared must be as long as what is written, and lie in one object".into()));
+            return Err(Error::Invalid(
+                "what is compared must be as long as what is written, and lie in one object".into(),
+            ));
         }
         let Some(extent) = extents.first() else { return Ok(None) };
         if self.is_encrypted() {

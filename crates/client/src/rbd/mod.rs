@@ -12,6 +12,7 @@ mod image;
 mod maps;
 mod metadata;
 pub mod migration;
+pub mod mirroring;
 mod objects;
 mod open;
 mod owner;
@@ -36,5 +37,5 @@ pub use onego_ceph::rbd::{Features, Layout, LayoutError};
 /// Streams in memory: how diffs and exported images are decoded, encoded and merged.
 pub use onego_rbd::stream;
 pub use onego_rbd::{Error as ImageError, MAX_IO};
-pub use watch::{ImageEvent, ImageWatch, QuiesceRequest};
 pub use streams::{ExportDiff, ExportImage, ImportDiff, ImportImage, ImportOptions};
+pub use watch::{ImageEvent, ImageWatch, QuiesceRequest};

@@ -46,11 +46,7 @@ struct ChildInfo {
 
 /// There must be room for one more: behind the last stands one without names.
 #[unsafe(no_mangle)]
-extern "C" fn rbd_list_children2(
-    image: Handle<RbdImage>,
-    infos: Out<ChildInfo>,
-    most: Out<c_int>,
-) -> c_int {
+extern "C" fn rbd_list_children2(image: Handle<RbdImage>, infos: Out<ChildInfo>, most: Out<c_int>) -> c_int {
     call(|| {
         let mut all: Vec<Option<Child>> = children(image.get()?)?.into_iter().map(Some).collect();
         let count = all.len();

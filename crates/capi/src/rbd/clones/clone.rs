@@ -23,12 +23,7 @@ struct Named {
 }
 
 /// Makes a clone; gives the order of its objects.
-fn clone(
-    parent: Named,
-    snapshot: &SnapshotKey,
-    child: Named,
-    wanted: &NewImage,
-) -> Result<c_int, Errno> {
+fn clone(parent: Named, snapshot: &SnapshotKey, child: Named, wanted: &NewImage) -> Result<c_int, Errno> {
     let (pool, name) = (pool_of(parent.ioctx)?, parent.name.text()?);
     let (child_pool, child_name) = (pool_of(child.ioctx)?, child.name.text()?);
     let info = block_on(rbd::info(&pool, &name))?;
@@ -49,7 +44,13 @@ fn clone(
 }
 
 /// Makes a clone with the order that is given, or says which one it got.
-fn clone_with_order(parent: Named, snapshot: Text, child: Named, order: Out<c_int>, wanted: NewImage) -> c_int {
+fn clone_with_order(
+    parent: Named,
+    snapshot: Text,
+    child: Named,
+    order: Out<c_int>,
+    wanted: NewImage,
+) -> c_int {
     done(|| {
         let given = u64::try_from(order.read()?).map_err(|_| Errno(libc::EDOM))?;
         let wanted = NewImage { order: given, ..wanted };

@@ -66,11 +66,7 @@ extern "C" fn rbd_get_parent(
     done(|| {
         let found = parent(image)?;
         parent_image.set(found.image.copied()?)?;
-        snapshot.set(SnapSpec {
-            id: found.id,
-            kind: found.kind,
-            name: copied_text(found.name.as_bytes())?,
-        })
+        snapshot.set(SnapSpec { id: found.id, kind: found.kind, name: copied_text(found.name.as_bytes())? })
     })
 }
 

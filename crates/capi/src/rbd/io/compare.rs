@@ -93,7 +93,8 @@ extern "C" fn rbd_aio_compare_and_writev(
     mismatch: Out<u64>,
     _flags: c_int,
 ) -> isize {
-    let vectors = vector_of(&expected, expected_count).and_then(|expected| Ok((expected, vector_of(&data, count)?)));
+    let vectors =
+        vector_of(&expected, expected_count).and_then(|expected| Ok((expected, vector_of(&data, count)?)));
     let ((expected, expected_len), (data, len)) = match vectors {
         Ok(vectors) => vectors,
         Err(errno) => return errno.negative() as isize,

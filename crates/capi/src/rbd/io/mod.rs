@@ -180,10 +180,7 @@ fn write_plain(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: 
 }
 
 /// A vector of a caller's, and its bytes.
-fn vector_of<'a>(
-    vector: &'a In<IoVec<In<u8>>>,
-    count: c_int,
-) -> Result<(&'a [IoVec<In<u8>>], usize), Errno> {
+fn vector_of<'a>(vector: &'a In<IoVec<In<u8>>>, count: c_int) -> Result<(&'a [IoVec<In<u8>>], usize), Errno> {
     let vector = vector.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
     Ok((vector, vector.iter().map(|part| part.len).fold(0, usize::saturating_add)))
 }

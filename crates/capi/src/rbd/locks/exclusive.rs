@@ -1,7 +1,7 @@
 //! The exclusive lock of an image.
 
-use crate::rbd::image::RbdImage;
 use crate::border::{Errno, Handle, Out, done};
+use crate::rbd::image::RbdImage;
 use crate::runtime::block_on;
 use onego::rbd::Features;
 use std::ffi::c_int;

@@ -18,12 +18,7 @@ extern "C" fn rbd_group_snap_create(ioctx: Handle<IoCtx>, group: Text, snapshot:
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rbd_group_snap_create2(
-    ioctx: Handle<IoCtx>,
-    group: Text,
-    snapshot: Text,
-    flags: u32,
-) -> c_int {
+extern "C" fn rbd_group_snap_create2(ioctx: Handle<IoCtx>, group: Text, snapshot: Text, flags: u32) -> c_int {
     done(|| {
         let (pool, quiesce) = (pool_of(ioctx)?, quiesce(flags)?);
         Ok(block_on(create_group_snapshot(&pool, &group.text()?, &snapshot.text()?, quiesce))?)

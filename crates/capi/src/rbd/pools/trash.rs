@@ -80,12 +80,7 @@ extern "C" fn rbd_trash_list_cleanup(entries: In<TrashInfo>, count: usize) {
     });
 }
 
-fn remove(
-    ioctx: Handle<IoCtx>,
-    id: Text,
-    force: bool,
-    told: impl FnMut(u64, u64),
-) -> Result<(), Errno> {
+fn remove(ioctx: Handle<IoCtx>, id: Text, force: bool, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
     Ok(block_on(remove_from_trash(&pool_of(ioctx)?, &id.text()?, force, told))?)
 }
 

@@ -131,7 +131,13 @@ extern "C" fn rbd_snap_get_mirror_namespace(
     done(|| {
         check_size::<OfMirror>(size)?;
         let SnapshotKind::Mirror {
-            state, complete, peer_uuids, primary_uuid, primary_snap, last_copied_object, ..
+            state,
+            complete,
+            peer_uuids,
+            primary_uuid,
+            primary_snap,
+            last_copied_object,
+            ..
         } = kind(image, id)?
         else {
             return Err(Errno::INVAL);

@@ -1,8 +1,8 @@
 //! What programs note at images.
 
+use crate::border::{Errno, Handle, Out, Text, done, fill};
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::joined;
-use crate::border::{Errno, Handle, Out, Text, done, fill};
 use crate::runtime::block_on;
 use onego::rbd;
 use onego_ceph::cls::rbd::MetadataList;
@@ -72,9 +72,7 @@ pub(in crate::rbd) fn give_entries(
     (keys, keys_len): (Out<u8>, Out<usize>),
     (values, values_len): (Out<u8>, Out<usize>),
 ) -> Result<(), Errno> {
-    let filled = (
-        fill(keys, keys_len, &joined(entries.keys())),
-        fill(values, values_len, &joined(entries.values())),
-    );
+    let filled =
+        (fill(keys, keys_len, &joined(entries.keys())), fill(values, values_len, &joined(entries.values())));
     filled.0.and(filled.1)
 }

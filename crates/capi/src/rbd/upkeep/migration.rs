@@ -40,9 +40,7 @@ extern "C" fn rbd_migration_execute_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| {
-        Ok(block_on(migration::execute(&pool_of(ioctx)?, &image.text()?, tell(progress, argument)))?)
-    })
+    done(|| Ok(block_on(migration::execute(&pool_of(ioctx)?, &image.text()?, tell(progress, argument)))?))
 }
 
 #[unsafe(no_mangle)]

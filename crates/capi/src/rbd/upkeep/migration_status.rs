@@ -87,7 +87,11 @@ fn quoted(text: &str) -> String {
 
 /// Where an image that is being moved here comes from, as JSON.
 #[unsafe(no_mangle)]
-extern "C" fn rbd_get_migration_source_spec(image: Handle<RbdImage>, text: Out<u8>, len: Out<usize>) -> c_int {
+extern "C" fn rbd_get_migration_source_spec(
+    image: Handle<RbdImage>,
+    text: Out<u8>,
+    len: Out<usize>,
+) -> c_int {
     done(|| {
         let image = image.get()?;
         let spec = block_on(image.pool().call(&header_object(image.id()).to_string(), &MigrationGet {}))?;

@@ -8,11 +8,7 @@ use std::ffi::c_int;
 
 /// Of a snapshot that is shown, the map of that alone.
 #[unsafe(no_mangle)]
-extern "C" fn rbd_rebuild_object_map(
-    image: Handle<RbdImage>,
-    progress: Progress,
-    argument: Opaque,
-) -> c_int {
+extern "C" fn rbd_rebuild_object_map(image: Handle<RbdImage>, progress: Progress, argument: Opaque) -> c_int {
     done(|| {
         let image = image.get()?;
         let snapshot = match image.snapshot() {

@@ -12,5 +12,5 @@ mod on_thread;
 pub use crate::encryption_error::EncryptionError;
 pub use format::EncryptionOptions;
 pub use load::EncryptionSpec;
-pub use onego_rbd::Misfit;
 pub use onego_luks::{Costs as EncryptionCosts, Error as LuksError, KeySize, Version as LuksVersion};
+pub use onego_rbd::Misfit;

@@ -7,8 +7,8 @@ mod remove;
 mod rollback;
 
 pub use super::snapshot::{Snapshot, SnapshotKind};
-pub use create::{create, create_quiesced};
 pub(super) use create::create_in;
+pub use create::{create, create_quiesced};
 pub use protect::{protect, unprotect};
 pub(super) use protect::{protect_in, unprotect_in};
 pub use quiesce::Quiesce;
