@@ -63,6 +63,11 @@ fn what_programs_in_c_rely_on_of_objects_holds() {
 }
 
 #[test]
+fn what_programs_in_c_rely_on_of_images_holds() {
+    run("images");
+}
+
+#[test]
 fn the_library_needs_only_libc_and_libgcc() {
     let dynamic = output(Command::new("readelf").arg("--dynamic").arg(library()));
     let needed: BTreeSet<&str> = dynamic

@@ -42,6 +42,17 @@ pub enum Io {
         /// The bytes.
         data: List,
     },
+    /// Writes the bytes if others are there now, as many. They lie in one object, and the image is not encrypted. Nothing of a
+    /// parent may show in that object: it is copied before ([`Io::CopyUp`]). Fails with -(4095 + offset of the first difference),
+    /// as Ceph's OSDs say it.
+    CompareAndWrite {
+        /// First byte.
+        offset: u64,
+        /// What must be there.
+        expected: List,
+        /// The bytes.
+        data: List,
+    },
     /// The bytes are zeros from now on, and take no room where that can be.
     Zero {
         /// First byte.
@@ -68,14 +79,23 @@ pub enum Io {
 impl Io {
     /// Does it change the image?
     pub fn writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. } | Self::CopyUp { .. })
+        matches!(
+            self,
+            Self::Write { .. }
+                | Self::CompareAndWrite { .. }
+                | Self::Zero { .. }
+                | Self::Trim { .. }
+                | Self::CopyUp { .. }
+        )
     }
 
     /// Fails unless the request lies within an image of `size` bytes.
     pub fn check(&self, size: u64) -> Result<(), Error> {
         let (offset, length) = match self {
             Self::ReadInto { offset, buffer } => (*offset, buffer.len() as u64),
-            Self::Write { offset, data } => (*offset, data.len() as u64),
+            Self::Write { offset, data } | Self::CompareAndWrite { offset, data, .. } => {
+                (*offset, data.len() as u64)
+            }
             Self::Read { offset, length }
             | Self::Allocated { offset, length }
             | Self::Zero { offset, length } => (*offset, *length),

@@ -18,7 +18,7 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> In<T> {
-    pub(super) fn at(ptr: *const T) -> Self {
+    pub(crate) fn at(ptr: *const T) -> Self {
         Self(ptr)
     }
 
@@ -66,6 +66,16 @@ impl<T> In<T> {
 }
 
 impl In<u8> {
+    /// The same memory, where its size says what lies there.
+    pub(crate) fn cast<T>(&self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// Bytes of ours that a program reads during its call.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(bytes.as_ptr())
+    }
+
     /// `len` bytes, which stay the library's until `lender` is dropped.
     pub(crate) fn lend(&self, len: usize, lender: impl Send + Sync + 'static) -> Result<Segment, Errno> {
         self.slice(len)?;

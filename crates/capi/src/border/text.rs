@@ -32,6 +32,17 @@ impl Text {
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
 
+    /// Several texts that lie one behind the other, each with a zero at its end.
+    pub(crate) fn several(&self, count: usize) -> Result<Vec<String>, Errno> {
+        let (mut at, mut texts) = (*self, Vec::new());
+        for _ in 0..count {
+            let bytes = at.bytes()?;
+            texts.push(String::from_utf8_lossy(bytes).into_owned());
+            at = Self(at.0.wrapping_add(bytes.len() + 1));
+        }
+        Ok(texts)
+    }
+
     /// It as text; what is not UTF-8 in it is replaced.
     pub(crate) fn text(&self) -> Result<Cow<'_, str>, Errno> {
         Ok(String::from_utf8_lossy(self.bytes()?))

@@ -1,62 +1,20 @@
-//! The life of images: created, resized, removed.
+//! The life of images: created, renamed, resized, removed.
 
-use super::image::RbdImage;
-use super::options::{ImageOptions, option};
+use super::image::{RbdImage, pool_of};
+use super::new_image::NewImage;
+use super::options::ImageOptions;
+use super::progress::{Progress, tell};
 use crate::border::{Errno, Handle, Opaque, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
-use onego::rbd::{self, CreateOptions, Features, Layout};
+use onego::rbd::{self, pools};
 use std::ffi::c_int;
-
-/// A program's function that is told how far something is.
-type Progress = Option<extern "C" fn(u64, u64, Opaque) -> c_int>;
-
-/// What a caller leaves open of a new image.
-struct NewImage {
-    size: u64,
-    features: Option<u64>,
-    order: u64,
-    stripe_unit: u64,
-    stripe_count: u64,
-    data_pool: Option<String>,
-}
-
-impl NewImage {
-    fn sized(size: u64, features: Option<u64>) -> Self {
-        Self { size, features, order: 0, stripe_unit: 0, stripe_count: 0, data_pool: None }
-    }
-}
 
 /// Creates an image; gives its order.
 fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &NewImage) -> Result<u8, Errno> {
-    let ioctx = ioctx.get()?;
-    let conf = ioctx.rados().conf().clone();
-    let setting = |value: u64, name: &str, otherwise: u64| match value {
-        0 => conf.number(name).filter(|value| *value > 0).unwrap_or(otherwise),
-        value => value,
-    };
-    let order = setting(wanted.order, "rbd_default_order", 22);
-    let order = u8::try_from(order).map_err(|_| Errno(libc::EDOM))?;
-    let unit = setting(wanted.stripe_unit, "rbd_default_stripe_unit", 0);
-    let count = setting(wanted.stripe_count, "rbd_default_stripe_count", 0);
-    let layout = match (unit, count) {
-        (0, 0 | 1) => Layout::plain(order),
-        (0, _) | (_, 0) => return Err(Errno::INVAL),
-        (unit, count) => Layout::striped(order, unit, count),
-    };
-    let features = match wanted.features {
-        Some(features) => Features(features).without(Features::STRIPING),
-        // Those of the defaults that can be kept true.
-        None => Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0),
-    };
-    let layout = layout.map_err(|_| Errno(libc::EDOM))?;
-    let mut options = CreateOptions::new(wanted.size).with_layout(layout).with_features(features);
-    let default_pool = || conf.get("rbd_default_data_pool").filter(|name| !name.is_empty());
-    if let Some(name) = wanted.data_pool.clone().or_else(default_pool) {
-        options = options.with_data_pool(block_on(ioctx.client().cluster().pool(&name))?);
-    }
-    block_on(rbd::create(&ioctx.pool()?, &name.text()?, &options))?;
-    Ok(order)
+    let options = wanted.options(ioctx.get()?, None)?;
+    block_on(rbd::create(&pool_of(ioctx)?, &name.text()?, &options))?;
+    Ok(options.layout.order())
 }
 
 /// Creates an image with the order that is given, or says which one it got.
@@ -108,33 +66,14 @@ extern "C" fn rbd_create4(
     options: Handle<ImageOptions>,
 ) -> c_int {
     done(|| {
-        let options = options.get()?;
-        let number = |option| options.number(option).unwrap_or(0);
-        let cleared = number(option::FEATURES_CLEAR);
-        let wanted = NewImage {
-            size,
-            features: options.number(option::FEATURES).map(|features| features & !cleared),
-            order: number(option::ORDER),
-            stripe_unit: number(option::STRIPE_UNIT),
-            stripe_count: number(option::STRIPE_COUNT),
-            data_pool: options.text(option::DATA_POOL),
-        };
+        let wanted = NewImage { size, ..NewImage::of(options.get()?)? };
         create(ioctx, name, &wanted).map(drop)
     })
 }
 
-/// Tells a program how far something is. What it answers is not listened to.
-fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64) {
-    move |done, all| {
-        if let Some(progress) = progress {
-            progress(done, all, argument);
-        }
-    }
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn rbd_remove(ioctx: Handle<IoCtx>, name: Text) -> c_int {
-    done(|| Ok(block_on(rbd::remove(&ioctx.get()?.pool()?, &name.text()?, |_, _| {}))?))
+    done(|| Ok(block_on(rbd::remove(&pool_of(ioctx)?, &name.text()?, |_, _| {}))?))
 }
 
 #[unsafe(no_mangle)]
@@ -144,15 +83,24 @@ extern "C" fn rbd_remove_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| Ok(block_on(rbd::remove(&ioctx.get()?.pool()?, &name.text()?, tell(progress, argument)))?))
+    done(|| Ok(block_on(rbd::remove(&pool_of(ioctx)?, &name.text()?, tell(progress, argument)))?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_rename(ioctx: Handle<IoCtx>, from: Text, to: Text) -> c_int {
+    done(|| Ok(block_on(pools::rename(&pool_of(ioctx)?, &from.text()?, &to.text()?))?))
 }
 
 fn resize(image: Handle<RbdImage>, size: u64, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
     let image = image.get()?;
-    image.image.check_writable().map_err(|_| Errno::ROFS)?;
-    block_on(rbd::resize(image.pool(), &image.image.info().name, size, told))?;
-    // Its own watch tells it of the size, too, a moment later.
-    Ok(block_on(image.image.refresh())?)
+    image.check_head()?;
+    let open = image.image()?;
+    open.check_writable().map_err(|_| Errno::ROFS)?;
+    // Of an encrypted image it is the size of the data, which only the open image knows.
+    if open.is_encrypted() {
+        return Ok(block_on(open.resize(size, told))?);
+    }
+    image.change(async |pool, name| rbd::resize(pool, name, size, told).await)
 }
 
 #[unsafe(no_mangle)]
@@ -179,7 +127,7 @@ extern "C" fn rbd_resize2(
     argument: Opaque,
 ) -> c_int {
     done(|| {
-        if !may_shrink && size < image.get()?.image.size() {
+        if !may_shrink && size < image.get()?.image()?.size() {
             return Err(Errno::INVAL);
         }
         resize(image, size, tell(progress, argument))

@@ -1,7 +1,9 @@
-//! Names of images' features.
+//! Features of images, and their names.
 
-use crate::border::{Errno, Out, Text, done, fill};
+use super::image::RbdImage;
+use crate::border::{Errno, Handle, Out, Text, done, fill};
 use onego::rbd::Features;
+use onego::rbd::upkeep::{disable_features, enable_features};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -24,5 +26,17 @@ extern "C" fn rbd_features_from_string(text: Text, features: Out<u64>) -> c_int 
         let number = text.parse().ok().map(Features);
         let named = || text.parse::<Features>().map_err(|_| Errno::INVAL);
         features.set(number.map_or_else(named, Ok)?.0)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_update_features(image: Handle<RbdImage>, features: u64, enabled: u8) -> c_int {
+    done(|| {
+        let (image, features) = (image.get()?, Features(features));
+        image.check_head()?;
+        image.change(async |pool, name| match enabled {
+            0 => disable_features(pool, name, features).await,
+            _ => enable_features(pool, name, features).await,
+        })
     })
 }

@@ -1,28 +1,42 @@
-//! Handles of images: open, close, and the events of their completions.
+//! Handles of images.
 
-use crate::border::{Errno, Handle, Out, Text, call, done};
+use super::image_watch::ImageWatches;
+use crate::border::Errno;
 use crate::rados::IoCtx;
-use crate::runtime::{AioCompletion, Events, SharedClient, block_on, lock};
+use crate::runtime::{Events, SharedClient, block_on, lock};
+use onego::ceph::Error;
 use onego::rados::Pool;
-use onego::rbd::Image;
-use std::ffi::c_int;
+use onego::rbd::{Image, ImageDetails, image_name};
+use onego_ceph::types::NOSNAP;
 use std::sync::{Arc, Mutex};
 
 /// A handle of an image (`rbd_image_t`).
 pub(crate) struct RbdImage {
     client: Arc<SharedClient>,
     pool: Pool,
-    pub(super) image: Image,
-    pub(super) is_at_snapshot: bool,
+    id: String,
+    access: Access,
+    shown: Mutex<Shown>,
     events: Mutex<Option<Arc<Events>>>,
+    watches: ImageWatches,
+    settings: Settings,
 }
 
-/// Which image is opened, and for what.
-pub(super) struct OpenRequest {
-    name: String,
-    /// `None`: as it is now.
-    snapshot: Option<String>,
-    access: Access,
+/// What the program's configuration says of a setting.
+pub(super) type Settings = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What a handle shows.
+struct Shown {
+    /// The image as it is. `None`: it was opened at a snapshot.
+    head: Option<Image>,
+    /// The snapshot that is shown, if one is, by its number.
+    at: Option<(u64, Image)>,
+}
+
+/// How an image is named.
+pub(super) enum ImageKey {
+    Name(String),
+    Id(String),
 }
 
 /// Is the image to be written? At a snapshot it never is.
@@ -32,23 +46,38 @@ pub(super) enum Access {
     ReadOnly,
 }
 
-impl OpenRequest {
-    fn new(name: Text, snapshot: Text, access: Access) -> Result<Self, Errno> {
-        let snapshot = Some(snapshot.text_or_empty().into_owned()).filter(|name| !name.is_empty());
-        Ok(Self { name: name.text()?.into_owned(), snapshot, access })
-    }
+/// Which image is opened, and for what.
+pub(super) struct OpenRequest {
+    pub(super) key: ImageKey,
+    /// `None`: as it is now.
+    pub(super) snapshot: Option<String>,
+    pub(super) access: Access,
+    pub(super) settings: Settings,
 }
 
 impl RbdImage {
-    async fn open(client: Arc<SharedClient>, pool: Pool, wanted: &OpenRequest) -> Result<Arc<Self>, Errno> {
-        let OpenRequest { name, snapshot, access } = wanted;
-        let image = match (snapshot, access) {
-            (Some(snapshot), _) => Image::open_at(&pool, name, snapshot).await?,
-            (None, Access::Write) => Image::open(&pool, name).await?,
-            (None, Access::ReadOnly) => Image::open_read_only(&pool, name).await?,
+    pub(super) async fn open(
+        client: Arc<SharedClient>,
+        pool: Pool,
+        wanted: OpenRequest,
+    ) -> Result<Arc<Self>, Errno> {
+        let OpenRequest { key, snapshot, access, settings } = wanted;
+        let shown = match (snapshot, key) {
+            (None, ImageKey::Name(name)) => Shown::head(open_name(&pool, &name, access).await?),
+            (None, ImageKey::Id(id)) => Shown::head(open_id(&pool, &id, access).await?),
+            (Some(snapshot), ImageKey::Name(name)) => {
+                let details = ImageDetails::of(&pool, &name).await?;
+                Shown::at(&pool, &details, &snapshot).await?
+            }
+            (Some(snapshot), ImageKey::Id(id)) => {
+                let details = ImageDetails::of_id(&pool, &id).await?;
+                Shown::at(&pool, &details, &snapshot).await?
+            }
         };
-        let is_at_snapshot = snapshot.is_some();
-        Ok(Arc::new(Self { client, pool, image, is_at_snapshot, events: Mutex::default() }))
+        let id = shown.image().ok_or(Errno::IO)?.info().id.clone();
+        let (shown, events) = (Mutex::new(shown), Mutex::default());
+        let watches = ImageWatches::default();
+        Ok(Arc::new(Self { client, pool, id, access, shown, events, watches, settings }))
     }
 
     pub(super) fn client(&self) -> &Arc<SharedClient> {
@@ -59,140 +88,163 @@ impl RbdImage {
         &self.pool
     }
 
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        (self.settings)(name)
+    }
+
+    pub(super) fn watches(&self) -> &ImageWatches {
+        &self.watches
+    }
+
+    /// What is read and written.
+    pub(super) fn image(&self) -> Result<Image, Errno> {
+        lock(&self.shown).image().cloned().ok_or(Errno::IO)
+    }
+
+    /// The snapshot that is shown, if one is.
+    pub(super) fn snapshot(&self) -> Option<u64> {
+        lock(&self.shown).at.as_ref().map(|(snapshot, _)| *snapshot)
+    }
+
+    /// The same, as Ceph has it for the image as it is.
+    pub(super) fn snap(&self) -> u64 {
+        self.snapshot().unwrap_or(NOSNAP)
+    }
+
+    /// What the image is called now.
+    pub(super) fn name(&self) -> Result<String, Errno> {
+        Ok(block_on(image_name(&self.pool, &self.id))?)
+    }
+
+    /// What is known of it now.
+    pub(super) fn details(&self) -> Result<ImageDetails, Errno> {
+        Ok(block_on(ImageDetails::of_id(&self.pool, &self.id))?)
+    }
+
+    /// Fails if the image was opened for reading alone.
+    pub(super) fn check_access(&self) -> Result<(), Errno> {
+        if self.access == Access::Write { Ok(()) } else { Err(Errno::ROFS) }
+    }
+
+    /// The same, and if a snapshot is shown.
+    pub(super) fn check_head(&self) -> Result<(), Errno> {
+        self.check_access()?;
+        if self.snapshot().is_none() { Ok(()) } else { Err(Errno::ROFS) }
+    }
+
+    /// Changes the image by its name. What is open of it knows of the change then.
+    pub(super) fn change<T>(
+        &self,
+        change: impl AsyncFnOnce(&Pool, &str) -> Result<T, Error>,
+    ) -> Result<T, Errno> {
+        self.check_access()?;
+        let name = self.name()?;
+        let changed = block_on(change(&self.pool, &name))?;
+        self.refresh()?;
+        Ok(changed)
+    }
+
+    /// Has what is open of the image read its header again.
+    pub(super) fn refresh(&self) -> Result<(), Errno> {
+        // Its own watch tells it, too, a moment later.
+        let head = lock(&self.shown).head.clone();
+        match head {
+            Some(head) => Ok(block_on(head.refresh())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Shows a snapshot, or the image as it is.
+    pub(super) fn show(&self, snapshot: Option<u64>) -> Result<(), Errno> {
+        let at = match snapshot {
+            Some(snapshot) => Some((snapshot, block_on(Image::open_at_id(&self.pool, &self.id, snapshot))?)),
+            None if lock(&self.shown).head.is_none() => {
+                let head = block_on(open_id(&self.pool, &self.id, self.access))?;
+                lock(&self.shown).head = Some(head);
+                None
+            }
+            None => None,
+        };
+        let before = std::mem::replace(&mut lock(&self.shown).at, at);
+        match before {
+            Some((_, image)) => Ok(block_on(image.close())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Has another view of the same image be read and written: that of what is decrypted. Gives what was shown before to `make`.
+    pub(super) fn replace(&self, make: impl AsyncFnOnce(Image) -> Result<Image, Error>) -> Result<(), Errno> {
+        let shown = self.image()?;
+        let made = block_on(make(shown))?;
+        let mut shown = lock(&self.shown);
+        match &mut shown.at {
+            Some((_, image)) => *image = made,
+            None => shown.head = Some(made),
+        }
+        Ok(())
+    }
+
     /// Where its completions go besides.
     pub(super) fn events(&self) -> Option<Arc<Events>> {
         lock(&self.events).clone()
     }
 
+    pub(super) fn set_events(&self, events: Events) {
+        *lock(&self.events) = Some(Arc::new(events));
+    }
+
     /// Waits for what is in flight, and lets go of the image.
-    async fn close(self: Arc<Self>) -> Result<(), Errno> {
-        let image = self.image.clone();
+    pub(super) async fn close(self: Arc<Self>) -> Result<(), Errno> {
+        self.watches.clear();
+        let (head, at) = {
+            let mut shown = lock(&self.shown);
+            (shown.head.take(), shown.at.take())
+        };
         drop(self);
-        image.flush().await?;
-        Ok(image.close().await?)
+        for image in head.into_iter().chain(at.map(|(_, image)| image)) {
+            image.flush().await?;
+            image.close().await?;
+        }
+        Ok(())
     }
 }
 
-fn open(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-    access: Access,
-) -> c_int {
-    done(|| {
-        let ioctx = ioctx.get()?;
-        let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
-        let wanted = OpenRequest::new(name, snapshot, access)?;
-        let opened = block_on(RbdImage::open(client, pool, &wanted))?;
-        image.set(Handle::give(opened))
-    })
+impl Shown {
+    fn head(image: Image) -> Self {
+        Self { head: Some(image), at: None }
+    }
+
+    /// An image at a user's snapshot.
+    async fn at(pool: &Pool, details: &ImageDetails, snapshot: &str) -> Result<Self, Error> {
+        let snapshot = details.snapshot(snapshot)?.id;
+        let image = Image::open_at_id(pool, &details.info.id, snapshot).await?;
+        Ok(Self { head: None, at: Some((snapshot, image)) })
+    }
+
+    fn image(&self) -> Option<&Image> {
+        self.at.as_ref().map(|(_, image)| image).or(self.head.as_ref())
+    }
 }
 
-fn aio_open(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-    access: Access,
-    completion: Handle<AioCompletion>,
-) -> c_int {
-    done(|| {
-        let ioctx = ioctx.get()?;
-        let wanted = OpenRequest::new(name, snapshot, access)?;
-        let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
-        let opener = Arc::clone(&client);
-        client.start(completion.share()?, None, |_| {
-            Ok(async move {
-                image.set(Handle::give(RbdImage::open(opener, pool, &wanted).await?))?;
-                Ok(0)
-            })
-        });
-        Ok(())
-    })
+async fn open_name(pool: &Pool, name: &str, access: Access) -> Result<Image, Error> {
+    match access {
+        Access::Write => Image::open(pool, name).await,
+        Access::ReadOnly => Image::open_read_only(pool, name).await,
+    }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn rbd_open(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-) -> c_int {
-    open(ioctx, name, image, snapshot, Access::Write)
+async fn open_id(pool: &Pool, id: &str, access: Access) -> Result<Image, Error> {
+    match access {
+        Access::Write => Image::open_by_id(pool, id).await,
+        Access::ReadOnly => Image::open_by_id_read_only(pool, id).await,
+    }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn rbd_open_read_only(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-) -> c_int {
-    open(ioctx, name, image, snapshot, Access::ReadOnly)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rbd_aio_open(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-    completion: Handle<AioCompletion>,
-) -> c_int {
-    aio_open(ioctx, name, image, snapshot, Access::Write, completion)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rbd_aio_open_read_only(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    image: Out<Handle<RbdImage>>,
-    snapshot: Text,
-    completion: Handle<AioCompletion>,
-) -> c_int {
-    aio_open(ioctx, name, image, snapshot, Access::ReadOnly, completion)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rbd_close(image: Handle<RbdImage>) -> c_int {
-    done(|| block_on(image.take()?.close()))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rbd_aio_close(image: Handle<RbdImage>, completion: Handle<AioCompletion>) -> c_int {
-    done(|| {
-        let image = image.take()?;
-        let client = Arc::clone(image.client());
-        client.start(completion.share()?, None, |_| Ok(async move { image.close().await.map(|()| 0) }));
-        Ok(())
-    })
-}
-
-/// The descriptor is a pipe's or an eventfd's (`EVENT_TYPE_PIPE`, `EVENT_TYPE_EVENTFD`): both take the same eight bytes.
-#[unsafe(no_mangle)]
-extern "C" fn rbd_set_image_notification(image: Handle<RbdImage>, descriptor: c_int, kind: c_int) -> c_int {
-    done(|| {
-        let image = image.get()?;
-        if !matches!(kind, 1 | 2) {
-            return Err(Errno::INVAL);
-        }
-        *lock(&image.events) = Some(Arc::new(Events::new(descriptor)));
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rbd_poll_io_events(
-    image: Handle<RbdImage>,
-    completions: Out<Handle<AioCompletion>>,
-    most: c_int,
-) -> c_int {
-    call(|| {
-        let events = image.get()?.events().ok_or(Errno::INVAL)?;
-        let most = usize::try_from(most).map_err(|_| Errno::INVAL)?;
-        let completed: Vec<_> = events.take(most).iter().map(Handle::of).collect();
-        completions.copy(&completed, most)?;
-        Ok(completed.len() as c_int)
-    })
+/// The pool of an image that is named beside its pool's handle.
+pub(super) fn pool_of(ioctx: crate::border::Handle<IoCtx>) -> Result<Pool, Errno> {
+    ioctx.get()?.pool()
 }

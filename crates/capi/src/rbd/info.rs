@@ -1,13 +1,13 @@
 //! What is known of an image.
 
 use super::image::RbdImage;
-use crate::border::{Errno, Handle, Out, call, done};
+use super::lists::check_size;
+use crate::border::{Handle, In, Out, call, copied_text, done, fill, free};
 use crate::runtime::block_on;
-use onego::rbd::ImageInfo;
-use onego_ceph::cls::rbd::GetFlags;
+use onego::rbd::{ImageDetails, ImageInfo};
+use onego_ceph::cls::rbd::{DirGetName, GetFlags};
 use onego_ceph::rbd::header_object;
-use onego_ceph::types::NOSNAP;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::time::SystemTime;
 
 /// The sizes of an image (`rbd_image_info_t`); of the deprecated fields the first is set, and the others say "no parent".
@@ -32,7 +32,7 @@ extern "C" fn rbd_version(major: Out<c_int>, minor: Out<c_int>, extra: Out<c_int
 #[unsafe(no_mangle)]
 extern "C" fn rbd_stat(image: Handle<RbdImage>, stat: Out<Stat>, _len: usize) -> c_int {
     done(|| {
-        let image = &image.get()?.image;
+        let image = image.get()?.image()?;
         let (info, size) = (image.info(), image.size());
         let mut block_name_prefix = [0; 24];
         let shown = info.object_prefix.len().min(block_name_prefix.len() - 1);
@@ -49,14 +49,19 @@ extern "C" fn rbd_stat(image: Handle<RbdImage>, stat: Out<Stat>, _len: usize) ->
     })
 }
 
-/// Says something of an image.
+/// Says something of an image that never changes.
 fn tell<T>(image: Handle<RbdImage>, out: Out<T>, what: impl FnOnce(&ImageInfo) -> T) -> c_int {
-    done(|| out.set(what(image.get()?.image.info())))
+    done(|| out.set(what(image.get()?.image()?.info())))
+}
+
+/// Says something of an image as its header has it now.
+fn tell_now<T>(image: Handle<RbdImage>, out: Out<T>, what: impl FnOnce(&ImageDetails) -> T) -> c_int {
+    done(|| out.set(what(&image.get()?.details()?)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_size(image: Handle<RbdImage>, size: Out<u64>) -> c_int {
-    done(|| size.set(image.get()?.image.size()))
+    done(|| size.set(image.get()?.image()?.size()))
 }
 
 #[unsafe(no_mangle)]
@@ -66,20 +71,20 @@ extern "C" fn rbd_get_old_format(image: Handle<RbdImage>, old: Out<u8>) -> c_int
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_features(image: Handle<RbdImage>, features: Out<u64>) -> c_int {
-    tell(image, features, |info| info.features.0)
+    tell_now(image, features, |details| details.info.features.0)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_op_features(image: Handle<RbdImage>, features: Out<u64>) -> c_int {
-    tell(image, features, |_| 0)
+    tell_now(image, features, |details| details.op_features)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_flags(image: Handle<RbdImage>, flags: Out<u64>) -> c_int {
     done(|| {
         let image = image.get()?;
-        let header = header_object(&image.image.info().id).to_string();
-        flags.set(block_on(image.pool().call(&header, &GetFlags { snap: NOSNAP }))?)
+        let call = GetFlags { snap: image.snap() };
+        flags.set(block_on(image.pool().call(&header_object(image.id()).to_string(), &call))?)
     })
 }
 
@@ -95,64 +100,93 @@ extern "C" fn rbd_get_stripe_count(image: Handle<RbdImage>, count: Out<u64>) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_overlap(image: Handle<RbdImage>, overlap: Out<u64>) -> c_int {
-    tell(image, overlap, |info| info.parent.as_ref().map_or(0, |parent| parent.overlap))
+    done(|| {
+        let image = image.get()?;
+        let details = image.details()?;
+        let shown = match image.snapshot() {
+            Some(snapshot) => details.snapshot_by_id(snapshot)?.overlap,
+            None => details.info.parent.map(|parent| parent.overlap),
+        };
+        overlap.set(shown.unwrap_or(0))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_data_pool_id(image: Handle<RbdImage>) -> i64 {
     call(|| {
         let image = image.get()?;
-        Ok(image.image.info().data_pool.unwrap_or_else(|| image.pool().id()))
+        Ok(image.image()?.info().data_pool.unwrap_or_else(|| image.pool().id()))
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_id(image: Handle<RbdImage>, id: Out<u8>, len: usize) -> c_int {
-    done(|| id.copy_text(image.get()?.image.info().id.as_bytes(), len))
+    done(|| id.copy_text(image.get()?.id().as_bytes(), len))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_block_name_prefix(image: Handle<RbdImage>, prefix: Out<u8>, len: usize) -> c_int {
-    done(|| prefix.copy_text(image.get()?.image.info().object_prefix.as_bytes(), len))
+    done(|| prefix.copy_text(image.get()?.image()?.info().object_prefix.as_bytes(), len))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_name(image: Handle<RbdImage>, name: Out<u8>, len: Out<usize>) -> c_int {
-    done(|| crate::border::fill(name, len, &[image.get()?.image.info().name.as_bytes(), b"\0"].concat()))
+    done(|| fill(name, len, &[image.get()?.name()?.as_bytes(), b"\0"].concat()))
+}
+
+/// A time as C has it; all zeros: it is not known.
+pub(super) fn timespec(time: Option<SystemTime>) -> libc::timespec {
+    let age = time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+    libc::timespec { tv_sec: age.as_secs() as i64, tv_nsec: age.subsec_nanos().into() }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_create_timestamp(image: Handle<RbdImage>, time: Out<libc::timespec>) -> c_int {
-    tell(image, time, |info| {
-        let age = info.created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let age = age.unwrap_or_default();
-        libc::timespec { tv_sec: age.as_secs() as i64, tv_nsec: age.subsec_nanos().into() }
+    tell(image, time, |info| timespec(info.created))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_get_access_timestamp(image: Handle<RbdImage>, time: Out<libc::timespec>) -> c_int {
+    tell_now(image, time, |details| timespec(details.accessed))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_get_modify_timestamp(image: Handle<RbdImage>, time: Out<libc::timespec>) -> c_int {
+    tell_now(image, time, |details| timespec(details.modified))
+}
+
+/// The group that an image is in (`rbd_group_info_t`).
+#[repr(C)]
+struct GroupInfo {
+    name: *mut c_char,
+    pool: i64,
+}
+
+/// The object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
+const GROUPS: &str = "rbd_group_directory";
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_get_group(image: Handle<RbdImage>, group: Out<GroupInfo>, size: usize) -> c_int {
+    done(|| {
+        check_size::<GroupInfo>(size)?;
+        let image = image.get()?;
+        // Number -1: it is in none (`RBD_GROUP_INVALID_POOL`).
+        let Some((pool, id)) = image.details()?.group else {
+            return group.set(GroupInfo { name: copied_text(b"")?, pool: -1 });
+        };
+        let within = block_on(image.client().cluster().pool_by_id(pool))?;
+        let within = within.in_namespace(image.pool().namespace());
+        let name = block_on(within.call(GROUPS, &DirGetName { id }))?;
+        group.set(GroupInfo { name: copied_text(name.as_bytes())?, pool })
     })
 }
 
-/// The names of a clone's parent; ENOENT of an image that is none.
 #[unsafe(no_mangle)]
-extern "C" fn rbd_get_parent_info(
-    image: Handle<RbdImage>,
-    pool: Out<u8>,
-    pool_len: usize,
-    name: Out<u8>,
-    name_len: usize,
-    snapshot: Out<u8>,
-    snapshot_len: usize,
-) -> c_int {
+extern "C" fn rbd_group_info_cleanup(group: In<GroupInfo>, size: usize) -> c_int {
     done(|| {
-        let image = image.get()?;
-        let parent = image.image.info().parent.as_ref().ok_or(Errno::NOENT)?;
-        let whole = block_on(parent.name(image.client().cluster()))?;
-        let (in_pool, rest) = whole.split_once('/').ok_or(Errno::IO)?;
-        let (of_image, at) = rest.rsplit_once('@').ok_or(Errno::IO)?;
-        for (out, text, room) in
-            [(pool, in_pool, pool_len), (name, of_image, name_len), (snapshot, at, snapshot_len)]
-        {
-            if !out.is_null() {
-                out.copy_text(text.as_bytes(), room)?;
-            }
+        check_size::<GroupInfo>(size)?;
+        if let Some(group) = group.get() {
+            free(group.name.cast());
         }
         Ok(())
     })

@@ -2,14 +2,20 @@
 
 mod admin;
 mod aio;
-mod diff;
-mod exclusive;
+mod clones;
 mod features;
 mod image;
+mod image_watch;
 mod info;
 mod io;
-mod list;
-mod metadata;
+mod lists;
+mod locks;
+mod mirroring;
+mod new_image;
+mod open;
 mod options;
-mod snap;
+mod pools;
+mod progress;
+mod snapshots;
+mod upkeep;
 mod watchers;

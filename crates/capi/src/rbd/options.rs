@@ -9,14 +9,24 @@ use std::sync::{Arc, Mutex};
 /// Numbers of the options (`RBD_IMAGE_OPTION_*`).
 pub(super) mod option {
     use std::ffi::c_int;
+    pub(in crate::rbd) const FORMAT: c_int = 0;
     pub(in crate::rbd) const FEATURES: c_int = 1;
     pub(in crate::rbd) const ORDER: c_int = 2;
     pub(in crate::rbd) const STRIPE_UNIT: c_int = 3;
     pub(in crate::rbd) const STRIPE_COUNT: c_int = 4;
-    pub(in crate::rbd) const FEATURES_CLEAR: c_int = 8;
-    pub(in crate::rbd) const DATA_POOL: c_int = 9;
+    const JOURNAL_POOL: c_int = 7;
+    pub(in crate::rbd) const FEATURES_SET: c_int = 8;
+    pub(in crate::rbd) const FEATURES_CLEAR: c_int = 9;
+    pub(in crate::rbd) const DATA_POOL: c_int = 10;
+    pub(in crate::rbd) const FLATTEN: c_int = 11;
+    pub(in crate::rbd) const CLONE_FORMAT: c_int = 12;
     /// The last there is.
     pub(in crate::rbd) const LAST: c_int = 13;
+
+    /// Is its value a text?
+    pub(in crate::rbd) fn is_text(option: c_int) -> bool {
+        matches!(option, JOURNAL_POOL | DATA_POOL)
+    }
 }
 
 /// The value of an option.
@@ -48,12 +58,18 @@ impl ImageOptions {
     }
 
     fn set(&self, option: c_int, value: Value) -> Result<(), Errno> {
-        if !(0..=option::LAST).contains(&option) {
+        if option::is_text(option) != matches!(value, Value::Text(_)) {
             return Err(Errno::INVAL);
         }
+        check(option)?;
         lock(&self.values).insert(option, value);
         Ok(())
     }
+}
+
+/// Fails of an option that there is not.
+fn check(option: c_int) -> Result<(), Errno> {
+    if (0..=option::LAST).contains(&option) { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 #[unsafe(no_mangle)]
@@ -109,7 +125,10 @@ extern "C" fn rbd_image_options_is_set(
     option: c_int,
     is_set: Out<bool>,
 ) -> c_int {
-    done(|| is_set.set(lock(&options.get()?.values).contains_key(&option)))
+    done(|| {
+        check(option)?;
+        is_set.set(lock(&options.get()?.values).contains_key(&option))
+    })
 }
 
 #[unsafe(no_mangle)]

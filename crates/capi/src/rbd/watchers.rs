@@ -1,8 +1,11 @@
-//! The clients that have an image open.
+//! The clients that have an image open, and what they are told.
 
 use super::image::RbdImage;
-use crate::border::{Errno, Handle, In, Out, call, copied_text, done, free};
+use super::image_watch::{Told, Wanted};
+use super::lists::give;
+use crate::border::{Errno, Handle, In, Opaque, Out, call, copied_text, done, free};
 use crate::runtime::block_on;
+use onego::rbd::ImageWatch;
 use onego_ceph::rbd::header_object;
 use std::ffi::{c_char, c_int};
 
@@ -23,18 +26,11 @@ extern "C" fn rbd_watchers_list(
 ) -> c_int {
     done(|| {
         let image = image.get()?;
-        let header = header_object(&image.image.info().id).to_string();
-        let all = block_on(image.pool().watchers(&header))?;
-        let room = most.read()?;
-        most.set(all.len())?;
-        if all.len() > room {
-            return Err(Errno::RANGE);
-        }
-        let shown = all.iter().map(|watcher| {
+        let all = block_on(image.pool().watchers(&header_object(image.id()).to_string()))?;
+        give(watchers, most, &all, |watcher| {
             let addr = copied_text(watcher.addr.to_string().as_bytes())?;
             Ok(ImageWatcher { addr, id: watcher.name.num, cookie: watcher.cookie })
-        });
-        watchers.copy(&shown.collect::<Result<Vec<_>, Errno>>()?, room)
+        })
     })
 }
 
@@ -46,4 +42,57 @@ extern "C" fn rbd_watchers_list_cleanup(watchers: In<ImageWatcher>, count: usize
         }
         Ok(())
     });
+}
+
+/// Watches an image for a program.
+fn watch(image: Handle<RbdImage>, wanted: Wanted, argument: Opaque, cookie: Out<u64>) -> Result<(), Errno> {
+    let image = image.get()?;
+    let watch = block_on(ImageWatch::open(image.pool(), image.id()))?;
+    image.watches().add(watch, wanted, argument, image.client().callbacks(), |id| cookie.set(id))
+}
+
+fn unwatch(image: Handle<RbdImage>, cookie: u64) -> Result<(), Errno> {
+    match image.get()?.watches().take(cookie)? {
+        Some(watch) => Ok(block_on(watch.close())?),
+        None => Ok(()),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_update_watch(
+    image: Handle<RbdImage>,
+    handle: Out<u64>,
+    told: Option<Told>,
+    argument: Opaque,
+) -> c_int {
+    done(|| watch(image, Wanted::Updates(told.ok_or(Errno::INVAL)?), argument, handle))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_update_unwatch(image: Handle<RbdImage>, handle: u64) -> c_int {
+    done(|| unwatch(image, handle))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_quiesce_watch(
+    image: Handle<RbdImage>,
+    begin: Option<Told>,
+    end: Option<Told>,
+    argument: Opaque,
+    handle: Out<u64>,
+) -> c_int {
+    done(|| {
+        let (begin, end) = (begin.ok_or(Errno::INVAL)?, end.ok_or(Errno::INVAL)?);
+        watch(image, Wanted::Quiesce { begin, end }, argument, handle)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_quiesce_complete(image: Handle<RbdImage>, handle: u64, result: c_int) {
+    call(|| image.get()?.watches().answer(handle, result));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_quiesce_unwatch(image: Handle<RbdImage>, handle: u64) -> c_int {
+    done(|| unwatch(image, handle))
 }

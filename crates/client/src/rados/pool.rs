@@ -88,7 +88,7 @@ impl Cluster {
     }
 
     /// The pool with this number.
-    pub(crate) async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
+    pub async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
         let name = |map: &onego_ceph::osdmap::OsdMap| map.pool_names.get(&id).cloned();
         let known = name(&*self.map(1).await?);
         let found = match known {

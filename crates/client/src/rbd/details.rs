@@ -60,6 +60,12 @@ impl ImageDetails {
         Header::named(pool, name).await?.details().await
     }
 
+    /// What is known of the image with this id. It may be in the trash.
+    pub async fn of_id(pool: &Pool, id: &str) -> Result<Self, Error> {
+        let name = image_name(pool, id).await?;
+        Header { pool: pool.clone(), id: id.to_owned(), name }.details().await
+    }
+
     /// Is it a clone that the parent's snapshot counts itself?
     pub(crate) fn is_counted_clone(&self) -> bool {
         self.op_features & op_feature::CLONE_CHILD != 0
@@ -69,6 +75,12 @@ impl ImageDetails {
     pub fn snapshot(&self, name: &str) -> Result<&Snapshot, Error> {
         let named = self.snapshots.iter().find(|snapshot| snapshot.is_users() && snapshot.name == name);
         named.ok_or_else(|| Error::NotFound { what: format!("snapshot {}@{name}", self.info.name) })
+    }
+
+    /// A snapshot of any kind by its number.
+    pub fn snapshot_by_id(&self, id: u64) -> Result<&Snapshot, Error> {
+        let found = self.snapshots.iter().find(|snapshot| snapshot.id == id);
+        found.ok_or_else(|| Error::NotFound { what: format!("snapshot {id} of {}", self.info.name) })
     }
 
     /// The snapshot that it is a clone of, by its names.
@@ -110,6 +122,19 @@ pub struct ParentName {
     pub snapshot: String,
     /// Is the image in the trash?
     pub in_trash: bool,
+}
+
+/// The name of the image with this id, or the one that it had before it came into the trash.
+pub async fn image_name(pool: &Pool, id: &str) -> Result<String, Error> {
+    match pool.call(DIRECTORY, &DirGetName { id: id.to_owned() }).await {
+        Err(Error::NotFound { .. }) => {}
+        other => return other,
+    }
+    match pool.call(TRASH, &TrashGet { id: id.to_owned() }).await {
+        Ok(spec) => Ok(spec.name),
+        Err(Error::NotFound { .. }) => Err(Error::NotFound { what: format!("image {id}") }),
+        Err(error) => Err(error),
+    }
 }
 
 /// A time of the cluster.

@@ -2,7 +2,7 @@ use super::ancestors::Generation;
 use super::header::{ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::ceph::image_key::{ImageControl, ImageKey};
 use crate::ceph::operator::{OpenedImage, Watched};
 use crate::encryption_error::EncryptionError;
@@ -53,6 +53,9 @@ struct Open {
     is_encrypted: bool,
     is_closed: bool,
 }
+
+/// What an OSD's answer to a comparison is above: the rest is where the first difference is (`MAX_ERRNO`).
+const DIFFERENCE: i32 = 4095;
 
 /// How an image is open.
 pub(super) enum OpenAs {
@@ -320,6 +323,37 @@ impl Image {
     /// are written.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         self.submit(Io::Write { offset, data: data.into() }).await.map(drop)
+    }
+
+    /// Writes at byte `offset` if `expected`, as many bytes, are there now. Both are one step to all clients. Gives where, from
+    /// `offset` on, the first other byte is; `None`: the bytes are written.
+    ///
+    /// Fails with [`Error::Invalid`] if the bytes lie in more than one object, and with EOPNOTSUPP of an encrypted image.
+    pub async fn compare_and_write(
+        &self,
+        offset: u64,
+        expected: impl Into<List>,
+        data: impl Into<List>,
+    ) -> Result<Option<u64>, Error> {
+        let (expected, data) = (expected.into(), data.into());
+        let extents = self.info().layout.map(offset, data.len() as u64);
+        if expected.len() != data.len() || extents.len() > 1 {
+            return Err(Error::Invalid(
+                "what is compared must be as long as what is written, and lie in one object".into(),
+            ));
+        }
+        let Some(extent) = extents.first() else { return Ok(None) };
+        if self.is_encrypted() {
+            let what = format!("{} is encrypted: what is decrypted is not compared", self.info().name);
+            return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
+        }
+        if self.info().parent.is_some() {
+            self.copy_up(extent.object).await?;
+        }
+        match self.submit(Io::CompareAndWrite { offset, expected, data }).await {
+            Err(error) if error.errno().0 >= DIFFERENCE => Ok(Some((error.errno().0 - DIFFERENCE) as u64)),
+            other => other.map(|_| None),
+        }
     }
 
     /// Gives up `length` bytes from `offset` on; they read as zeros.

@@ -1,6 +1,7 @@
 //! How images are opened by their names and their ids.
 
 use super::ancestors::{ancestors, ancestors_from, moved_here};
+use super::details::image_name;
 use super::header::{ImageInfo, image_id, info_by_id};
 use super::image::{Image, OpenAs};
 use super::migration::ObjectCopier;
@@ -21,7 +22,16 @@ impl Image {
     /// moved away is not opened.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
-        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
+        Self::open_named(pool, name, &id).await
+    }
+
+    /// The same of an image by its id, which may be in the trash.
+    pub async fn open_by_id(pool: &Pool, id: &str) -> Result<Self, Error> {
+        Self::open_named(pool, &image_name(pool, id).await?, id).await
+    }
+
+    async fn open_named(pool: &Pool, name: &str, id: &str) -> Result<Self, Error> {
+        let (info, facts) = known(pool, name, id, NOSNAP).await?;
         let (mut migration, mut copier) = (None, None);
         if let Some(spec) = moved_here(pool, &info).await? {
             let newest_snap = spec.snap_seqs.values().copied().filter(|snap| *snap != NOSNAP).max();
@@ -37,7 +47,16 @@ impl Image {
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
-        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
+        Self::open_named_read_only(pool, name, &id).await
+    }
+
+    /// The same of an image by its id, which may be in the trash.
+    pub async fn open_by_id_read_only(pool: &Pool, id: &str) -> Result<Self, Error> {
+        Self::open_named_read_only(pool, &image_name(pool, id).await?, id).await
+    }
+
+    async fn open_named_read_only(pool: &Pool, name: &str, id: &str) -> Result<Self, Error> {
+        let (info, facts) = known(pool, name, id, NOSNAP).await?;
         moved_here(pool, &info).await?;
         Self::start(pool, info, facts, OpenAs::Unwatched).await
     }
@@ -48,6 +67,11 @@ impl Image {
         let id = image_id(pool, name).await?;
         let snap = snapshot_id(pool, name, &id, snapshot).await?;
         Self::open_snap(pool, name, &id, snap).await
+    }
+
+    /// The same of an image by its id, and of a snapshot of any kind by its number.
+    pub async fn open_at_id(pool: &Pool, id: &str, snapshot: u64) -> Result<Self, Error> {
+        Self::open_snap(pool, &image_name(pool, id).await?, id, snapshot).await
     }
 
     /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for

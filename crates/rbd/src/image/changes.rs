@@ -5,6 +5,7 @@ use super::running::{Gather, Running, SpecialPiece, collect};
 use crate::flush::WriteEpoch;
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::Io;
+use onego_buf::List;
 use onego_ceph::client::{Error as ClientError, OpReply, Request};
 use onego_ceph::cls::rbd::state;
 use onego_ceph::ops::Op;
@@ -47,6 +48,11 @@ impl<T> OpenImage<T> {
                         &extent,
                         Op::Write { offset: extent.offset, data },
                     );
+                }
+            }
+            Io::CompareAndWrite { offset, expected, data } => {
+                for extent in layout.map(offset, data.len() as u64) {
+                    self.compare_object(host, &mut changes, &extent, [&expected, &data]);
                 }
             }
             Io::Zero { offset, length } => {
@@ -120,6 +126,24 @@ impl<T> OpenImage<T> {
         let request = self.special_request(&piece);
         self.park(host, object, need, request, Ticket(Purpose::Piece { io, index }));
         (is_guarded || is_removal).then_some(piece)
+    }
+
+    /// Sends a write of an object that happens if the object has the bytes `expected`.
+    #[cold]
+    fn compare_object(
+        &mut self,
+        host: &mut impl Host<T>,
+        changes: &mut Changes,
+        extent: &Extent,
+        [expected, data]: [&List; 2],
+    ) {
+        let offset = extent.offset;
+        let compare = Op::CmpExt { offset, data: collect(expected, &extent.buffer) };
+        let write = Op::Write { offset, data: collect(data, &extent.buffer) };
+        let request = self.change_request(extent.object, compare).and(write);
+        let ticket = Ticket(Purpose::Piece { io: changes.io, index: changes.outstanding });
+        changes.outstanding += 1;
+        self.park(host, extent.object, state::EXISTS, request, ticket);
     }
 
     /// Gives an object what shows of the parent in it.

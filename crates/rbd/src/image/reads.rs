@@ -63,7 +63,12 @@ impl<T> OpenImage<T> {
                 }
                 (offset, length, Gather::Lists(parts))
             }
-            Io::Write { .. } | Io::Zero { .. } | Io::Trim { .. } | Io::CopyUp { .. } | Io::Flush => return,
+            Io::Write { .. }
+            | Io::CompareAndWrite { .. }
+            | Io::Zero { .. }
+            | Io::Trim { .. }
+            | Io::CopyUp { .. }
+            | Io::Flush => return,
         };
         self.ios.insert(Running { token, offset, length, outstanding, error: None, gather });
         if outstanding == 0 {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::process::Command;
 
 /// The programs, as the crate has them.
-const PROGRAMS: [&str; 2] = ["traps", "objects"];
+const PROGRAMS: [&str; 3] = ["traps", "objects", "images"];
 
 /// Programs in C rely on the same of Ceph's library and of ours: each is run on both.
 pub(super) fn run(workspace: &Workspace, stage: &Stage) -> Result<()> {

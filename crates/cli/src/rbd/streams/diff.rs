@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::rbd::names::{Snap, SnapOptions};
 use crate::rbd::print::PrintOptions;
 use crate::rbd::table::Alignment;
-use onego::rbd::{Diff, DiffOptions};
+use onego::rbd::{Diff, DiffEnd, DiffOptions};
 use serde_json::json;
 
 #[derive(clap::Args)]
@@ -36,8 +36,8 @@ impl Scope {
     /// The comparison that ends at a snapshot, or at the image as it is.
     pub(super) fn up_to(&self, snapshot: Option<&str>) -> DiffOptions {
         let mut options = DiffOptions::new();
-        options.from.clone_from(&self.from_snap);
-        options.to = snapshot.map(str::to_owned);
+        options.from = self.from_snap.clone().map(DiffEnd::Name);
+        options.to = snapshot.map(|name| DiffEnd::Name(name.to_owned()));
         options.whole_object = self.whole_object;
         options
     }

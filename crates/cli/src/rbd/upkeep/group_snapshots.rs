@@ -82,7 +82,8 @@ pub(super) fn group_snap(access: &Access, command: &GroupSnapCommand) -> Result<
         GroupSnapCommand::Create { snap, .. } => {
             let at = snap.named()?;
             access.with_cluster(async |cluster| {
-                Ok(pools::create_group_snapshot(&at.pool(cluster).await?, &at.name, at.snap()).await?)
+                let pool = at.pool(cluster).await?;
+                Ok(pools::create_group_snapshot(&pool, &at.name, at.snap(), Quiesce::Must).await?)
             })
         }
         GroupSnapCommand::Ls { group, print } => {

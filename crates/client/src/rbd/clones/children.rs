@@ -29,10 +29,25 @@ pub async fn children(pool: &Pool, image: &str, snapshot: Option<&str>) -> Resul
         Some(name) => vec![details.snapshot(name)?.id],
         None => details.snapshots.iter().map(|snapshot| snapshot.id).collect(),
     };
+    children_at(&header, &snaps).await
+}
+
+/// The same of an image by its id, and of a snapshot of any kind by its number.
+pub async fn children_of_id(pool: &Pool, id: &str, snapshot: Option<u64>) -> Result<Vec<Child>, Error> {
+    let header = Header::with_id(pool, id).await?;
+    let snaps = match snapshot {
+        Some(snap) => vec![snap],
+        None => header.details().await?.snapshots.iter().map(|snapshot| snapshot.id).collect(),
+    };
+    children_at(&header, &snaps).await
+}
+
+/// The clones of an image's snapshots.
+async fn children_at(header: &Header, snaps: &[u64]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for snap in snaps {
-        for child in all_children(&header, snap).await? {
-            children.extend(named(&header, child).await?);
+        for child in all_children(header, *snap).await? {
+            children.extend(named(header, child).await?);
         }
     }
     children.sort();

@@ -4,6 +4,7 @@ use crate::rbd::admin::{CreateOptions, create, remove};
 use crate::rbd::details::Header;
 use crate::rbd::metadata;
 use crate::rbd::release::CHILDREN;
+use crate::rbd::snapshot::Snapshot;
 use onego_ceph::cls::rbd::{
     AddChild, ChildAttach, ChildImageSpec, MetadataSet, OpFeaturesSet, ParentAttach, ParentImageSpec,
     op_feature,
@@ -42,15 +43,37 @@ pub async fn clone(
 ) -> Result<(), Error> {
     let parent = Header::named(pool, image).await?;
     let details = parent.details().await?;
-    let snapshot = details.snapshot(snapshot)?;
+    clone_of(&parent, details.snapshot(snapshot)?, (child_pool, child), options, format).await
+}
+
+/// The same of a snapshot of any kind by its number.
+pub async fn clone_by_id(
+    (pool, image, snapshot): (&Pool, &str, u64),
+    (child_pool, child): (&Pool, &str),
+    options: &CreateOptions,
+    format: Option<CloneFormat>,
+) -> Result<(), Error> {
+    let parent = Header::named(pool, image).await?;
+    let details = parent.details().await?;
+    clone_of(&parent, details.snapshot_by_id(snapshot)?, (child_pool, child), options, format).await
+}
+
+async fn clone_of(
+    parent: &Header,
+    snapshot: &Snapshot,
+    (child_pool, child): (&Pool, &str),
+    options: &CreateOptions,
+    format: Option<CloneFormat>,
+) -> Result<(), Error> {
+    let pool = &parent.pool;
     let format = match format {
         Some(format) => format,
         None => CloneFormat::of_cluster(pool).await?,
     };
     if format == CloneFormat::Listed && !snapshot.is_protected() {
         return Err(Error::Invalid(format!(
-            "snapshot {image}@{} is not protected, which clones need: \"rbd snap protect\" does it",
-            snapshot.name
+            "snapshot {}@{} is not protected, which clones need: \"rbd snap protect\" does it",
+            parent.name, snapshot.name
         )));
     }
     if format == CloneFormat::Listed && pool.namespace() != child_pool.namespace() {
@@ -70,8 +93,8 @@ pub async fn clone(
     };
     let attached = async {
         let child = Header::named(child_pool, child).await?;
-        attach(&parent, spec, snapshot.size, &child, format).await?;
-        copy_metadata(&parent, &child).await
+        attach(parent, spec, snapshot.size, &child, format).await?;
+        copy_metadata(parent, &child).await
     };
     if let Err(error) = attached.await {
         // An image that shows nothing would keep the name. The first error is the one to tell.

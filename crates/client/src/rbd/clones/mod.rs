@@ -4,9 +4,9 @@ mod children;
 mod clone;
 mod flatten;
 
-pub use children::{Child, children};
+pub use children::{Child, children, children_of_id};
 pub(super) use children::{counted_children, has_children};
-pub use clone::{CloneFormat, clone};
+pub use clone::{CloneFormat, clone, clone_by_id};
 pub(super) use clone::{attach, copy_metadata};
 pub use flatten::flatten;
 pub(super) use flatten::{copy_down, end_clone};

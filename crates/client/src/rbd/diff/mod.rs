@@ -18,14 +18,23 @@ use std::sync::Arc;
 /// Stripes that are asked for at a time: one object each, as a rule.
 const DEPTH: usize = 64;
 
+/// A snapshot at which a diff begins or ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiffEnd {
+    /// A snapshot that a user made, by its name.
+    Name(String),
+    /// A snapshot of any kind, by its number.
+    Id(u64),
+}
+
 /// What is compared, and how closely.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
     /// The snapshot that it begins at; none: it begins with nothing.
-    pub from: Option<String>,
+    pub from: Option<DiffEnd>,
     /// The snapshot that it ends at; none: the image as it is.
-    pub to: Option<String>,
+    pub to: Option<DiffEnd>,
     /// An object of which anything changed counts as changed in whole. Where the image has maps of its objects that can be
     /// relied on, they alone are read ("fast diff").
     pub whole_object: bool,
@@ -41,12 +50,22 @@ impl DiffOptions {
 
     /// The same, beginning at a snapshot.
     pub fn from(self, snapshot: impl Into<String>) -> Self {
-        Self { from: Some(snapshot.into()), ..self }
+        Self { from: Some(DiffEnd::Name(snapshot.into())), ..self }
+    }
+
+    /// The same, beginning at the snapshot with a number.
+    pub fn from_id(self, snapshot: u64) -> Self {
+        Self { from: Some(DiffEnd::Id(snapshot)), ..self }
     }
 
     /// The same, ending at a snapshot.
     pub fn to(self, snapshot: impl Into<String>) -> Self {
-        Self { to: Some(snapshot.into()), ..self }
+        Self { to: Some(DiffEnd::Name(snapshot.into())), ..self }
+    }
+
+    /// The same, ending at the snapshot with a number.
+    pub fn to_id(self, snapshot: u64) -> Self {
+        Self { to: Some(DiffEnd::Id(snapshot)), ..self }
     }
 
     /// The same, of whole objects.
@@ -98,7 +117,10 @@ impl Diff {
         details: &ImageDetails,
         options: &DiffOptions,
     ) -> Result<Self, Error> {
-        let point = |name: &String| ImagePoint::named(details, name);
+        let point = |end: &DiffEnd| match end {
+            DiffEnd::Name(name) => ImagePoint::named(details, name),
+            DiffEnd::Id(id) => details.snapshot_by_id(*id).map(ImagePoint::of),
+        };
         let from = options.from.as_ref().map(point).transpose()?;
         let to = options.to.as_ref().map_or_else(|| Ok(ImagePoint::head(details)), point)?;
         Self::between(header, details, from, to, options).await

@@ -52,7 +52,7 @@ impl ImagePoint {
         details.snapshots.iter().filter(|snapshot| snapshot.is_users()).map(Self::of)
     }
 
-    fn of(snapshot: &Snapshot) -> Self {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
         Self {
             snap: snapshot.id,
             name: Some(snapshot.name.clone()),

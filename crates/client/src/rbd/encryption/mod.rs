@@ -13,3 +13,4 @@ pub use crate::encryption_error::EncryptionError;
 pub use format::EncryptionOptions;
 pub use load::EncryptionSpec;
 pub use onego_luks::{Costs as EncryptionCosts, Error as LuksError, KeySize, Version as LuksVersion};
+pub use onego_rbd::Misfit;

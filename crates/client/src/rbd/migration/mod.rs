@@ -11,9 +11,11 @@ mod object_copy;
 mod prepare;
 mod remove;
 mod sides;
+mod status;
 
 pub use execute::execute;
 pub(super) use object_copy::ObjectCopier;
 pub use prepare::prepare;
 pub use remove::{abort, commit};
 pub(super) use sides::migrating_objects;
+pub use status::{MigrationSide, MigrationStatus, status};

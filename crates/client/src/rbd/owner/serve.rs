@@ -17,7 +17,7 @@ use crate::rbd::objects::for_each_object;
 use crate::rbd::pools::rename;
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::Snapshot;
-use crate::rbd::snapshots::{create_in, protect_in, rename_in, unprotect_in};
+use crate::rbd::snapshots::{Quiesce, create_in, protect_in, quiesced, rename_in, unprotect_in};
 use crate::rbd::upkeep::{rebuild_all, sparsify_in, update_features};
 use onego_ceph::rbd::Features;
 use onego_rbd::Copied;
@@ -88,6 +88,11 @@ impl OwnedImage {
             Operation::Flatten { .. } => self.flatten(header, progress).await,
             Operation::Sparsify { sparse_size, .. } => {
                 sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
+            }
+            Operation::SnapCreate { flags, .. } => {
+                // Their last writes come before the pause.
+                let make = async || self.paused(async || short(header, operation, &mut progress).await).await;
+                quiesced(&[header], Quiesce::of_flags(flags), make).await
             }
             other => self.paused(async || short(header, other, &mut progress).await).await,
         }

@@ -7,7 +7,7 @@ use crate::rbd::details::{GROUP_DIRECTORY, Header, ImageDetails};
 use crate::rbd::header::place;
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind};
-use crate::rbd::snapshots::{create_in, rollback_in};
+use crate::rbd::snapshots::{Quiesce, create_in, quiesced, rollback_in};
 use onego_ceph::cls::rbd::{
     DirGetName, GroupSnapGetById, GroupSnapList, GroupSnapRemove, GroupSnapSet, GroupSnapshot,
     ImageSnapshotSpec, group_snapshot_state,
@@ -40,7 +40,12 @@ pub async fn group_snapshot_names(
 /// Makes a snapshot of all images of a group.
 ///
 /// Source: ceph `src/librbd/api/Group.cc`.
-pub async fn create_group_snapshot(pool: &Pool, group: &str, name: &str) -> Result<(), Error> {
+pub async fn create_group_snapshot(
+    pool: &Pool,
+    group: &str,
+    name: &str,
+    quiesce: Quiesce,
+) -> Result<(), Error> {
     let found = Group::named(pool, group).await?;
     let mut record = GroupSnapshot {
         id: new_id(pool)?,
@@ -56,9 +61,12 @@ pub async fn create_group_snapshot(pool: &Pool, group: &str, name: &str) -> Resu
     };
     record.snaps = members.iter().map(|member| planned(&member.spec)).collect();
     set(&found, &record).await?;
-    let made = async {
-        for part in &mut record.snaps {
-            let header = Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?;
+    let mut headers = Vec::new();
+    for part in &record.snaps {
+        headers.push(Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?);
+    }
+    let make = async || {
+        for (part, header) in record.snaps.iter_mut().zip(&headers) {
             let name = format!(".group.{:x}_{}_{}", pool.id(), found.id, record.id);
             let kind = kind(&found, &record.id);
             part.snap = header.owned(async |details| create_in(&header, details, &name, kind).await).await?;
@@ -66,7 +74,8 @@ pub async fn create_group_snapshot(pool: &Pool, group: &str, name: &str) -> Resu
         record.state = group_snapshot_state::COMPLETE;
         set(&found, &record).await
     };
-    if let Err(error) = made.await {
+    let made = quiesced(&headers.iter().collect::<Vec<_>>(), quiesce, make).await;
+    if let Err(error) = made {
         // Half a snapshot is of no use. The first error is the one to tell.
         let _ = remove_record(&found, &record).await;
         return Err(error);

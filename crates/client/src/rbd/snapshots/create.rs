@@ -1,3 +1,4 @@
+use super::quiesce::{Quiesce, quiesced};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
@@ -12,17 +13,27 @@ const STALE: Errno = Errno(116);
 /// How often another number is asked for.
 const ATTEMPTS: u32 = 16;
 
-/// Makes a snapshot of an image.
+/// Makes a snapshot of an image. Its users let their writes rest meanwhile, or there is none.
 pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    create_quiesced(pool, image, name, Quiesce::Must).await
+}
+
+/// Makes a snapshot of an image.
+pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quiesce) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags: 0 };
-    header
-        .owned_or_asked(
-            ask,
-            |_, _| {},
-            async |details, _| create_in(&header, details, name, SnapshotKind::User).await.map(drop),
-        )
-        .await
+    // The users' last writes come before this client has the image for itself, and they rest by then.
+    let flags = Quiesce::Skip.flags();
+    let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags };
+    let make = async || {
+        header
+            .owned_or_asked(
+                ask,
+                |_, _| {},
+                async |details, _| create_in(&header, details, name, SnapshotKind::User).await.map(drop),
+            )
+            .await
+    };
+    quiesced(&[&header], quiesce, make).await
 }
 
 /// Makes a snapshot of a kind, and gives its number.

@@ -2,15 +2,18 @@
 
 mod create;
 mod protect;
+mod quiesce;
 mod remove;
 mod rollback;
 
 pub use super::snapshot::{Snapshot, SnapshotKind};
-pub use create::create;
 pub(super) use create::create_in;
+pub use create::{create, create_quiesced};
 pub use protect::{protect, unprotect};
 pub(super) use protect::{protect_in, unprotect_in};
-pub use remove::{purge, remove};
+pub use quiesce::Quiesce;
+pub(super) use quiesce::quiesced;
+pub use remove::{purge, remove, remove_by_id};
 pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
 

@@ -3,7 +3,7 @@ use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
-use onego_rbd::notify::Operation;
+use onego_rbd::notify::{Operation, SnapshotName};
 
 /// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
@@ -15,6 +15,18 @@ pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
             |_, _| {},
             async |details, _| remove_snapshot(&header, details, details.snapshot(name)?.id).await,
         )
+        .await
+}
+
+/// Removes a snapshot of any kind by its number.
+pub async fn remove_by_id(pool: &Pool, image: &str, id: u64) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let details = header.details().await?;
+    let known = details.snapshot_by_id(id)?;
+    let snapshot = SnapshotName { name: known.name.clone(), namespace: known.kind.clone() };
+    let ask = |id| Operation::SnapRemove { snapshot, id };
+    header
+        .owned_or_asked(ask, |_, _| {}, async |details, _| remove_snapshot(&header, details, id).await)
         .await
 }
 

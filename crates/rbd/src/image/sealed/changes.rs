@@ -59,6 +59,8 @@ impl<T> OpenImage<T> {
             }
             // Images that are being moved, whose objects are copied, are not decrypted meanwhile.
             Io::CopyUp { .. } => Vec::new(),
+            // What is decrypted is not compared.
+            Io::CompareAndWrite { .. } => Vec::new(),
             Io::Read { .. } | Io::ReadInto { .. } | Io::Allocated { .. } | Io::Flush => Vec::new(),
         }
     }

@@ -1,18 +1,20 @@
 //! What programs note at images.
 
-use super::image::RbdImage;
 use crate::border::{Errno, Handle, Out, Text, done, fill};
+use crate::rbd::image::RbdImage;
+use crate::rbd::lists::joined;
 use crate::runtime::block_on;
 use onego::rbd;
 use onego_ceph::cls::rbd::MetadataList;
 use onego_ceph::rbd::header_object;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_metadata_get(image: Handle<RbdImage>, key: Text, value: Out<u8>, len: Out<usize>) -> c_int {
     done(|| {
         let (image, key) = (image.get()?, key.text()?);
-        let found = block_on(rbd::metadata(image.pool(), image.image.info(), &key))?;
+        let found = block_on(rbd::metadata(image.pool(), image.image()?.info(), &key))?;
         fill(value, len, &[&found.ok_or(Errno::NOENT)?[..], b"\0"].concat())
     })
 }
@@ -21,7 +23,8 @@ extern "C" fn rbd_metadata_get(image: Handle<RbdImage>, key: Text, value: Out<u8
 extern "C" fn rbd_metadata_set(image: Handle<RbdImage>, key: Text, value: Text) -> c_int {
     done(|| {
         let (image, key, value) = (image.get()?, key.text()?, value.bytes()?);
-        Ok(block_on(rbd::set_metadata(image.pool(), image.image.info(), &key, value))?)
+        image.check_access()?;
+        Ok(block_on(rbd::set_metadata(image.pool(), image.image()?.info(), &key, value))?)
     })
 }
 
@@ -29,16 +32,17 @@ extern "C" fn rbd_metadata_set(image: Handle<RbdImage>, key: Text, value: Text) 
 extern "C" fn rbd_metadata_remove(image: Handle<RbdImage>, key: Text) -> c_int {
     done(|| {
         let (image, key) = (image.get()?, key.text()?);
-        let info = image.image.info();
-        if block_on(rbd::metadata(image.pool(), info, &key))?.is_none() {
+        image.check_access()?;
+        let open = image.image()?;
+        if block_on(rbd::metadata(image.pool(), open.info(), &key))?.is_none() {
             return Err(Errno::NOENT);
         }
-        Ok(block_on(rbd::remove_metadata(image.pool(), info, &key))?)
+        Ok(block_on(rbd::remove_metadata(image.pool(), open.info(), &key))?)
     })
 }
 
 /// Most entries where the program sets no bound.
-const MOST: u64 = 1024;
+pub(in crate::rbd) const MOST: u64 = 1024;
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_metadata_list(
@@ -56,16 +60,19 @@ extern "C" fn rbd_metadata_list(
             after: after.text_or_empty().into_owned(),
             max: if most == 0 { MOST } else { most },
         };
-        let header = header_object(&image.image.info().id).to_string();
+        let header = header_object(image.id()).to_string();
         let entries = block_on(image.pool().call(&header, &call))?;
-        let with_zeros = |all: &mut dyn Iterator<Item = &[u8]>| all.collect::<Vec<_>>().join(&b'\0');
-        let mut all_keys = with_zeros(&mut entries.keys().map(String::as_bytes));
-        let mut all_values = with_zeros(&mut entries.values().map(Vec::as_slice));
-        if !entries.is_empty() {
-            all_keys.push(0);
-            all_values.push(0);
-        }
-        let filled = (fill(keys, keys_len, &all_keys), fill(values, values_len, &all_values));
-        filled.0.and(filled.1)
+        give_entries(&entries, (keys, keys_len), (values, values_len))
     })
+}
+
+/// Gives keys and values, each with a zero behind it.
+pub(in crate::rbd) fn give_entries(
+    entries: &BTreeMap<String, Vec<u8>>,
+    (keys, keys_len): (Out<u8>, Out<usize>),
+    (values, values_len): (Out<u8>, Out<usize>),
+) -> Result<(), Errno> {
+    let filled =
+        (fill(keys, keys_len, &joined(entries.keys())), fill(values, values_len, &joined(entries.values())));
+    filled.0.and(filled.1)
 }

@@ -1,5 +1,9 @@
 //! Reads and writes of images.
 
+mod compare;
+mod diff;
+mod iterate;
+
 use super::image::RbdImage;
 use crate::border::{Errno, Handle, In, Out, call};
 use crate::runtime::{AioCompletion, Operation};
@@ -67,7 +71,7 @@ fn writable(image: &Image) -> Result<(), Errno> {
 
 fn read(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: Out<u8>) -> isize {
     submit(image, how, |image, operation| {
-        let image = image.image.clone();
+        let image = image.image()?;
         let len = clip(&image, offset, len)?;
         let buffer = buf.lend(len, Arc::clone(operation))?;
         Ok(async move { fill(&image, offset, buffer).await.map(|()| len as i64) })
@@ -92,7 +96,7 @@ fn read_vector(
 ) -> isize {
     submit(image, how, |image, operation| {
         let vector = vector.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
-        let image = image.image.clone();
+        let image = image.image()?;
         let whole = vector.iter().map(|part| part.len).fold(0, usize::saturating_add);
         let mut left = clip(&image, offset, whole)?;
         let len = left as i64;
@@ -150,7 +154,7 @@ fn write(
     data: impl FnOnce(usize, &Arc<Operation>) -> Result<List, Errno>,
 ) -> isize {
     submit(image, how, |image, operation| {
-        let image = image.image.clone();
+        let image = image.image()?;
         writable(&image)?;
         let len = clip(&image, offset, len)?;
         let data = data(len, operation)?;
@@ -175,6 +179,25 @@ fn write_plain(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: 
     })
 }
 
+/// A vector of a caller's, and its bytes.
+fn vector_of<'a>(vector: &'a In<IoVec<In<u8>>>, count: c_int) -> Result<(&'a [IoVec<In<u8>>], usize), Errno> {
+    let vector = vector.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
+    Ok((vector, vector.iter().map(|part| part.len).fold(0, usize::saturating_add)))
+}
+
+/// The first bytes of a vector, as they lie in the caller's memory.
+fn gather(vector: &[IoVec<In<u8>>], mut left: usize, operation: &Arc<Operation>) -> Result<List, Errno> {
+    let mut list = List::new();
+    for part in vector {
+        let len = part.len.min(left);
+        if len > 0 {
+            list.push(part.base.lend(len, Arc::clone(operation))?);
+        }
+        left -= len;
+    }
+    Ok(list)
+}
+
 fn write_vector(
     image: Handle<RbdImage>,
     how: How,
@@ -182,23 +205,12 @@ fn write_vector(
     vector: In<IoVec<In<u8>>>,
     count: c_int,
 ) -> isize {
-    let vector = match usize::try_from(count).map_err(|_| Errno::INVAL).and_then(|count| vector.slice(count))
-    {
-        Ok(vector) => vector,
-        Err(errno) => return errno.negative() as isize,
-    };
-    let whole = vector.iter().map(|part| part.len).fold(0, usize::saturating_add);
-    write(image, how, offset, whole, |mut left, operation| {
-        let mut list = List::new();
-        for part in vector {
-            let len = part.len.min(left);
-            if len > 0 {
-                list.push(part.base.lend(len, Arc::clone(operation))?);
-            }
-            left -= len;
+    match vector_of(&vector, count) {
+        Ok((vector, whole)) => {
+            write(image, how, offset, whole, |len, operation| gather(vector, len, operation))
         }
-        Ok(list)
-    })
+        Err(errno) => errno.negative() as isize,
+    }
 }
 
 /// Bytes that one piece of a long repeated write has at most, so that its list stays short.
@@ -210,7 +222,7 @@ fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, patter
         if pattern_len == 0 || !len.is_multiple_of(pattern_len) {
             return Err(Errno::INVAL);
         }
-        let image = image.image.clone();
+        let image = image.image()?;
         writable(&image)?;
         let len = clip(&image, offset, len)?;
         let pattern = List::from(buf.lend(pattern_len, Arc::clone(operation))?);
@@ -233,7 +245,7 @@ fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, patter
 
 fn zero(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
     submit(image, how, |image, _| {
-        let image = image.image.clone();
+        let image = image.image()?;
         writable(&image)?;
         let len = clip(&image, offset, usize::try_from(len).unwrap_or(usize::MAX))? as u64;
         Ok(async move {
@@ -250,7 +262,7 @@ fn zero(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
 
 fn flush(image: Handle<RbdImage>, how: How) -> isize {
     submit(image, how, |image, _| {
-        let image = image.image.clone();
+        let image = image.image()?;
         Ok(async move {
             image.flush().await?;
             Ok(0)
@@ -341,6 +353,20 @@ extern "C" fn rbd_aio_write2(
     offset: u64,
     len: usize,
     buf: In<u8>,
+    completion: Handle<AioCompletion>,
+    _flags: c_int,
+) -> c_int {
+    write_plain(image, How::Later(completion), offset, len, buf) as c_int
+}
+
+/// The checksum saves librbd its own; the messenger here makes its own of what it sends.
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_write_with_crc32c(
+    image: Handle<RbdImage>,
+    offset: u64,
+    len: usize,
+    buf: In<u8>,
+    _crc32c: u32,
     completion: Handle<AioCompletion>,
     _flags: c_int,
 ) -> c_int {

@@ -1,0 +1,57 @@
+//! Images that are named with their pools.
+
+use crate::border::{Errno, In, call, copied_text, free};
+use std::ffi::c_char;
+
+/// An image that is linked to another one (`rbd_linked_image_spec_t`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct LinkedImage {
+    pool_id: i64,
+    pool: *mut c_char,
+    namespace: *mut c_char,
+    id: *mut c_char,
+    name: *mut c_char,
+    in_trash: bool,
+}
+
+/// The same, in our memory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Linked {
+    pub(super) pool_id: i64,
+    pub(super) pool: String,
+    pub(super) namespace: String,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) in_trash: bool,
+}
+
+impl Linked {
+    pub(super) fn copied(&self) -> Result<LinkedImage, Errno> {
+        Ok(LinkedImage {
+            pool_id: self.pool_id,
+            pool: copied_text(self.pool.as_bytes())?,
+            namespace: copied_text(self.namespace.as_bytes())?,
+            id: copied_text(self.id.as_bytes())?,
+            name: copied_text(self.name.as_bytes())?,
+            in_trash: self.in_trash,
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_linked_image_spec_cleanup(image: In<LinkedImage>) {
+    rbd_linked_image_spec_list_cleanup(image, 1);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_linked_image_spec_list_cleanup(images: In<LinkedImage>, count: usize) {
+    call(|| {
+        for image in images.slice(count)? {
+            for text in [image.pool, image.namespace, image.id, image.name] {
+                free(text.cast());
+            }
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,61 @@
+//! Lists that are given to a program in its own memory.
+
+use crate::border::{Errno, Out};
+use std::ffi::c_int;
+
+/// How programs count: what a list has room for, and then how many there are.
+pub(super) trait Count: Copy {
+    fn of(count: usize) -> Self;
+    fn count(self) -> Result<usize, Errno>;
+}
+
+impl Count for usize {
+    fn of(count: usize) -> Self {
+        count
+    }
+
+    fn count(self) -> Result<usize, Errno> {
+        Ok(self)
+    }
+}
+
+impl Count for c_int {
+    fn of(count: usize) -> Self {
+        Self::try_from(count).unwrap_or(Self::MAX)
+    }
+
+    fn count(self) -> Result<usize, Errno> {
+        usize::try_from(self).map_err(|_| Errno::INVAL)
+    }
+}
+
+/// Gives what `make` makes of each of `all` where there is room for `*most`, and says in `most` how many there are. Where there is
+/// no room, nothing is made, and ERANGE says so.
+pub(super) fn give<S, T: Copy>(
+    out: Out<T>,
+    most: Out<impl Count>,
+    all: &[S],
+    make: impl FnMut(&S) -> Result<T, Errno>,
+) -> Result<(), Errno> {
+    let room = most.read()?.count()?;
+    most.set(Count::of(all.len()))?;
+    if all.len() > room {
+        return Err(Errno::RANGE);
+    }
+    out.copy(&all.iter().map(make).collect::<Result<Vec<_>, _>>()?, room)
+}
+
+/// Texts one behind the other, each with a zero.
+pub(super) fn joined(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for text in texts {
+        all.extend_from_slice(text.as_ref());
+        all.push(0);
+    }
+    all
+}
+
+/// ERANGE unless the program's structure has the size that ours has.
+pub(super) fn check_size<T>(size: usize) -> Result<(), Errno> {
+    if size == size_of::<T>() { Ok(()) } else { Err(Errno::RANGE) }
+}

@@ -1,0 +1,87 @@
+//! The owner of the exclusive lock, which is named by its address.
+
+use super::exclusive::{EXCLUSIVE, lockable};
+use crate::border::{Errno, Handle, In, Out, Text, call, copied_text, done, free};
+use crate::rbd::image::RbdImage;
+use crate::rbd::lists::give;
+use crate::runtime::block_on;
+use onego::rados::LockHolder;
+use onego_ceph::rbd::header_object;
+use std::ffi::{c_char, c_int};
+
+/// The lock of the header that the owner has (`RBD_LOCK_NAME`).
+const LOCK: &str = "rbd_lock";
+
+/// What cookies of owners begin with; users' own do not.
+const OWNERS_COOKIE: &str = "auto ";
+
+/// The owner; ENOENT without one.
+fn owner(image: &RbdImage) -> Result<LockHolder, Errno> {
+    let header = header_object(image.id()).to_string();
+    let holders = block_on(image.pool().lock_info(&header, LOCK))?.holders;
+    let mut owners = holders.into_iter().filter(|holder| holder.cookie.starts_with(OWNERS_COOKIE));
+    owners.next().ok_or(Errno::NOENT)
+}
+
+/// A switch of the configuration.
+fn is_true(value: &str) -> bool {
+    matches!(value, "true" | "yes" | "on" | "1")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_lock_get_owners(
+    image: Handle<RbdImage>,
+    mode: Out<c_int>,
+    owners: Out<*mut c_char>,
+    most: Out<usize>,
+) -> c_int {
+    done(|| {
+        let image = lockable(&image)?;
+        let found = match owner(image) {
+            Err(Errno::NOENT) => {
+                most.set(0)?;
+                return Err(Errno::NOENT);
+            }
+            found => found?,
+        };
+        give(owners, most, &[found], |holder| copied_text(holder.addr.to_string().as_bytes()))?;
+        mode.set(EXCLUSIVE)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_lock_get_owners_cleanup(owners: In<*mut c_char>, count: usize) {
+    call(|| {
+        for owner in owners.slice(count)? {
+            free(owner.cast());
+        }
+        Ok(())
+    });
+}
+
+/// Takes the lock away from its owner, whom the cluster refuses from then on, unless the configuration says otherwise.
+#[unsafe(no_mangle)]
+extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text) -> c_int {
+    done(|| {
+        if mode != EXCLUSIVE {
+            return Err(Errno::NOTSUP);
+        }
+        let image = lockable(&image)?;
+        let (owner, address) = (owner(image)?, address.text()?);
+        if owner.addr.to_string() != address {
+            return Err(Errno(libc::EBUSY));
+        }
+        if image.setting("rbd_blocklist_on_break_lock").is_none_or(|value| is_true(&value)) {
+            let command = format!(
+                r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{}"}}"#,
+                address.replace(['"', '\\'], "")
+            );
+            block_on(image.client().cluster().command(&command, onego_buf::List::new()))?;
+        }
+        let header = header_object(image.id()).to_string();
+        match block_on(image.pool().break_lock(&header, LOCK, owner.client, &owner.cookie)) {
+            Err(onego::ceph::Error::NotFound { .. }) => Ok(()),
+            other => Ok(other?),
+        }
+    })
+}

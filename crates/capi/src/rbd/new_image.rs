@@ -1,0 +1,110 @@
+//! What a caller wants of a new image.
+
+use super::options::{ImageOptions, option};
+use crate::border::Errno;
+use crate::rados::IoCtx;
+use crate::runtime::block_on;
+use onego::rbd::clones::CloneFormat;
+use onego::rbd::{CreateOptions, Features, ImageInfo, Layout};
+
+/// What a caller says of a new image. The rest is as with the image that it is made of, or as the configuration says.
+#[derive(Default, Clone)]
+pub(super) struct NewImage {
+    pub(super) size: u64,
+    pub(super) features: Option<u64>,
+    /// Features that are set and cleared besides.
+    pub(super) changed: (u64, u64),
+    pub(super) order: u64,
+    pub(super) stripe_unit: u64,
+    pub(super) stripe_count: u64,
+    pub(super) data_pool: Option<String>,
+    pub(super) flatten: bool,
+    pub(super) format: Option<CloneFormat>,
+}
+
+/// Features that follow from something else than the features of the image that a new one is made of.
+const NOT_INHERITED: Features = Features(
+    Features::STRIPING.0
+        | Features::DATA_POOL.0
+        | Features::JOURNALING.0
+        | Features::OPERATIONS.0
+        | Features::MIGRATING.0
+        | Features::NON_PRIMARY.0,
+);
+
+impl NewImage {
+    pub(super) fn sized(size: u64, features: Option<u64>) -> Self {
+        Self { size, features, ..Self::default() }
+    }
+
+    pub(super) fn of(options: &ImageOptions) -> Result<Self, Errno> {
+        let number = |option| options.number(option).unwrap_or(0);
+        // Format 1 has ended.
+        if options.number(option::FORMAT) == Some(1) {
+            return Err(Errno::NOTSUP);
+        }
+        let format = match options.number(option::CLONE_FORMAT) {
+            Some(1) => Some(CloneFormat::Listed),
+            Some(2) => Some(CloneFormat::Counted),
+            Some(_) => return Err(Errno::INVAL),
+            None => None,
+        };
+        Ok(Self {
+            size: 0,
+            features: options.number(option::FEATURES),
+            changed: (number(option::FEATURES_SET), number(option::FEATURES_CLEAR)),
+            order: number(option::ORDER),
+            stripe_unit: number(option::STRIPE_UNIT),
+            stripe_count: number(option::STRIPE_COUNT),
+            data_pool: options.text(option::DATA_POOL),
+            flatten: number(option::FLATTEN) != 0,
+            format,
+        })
+    }
+
+    /// What an image in the pool of a handle is to be, if nothing else is said as `like`.
+    pub(super) fn options(&self, ioctx: &IoCtx, like: Option<&ImageInfo>) -> Result<CreateOptions, Errno> {
+        let conf = ioctx.rados().conf().clone();
+        let configured = |name: &str| conf.number(name).filter(|value| *value > 0);
+        let layout = self.layout(like, configured)?;
+        let inherited = like.map(|like| like.features.without(NOT_INHERITED).0);
+        let features =
+            self.features.or(inherited).map(|features| Features(features).without(Features::STRIPING));
+        // Those of the defaults that can be kept true.
+        let default = || Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0);
+        let (set, clear) = self.changed;
+        let features = features.unwrap_or_else(default).with(Features(set)).without(Features(clear));
+        let mut options = CreateOptions::new(self.size).with_layout(layout).with_features(features);
+        let default_pool = || conf.get("rbd_default_data_pool").filter(|name| !name.is_empty());
+        if let Some(name) = self.data_pool.clone().or_else(default_pool) {
+            options = options.with_data_pool(block_on(ioctx.client().cluster().pool(&name))?);
+        }
+        Ok(options)
+    }
+
+    fn layout(
+        &self,
+        like: Option<&ImageInfo>,
+        configured: impl Fn(&str) -> Option<u64>,
+    ) -> Result<Layout, Errno> {
+        let is_said = self.order > 0 || self.stripe_unit > 0 || self.stripe_count > 0;
+        if let Some(like) = like.filter(|_| !is_said) {
+            return Ok(like.layout);
+        }
+        let inherited = like.map(|like| like.layout.order().into());
+        let or = |value: u64, name: &str| if value > 0 { Some(value) } else { configured(name) };
+        let order = match self.order {
+            0 => inherited.or_else(|| configured("rbd_default_order")).unwrap_or(22),
+            order => order,
+        };
+        let order = u8::try_from(order).map_err(|_| Errno(libc::EDOM))?;
+        let unit = or(self.stripe_unit, "rbd_default_stripe_unit").unwrap_or(0);
+        let count = or(self.stripe_count, "rbd_default_stripe_count").unwrap_or(0);
+        let layout = match (unit, count) {
+            (0, 0 | 1) => Layout::plain(order),
+            (0, _) | (_, 0) => return Err(Errno::INVAL),
+            (unit, count) => Layout::striped(order, unit, count),
+        };
+        layout.map_err(|_| Errno(libc::EDOM))
+    }
+}

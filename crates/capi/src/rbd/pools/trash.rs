@@ -1,0 +1,156 @@
+//! The trash of a pool.
+
+use super::stats::is_fuller_than;
+use crate::border::{Errno, Handle, In, Opaque, Out, Text, call, copied_text, done, free};
+use crate::rados::IoCtx;
+use crate::rbd::image::pool_of;
+use crate::rbd::lists::give;
+use crate::rbd::progress::{Progress, tell};
+use crate::runtime::block_on;
+use onego::rados::Pool;
+use onego::rbd::pools::{TrashEntry, TrashSource, move_to_trash, remove_from_trash, restore, trash};
+use std::ffi::{c_char, c_int};
+use std::time::{Duration, SystemTime};
+
+/// An image in the trash (`rbd_trash_image_info_t`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct TrashInfo {
+    id: *mut c_char,
+    name: *mut c_char,
+    source: c_int,
+    deleted: libc::time_t,
+    kept_until: libc::time_t,
+}
+
+fn seconds(at: SystemTime) -> libc::time_t {
+    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as libc::time_t)
+}
+
+fn info(entry: &TrashEntry) -> Result<TrashInfo, Errno> {
+    let source = match entry.source {
+        TrashSource::User => 0,
+        TrashSource::Mirroring => 1,
+        TrashSource::Migration => 2,
+        TrashSource::Removing => 3,
+        TrashSource::UserParent => 4,
+        TrashSource::Other(number) => number.into(),
+        _ => return Err(Errno::IO),
+    };
+    Ok(TrashInfo {
+        id: copied_text(entry.id.as_bytes())?,
+        name: copied_text(entry.name.as_bytes())?,
+        source,
+        deleted: seconds(entry.deleted),
+        kept_until: seconds(entry.kept_until),
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_move(ioctx: Handle<IoCtx>, name: Text, delay: u64) -> c_int {
+    done(|| Ok(block_on(move_to_trash(&pool_of(ioctx)?, &name.text()?, Duration::from_secs(delay)))?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_get(ioctx: Handle<IoCtx>, id: Text, found: Out<TrashInfo>) -> c_int {
+    done(|| {
+        let (all, id) = (block_on(trash(&pool_of(ioctx)?))?, id.text()?);
+        found.set(info(all.iter().find(|entry| entry.id == id).ok_or(Errno::NOENT)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_get_cleanup(found: In<TrashInfo>) {
+    rbd_trash_list_cleanup(found, 1);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_list(ioctx: Handle<IoCtx>, entries: Out<TrashInfo>, most: Out<usize>) -> c_int {
+    done(|| give(entries, most, &block_on(trash(&pool_of(ioctx)?))?, info))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_list_cleanup(entries: In<TrashInfo>, count: usize) {
+    call(|| {
+        for entry in entries.slice(count)? {
+            free(entry.id.cast());
+            free(entry.name.cast());
+        }
+        Ok(())
+    });
+}
+
+fn remove(ioctx: Handle<IoCtx>, id: Text, force: bool, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+    Ok(block_on(remove_from_trash(&pool_of(ioctx)?, &id.text()?, force, told))?)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_remove(ioctx: Handle<IoCtx>, id: Text, force: bool) -> c_int {
+    done(|| remove(ioctx, id, force, |_, _| {}))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_remove_with_progress(
+    ioctx: Handle<IoCtx>,
+    id: Text,
+    force: bool,
+    progress: Progress,
+    argument: Opaque,
+) -> c_int {
+    done(|| remove(ioctx, id, force, tell(progress, argument)))
+}
+
+/// Without a name it has that of before.
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_restore(ioctx: Handle<IoCtx>, id: Text, name: Text) -> c_int {
+    done(|| {
+        let name = name.text_or_empty();
+        let name = Some(&*name).filter(|name| !name.is_empty());
+        Ok(block_on(restore(&pool_of(ioctx)?, &id.text()?, name))?)
+    })
+}
+
+/// Removes what users have put there: what was to be kept until before a time; or, oldest first, until no more than a part of the pool's
+/// room is used.
+fn purge(
+    pool: &Pool,
+    before: libc::time_t,
+    threshold: f32,
+    mut told: impl FnMut(u64, u64),
+) -> Result<(), Errno> {
+    if threshold > 1.0 {
+        return Err(Errno::INVAL);
+    }
+    let mut entries = block_on(trash(pool))?;
+    entries.retain(|entry| matches!(entry.source, TrashSource::User | TrashSource::UserParent));
+    entries.sort_by_key(|entry| entry.kept_until);
+    let by_room = threshold >= 0.0;
+    if !by_room {
+        entries.retain(|entry| seconds(entry.kept_until) < before);
+    }
+    let all = entries.len() as u64;
+    for (done, entry) in entries.iter().enumerate() {
+        if by_room && !block_on(is_fuller_than(pool, threshold.into()))? {
+            break;
+        }
+        block_on(remove_from_trash(pool, &entry.id, true, |_, _| {}))?;
+        told(done as u64 + 1, all);
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_purge(ioctx: Handle<IoCtx>, before: libc::time_t, threshold: f32) -> c_int {
+    done(|| purge(&pool_of(ioctx)?, before, threshold, |_, _| {}))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_trash_purge_with_progress(
+    ioctx: Handle<IoCtx>,
+    before: libc::time_t,
+    threshold: f32,
+    progress: Progress,
+    argument: Opaque,
+) -> c_int {
+    done(|| purge(&pool_of(ioctx)?, before, threshold, tell(progress, argument)))
+}

@@ -1,0 +1,7 @@
+//! Snapshots of images.
+
+mod change;
+mod kinds;
+mod list;
+
+pub(super) use change::quiesce;

@@ -1,0 +1,123 @@
+//! How far moves of images are.
+
+use crate::border::{Errno, Handle, In, Out, Text, call, copied_text, done, fill, free};
+use crate::rados::IoCtx;
+use crate::rbd::image::{RbdImage, pool_of};
+use crate::rbd::lists::check_size;
+use crate::runtime::block_on;
+use onego::rbd::migration::status;
+use onego_ceph::cls::rbd::{MigrationGet, migration_side};
+use onego_ceph::rbd::header_object;
+use std::ffi::{c_char, c_int};
+
+/// How far a migration is (`rbd_image_migration_status_t`).
+#[repr(C)]
+struct MigrationStatus {
+    source_pool: i64,
+    source_namespace: *mut c_char,
+    source_name: *mut c_char,
+    source_id: *mut c_char,
+    destination_pool: i64,
+    destination_namespace: *mut c_char,
+    destination_name: *mut c_char,
+    destination_id: *mut c_char,
+    state: c_int,
+    description: *mut c_char,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_migration_status(
+    ioctx: Handle<IoCtx>,
+    image: Text,
+    found: Out<MigrationStatus>,
+    size: usize,
+) -> c_int {
+    done(|| {
+        check_size::<MigrationStatus>(size)?;
+        let known = block_on(status(&pool_of(ioctx)?, &image.text()?))?;
+        let (source, destination) = (known.source, known.destination);
+        found.set(MigrationStatus {
+            source_pool: source.pool,
+            source_namespace: copied_text(source.namespace.as_bytes())?,
+            source_name: copied_text(source.image.as_bytes())?,
+            source_id: copied_text(source.id.as_bytes())?,
+            destination_pool: destination.pool,
+            destination_namespace: copied_text(destination.namespace.as_bytes())?,
+            destination_name: copied_text(destination.image.as_bytes())?,
+            destination_id: copied_text(destination.id.as_bytes())?,
+            state: known.state.into(),
+            description: copied_text(known.description.as_bytes())?,
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_migration_status_cleanup(found: In<MigrationStatus>) {
+    call(|| {
+        if let Some(found) = found.get() {
+            for text in [
+                found.source_namespace,
+                found.source_name,
+                found.source_id,
+                found.destination_namespace,
+                found.destination_name,
+                found.destination_id,
+                found.description,
+            ] {
+                free(text.cast());
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A text within JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Where an image that is being moved here comes from, as JSON.
+#[unsafe(no_mangle)]
+extern "C" fn rbd_get_migration_source_spec(
+    image: Handle<RbdImage>,
+    text: Out<u8>,
+    len: Out<usize>,
+) -> c_int {
+    done(|| {
+        let image = image.get()?;
+        let spec = block_on(image.pool().call(&header_object(image.id()).to_string(), &MigrationGet {}))?;
+        if spec.side != migration_side::DESTINATION {
+            return Err(Errno::NOENT);
+        }
+        let json = match spec.source_spec.is_empty() {
+            false => spec.source_spec,
+            true => format!(
+                r#"{{"type":"native","pool_id":{},"pool_namespace":{},"image_name":{},"image_id":{}}}"#,
+                spec.pool,
+                quoted(&spec.namespace),
+                quoted(&spec.image_name),
+                quoted(&spec.image_id)
+            ),
+        };
+        fill(text, len, &[json.as_bytes(), b"\0"].concat())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_json_wants_it() {
+        assert_eq!(quoted("a\"b\\c\n"), r#""a\"b\\c\u000a""#);
+    }
+}

@@ -1,0 +1,169 @@
+//! What of a pool is mirrored to other clusters, and who they are. Images are mirrored by Ceph's `rbd-mirror`: this is what it is told.
+//!
+//! Source: ceph `src/librbd/api/Mirror.cc`.
+
+use super::details::time;
+use crate::ceph::error::{Errno, Error};
+use crate::rados::{Pool, WriteOp};
+use onego_ceph::cls::Method;
+use onego_ceph::cls::rbd::{
+    MirrorImage, MirrorImageGet, MirrorImageList, MirrorModeGet, MirrorModeSet, MirrorPeer, MirrorPeerAdd,
+    MirrorPeerList, MirrorPeerRemove, MirrorUuidGet, MirrorUuidSet, mirror_mode,
+};
+use onego_ceph::types::Utime;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// The object that says what of a pool is mirrored (`RBD_MIRRORING`).
+const MIRRORING: &str = "rbd_mirroring";
+
+/// Images asked for at a time.
+const PAGE: u64 = 1024;
+
+/// What of a pool is mirrored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MirrorMode {
+    /// Nothing.
+    Disabled,
+    /// Images for which it was asked.
+    Image,
+    /// All images with a journal.
+    Pool,
+}
+
+/// What of a pool is mirrored.
+pub async fn mode(pool: &Pool) -> Result<MirrorMode, Error> {
+    match pool.call(MIRRORING, &MirrorModeGet {}).await {
+        Ok(mirror_mode::IMAGE) => Ok(MirrorMode::Image),
+        Ok(mirror_mode::POOL) => Ok(MirrorMode::Pool),
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(MirrorMode::Disabled),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes what of a pool is mirrored. Images that are mirrored must be given up before by the program that began it.
+pub async fn set_mode(pool: &Pool, wanted: MirrorMode) -> Result<(), Error> {
+    let now = mode(pool).await?;
+    if now == wanted {
+        return Ok(());
+    }
+    if wanted == MirrorMode::Disabled && !images(pool).await?.is_empty() {
+        let what = format!(
+            "pool {} has images that are mirrored: that is ended by \"rbd mirror\" of Ceph",
+            pool.name()
+        );
+        return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
+    }
+    if now == MirrorMode::Disabled {
+        name_pool(pool).await?;
+    }
+    let mode = match wanted {
+        MirrorMode::Disabled => mirror_mode::DISABLED,
+        MirrorMode::Image => mirror_mode::IMAGE,
+        MirrorMode::Pool => mirror_mode::POOL,
+    };
+    change_mirroring(pool, &MirrorModeSet { mode }).await
+}
+
+/// Gives a pool a name for its peers, if it has none.
+async fn name_pool(pool: &Pool) -> Result<(), Error> {
+    match uuid(pool).await {
+        Err(Error::NotFound { .. }) => change_mirroring(pool, &MirrorUuidSet { uuid: new_uuid(pool)? }).await,
+        other => other.map(drop),
+    }
+}
+
+/// A random UUID (RFC 9562, version 4).
+fn new_uuid(pool: &Pool) -> Result<String, Error> {
+    let [high, low] = [pool.cluster().random()?, pool.cluster().random()?];
+    let high = high & !0xf000 | 0x4000;
+    let low = low & !(0xc000 << 48) | 0x8000 << 48;
+    Ok(format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    ))
+}
+
+/// What a pool calls itself to its peers.
+pub async fn uuid(pool: &Pool) -> Result<String, Error> {
+    pool.call(MIRRORING, &MirrorUuidGet {}).await
+}
+
+/// A pool's peers.
+pub async fn peers(pool: &Pool) -> Result<Vec<MirrorPeer>, Error> {
+    match pool.call(MIRRORING, &MirrorPeerList {}).await {
+        Err(Error::NotFound { .. }) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// When a peer was last heard of.
+pub fn last_seen(peer: &MirrorPeer) -> SystemTime {
+    time(peer.last_seen)
+}
+
+/// Adds a peer, and gives its UUID here. `direction`: see `onego_ceph::cls::rbd::mirror_direction`.
+pub async fn add_peer(
+    pool: &Pool,
+    site_name: &str,
+    client_name: &str,
+    direction: u8,
+) -> Result<String, Error> {
+    let uuid = new_uuid(pool)?;
+    let peer = MirrorPeer {
+        uuid: uuid.clone(),
+        site_name: site_name.to_owned(),
+        client_name: client_name.to_owned(),
+        pool: -1,
+        direction,
+        mirror_uuid: String::new(),
+        last_seen: Utime::default(),
+    };
+    change_mirroring(pool, &MirrorPeerAdd { peer }).await?;
+    Ok(uuid)
+}
+
+/// Removes a peer, if it is there.
+pub async fn remove_peer(pool: &Pool, uuid: &str) -> Result<(), Error> {
+    change_mirroring(pool, &MirrorPeerRemove { uuid: uuid.to_owned() }).await
+}
+
+/// Changes what the pool knows of its mirroring.
+pub async fn change_mirroring<M: Method>(pool: &Pool, method: &M) -> Result<(), Error> {
+    pool.operate_write(MIRRORING, WriteOp::new().call(method)).await.map(drop)
+}
+
+/// The images of a pool that are mirrored, by their ids.
+pub async fn images(pool: &Pool) -> Result<BTreeMap<String, MirrorImage>, Error> {
+    let (mut all, mut after) = (BTreeMap::new(), String::new());
+    loop {
+        let page = match pool.call(MIRRORING, &MirrorImageList { after, max: PAGE }).await {
+            Err(Error::NotFound { .. }) => return Ok(all),
+            other => other?,
+        };
+        let last = page.last_key_value().map(|(id, _)| id.clone()).filter(|_| page.len() as u64 == PAGE);
+        for id in page.into_keys() {
+            if let Some(found) = image(pool, &id).await? {
+                all.insert(id, found);
+            }
+        }
+        match last {
+            Some(last) => after = last,
+            None => return Ok(all),
+        }
+    }
+}
+
+/// What is known of an image that is mirrored; `None`: it is not.
+pub async fn image(pool: &Pool, id: &str) -> Result<Option<MirrorImage>, Error> {
+    match pool.call(MIRRORING, &MirrorImageGet { image_id: id.to_owned() }).await {
+        Ok(image) => Ok(Some(image)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
