@@ -12,6 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
+use std::time::{Duration, Instant};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
@@ -22,9 +23,12 @@ pub(crate) struct Options {
     filter: Option<String>,
 }
 
-/// Runs these checks, the tests of all crates, then the interop scenarios, and ends with `N passed, M failed`. A check counts
-/// as a test.
-pub(crate) fn run(options: &Options, checks: &[fn() -> Result<()>]) -> Result<()> {
+/// What is run before the tests, and counts as one: its name, and what it does.
+pub(crate) type Check = (&'static str, fn() -> Result<()>);
+
+/// Runs these checks, the tests of all crates, then the interop scenarios, says how long each took, and ends with
+/// `N passed, M failed`.
+pub(crate) fn run(options: &Options, checks: &[Check]) -> Result<()> {
     long::want(options.long);
     let workspace = Workspace::load()?;
     let filter = options.filter.as_deref();
@@ -39,24 +43,29 @@ pub(crate) fn run(options: &Options, checks: &[fn() -> Result<()>]) -> Result<()
         }
     };
     add(packages::ensure().map(|()| Tally::default()));
-    for check in checks {
-        add(check().map(|()| Tally { passed: 1, failed: 0 }));
+    let mut took = Took::default();
+    for (name, check) in checks {
+        add(took.time(name, check).map(|()| Tally { passed: 1, failed: 0 }));
     }
     let (tested, prepared) = thread::scope(|scope| {
         // It waits for the network and for disks, mostly.
         let prepared = scope.spawn(|| interop::prepare(&workspace, filter));
-        let tested = crate_tests(&workspace, options.long, filter);
+        let tested = took.time("tests of crates", || crate_tests(&workspace, options.long, filter));
         (tested, prepared.join().unwrap_or_else(|_| Err(anyhow!("what the scenarios take was not prepared"))))
     });
     add(tested);
     match prepared {
         Ok(None) => {}
-        Ok(Some(prepared)) => add(program(&workspace, options.long).map(|onego| prepared.run(&onego))),
+        Ok(Some(prepared)) => {
+            add(program(&workspace, options.long)
+                .map(|onego| took.time("scenarios", || prepared.run(&onego))))
+        }
         Err(error) => add(Err(error)),
     }
     for problem in &problems {
         eprintln!("\nfailed: {problem}");
     }
+    took.print();
     let Tally { passed, failed } = tally;
     println!("\n{passed} passed, {failed} failed");
     if failed > 0 {
@@ -64,6 +73,26 @@ pub(crate) fn run(options: &Options, checks: &[fn() -> Result<()>]) -> Result<()
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// How long each part of the run took.
+#[derive(Default)]
+struct Took(Vec<(&'static str, Duration)>);
+
+impl Took {
+    fn time<T>(&mut self, name: &'static str, part: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = part();
+        self.0.push((name, start.elapsed()));
+        result
+    }
+
+    fn print(&self) {
+        println!();
+        for (name, took) in &self.0 {
+            println!("{name:26} {:8.1} s", took.as_secs_f64());
+        }
+    }
 }
 
 /// The program for the scenarios. In the short form it is the one that the tests of its crate have used: it is nearly as

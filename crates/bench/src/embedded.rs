@@ -29,12 +29,14 @@ impl Running {
             .args(arguments)
             .arg(DIE_WITH_PARENT)
             .args(options)
-            .stdin(Stdio::null())
+            // A pipe that is closed at once, where /dev/null would be needed: containers may have no such device.
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // An interrupt at the terminal is for the process that uses the server, and still needs it to clean up.
             .process_group(0)
             .spawn()
             .map_err(Error::io(failed()))?;
+        drop(child.stdin.take());
         let stdout = child.stdout.take();
         let running = Self(child);
         let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe).map_err(|e| Error::io(failed())(e.into()))?;

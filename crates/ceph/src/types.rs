@@ -33,6 +33,14 @@ pub struct Uuid(
 );
 
 impl Uuid {
+    /// A UUID of random bytes (RFC 9562, section 5.4).
+    pub fn from_random(mut bytes: [u8; 16]) -> Self {
+        // The version, which is 4, and the variant.
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Self(bytes)
+    }
+
     /// Is this the UUID of nothing?
     pub fn is_zero(&self) -> bool {
         self.0 == [0; 16]
@@ -336,6 +344,13 @@ mod tests {
         {
             assert!(wrong.parse::<Uuid>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_random_uuid_says_that_it_is_one() {
+        let of = |byte| Uuid::from_random([byte; 16]).to_string();
+        assert_eq!(of(0xff), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(of(0), "00000000-0000-4000-8000-000000000000");
     }
 
     #[test]

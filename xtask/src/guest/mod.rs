@@ -84,11 +84,7 @@ impl Guest {
 
     fn prepare_in(cache: &Path, kind: &'static Kind) -> Result<Self> {
         let kernel = Kernel::prepare(cache, kind.series).context("cannot get a kernel for a guest")?;
-        let name = format!("{}-packages", kind.name);
-        let tree = store::keep(cache, &name, &kind.packages.join(" "), |folder| match kind.packages {
-            [] => Ok(()),
-            packages => Apt::default().unpack(packages, folder),
-        });
+        let tree = unpacked(cache, &format!("{}-packages", kind.name), kind.packages);
         let tree = tree.context("cannot get programs for a guest")?;
         Ok(Self { kind, kernel, tree })
     }
@@ -285,6 +281,14 @@ impl Guest {
             said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
         Ok(paths.map(PathBuf::from).collect())
     }
+}
+
+/// The folder `name` below `cache` with packages of the host's release, which are unpacked there once and not installed.
+pub(crate) fn unpacked(cache: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    store::keep(cache, name, &packages.join(" "), |folder| match packages {
+        [] => Ok(()),
+        packages => Apt::default().unpack(packages, folder),
+    })
 }
 
 impl Running {

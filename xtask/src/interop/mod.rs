@@ -12,6 +12,7 @@ mod export;
 mod luks;
 mod nfs;
 mod package;
+mod prometheus;
 mod runner;
 mod scenarios;
 mod steps;

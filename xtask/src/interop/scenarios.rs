@@ -94,6 +94,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_guests:
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
+    "package-debian12", "our package is installed on Debian 12, used, by Prometheus and the kernel's NFS client, too, and removed: nothing is left", package::on_bookworm;
+    "package-debian13", "the same on Debian 13", package::on_trixie;
     once:
     "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
@@ -106,9 +108,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
-    "package-debian11", "our package for Debian is installed on Debian 11, used, and removed: nothing is left", package::on_bullseye;
-    "package-debian12", "the same on Debian 12", package::on_bookworm;
-    "package-debian13", "the same on Debian 13", package::on_trixie;
+    "package-debian11", "our package for Debian is installed on Debian 11, used, by Prometheus, too, and removed: nothing is left", package::on_bullseye;
     "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;
     "package-alone", "the static program runs in a root without any other file, and starts as fast as is said", package::program_alone;
     releases:

@@ -117,8 +117,9 @@ pub struct Cluster {
 
 /// A fresh UUID.
 fn fresh_uuid() -> Result<Uuid, Error> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(Error::Id)?;
-    text.trim().parse().map_err(|error| Error::Id(io::Error::other(error)))
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Id(error.into()))?;
+    Ok(Uuid::from_random(bytes))
 }
 
 /// Random bytes.

@@ -1,23 +1,16 @@
 //! Prometheus and its promtool read what our commands tell of themselves.
 
-use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::interop::disk;
-use crate::interop::steps::json;
+use crate::interop::prometheus::{Programs, Prometheus, has_rows};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long Prometheus may take to have what was told after that.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Where our commands tell their metrics: the cluster, the export and the server of files.
 const PORTS: [u16; 3] = [9719, 9720, 9721];
-
-/// Where Prometheus is asked.
-const PROMETHEUS: &str = "http://127.0.0.1:9090";
 
 /// Fetches a page into a file, and has promtool check it.
 const CHECK: &str = "\
@@ -42,10 +35,9 @@ pub(crate) fn prometheus(stage: &Stage) -> Result<()> {
     let file = format!("nfs://{ADDRESS}/export/disk.raw");
     stage.onego(&format!("nfs put disk.raw {file}"))?;
     let _export = Embedded::start_nbd(stage, "", &format!("rbd:rbd/disk {file} {of_export}"))?;
-    let mut server = start(stage)?;
     // A counter that grows is one that Prometheus has seen before.
-    let up = format!("sum(up) == {}", PORTS.len());
-    server.wait_until("a look at all commands", PATIENCE, || is_so(stage, &up))?;
+    let targets = PORTS.map(|port| format!("{ADDRESS}:{port}"));
+    let mut server = Prometheus::start(stage, Programs::Stage, &targets)?;
     for (export, back) in [("rbd/disk", "back"), ("disk.raw", "back-of-file")] {
         stage.onego(&format!("cp disk.raw nbd://127.0.0.1/{export}"))?;
         stage.onego(&format!("cp nbd://127.0.0.1/{export} {back}"))?;
@@ -54,14 +46,13 @@ pub(crate) fn prometheus(stage: &Stage) -> Result<()> {
     for kind in ["read", "write"] {
         // Holes are neither read nor written, and both sides of the export see the same.
         let of = |side: &str| format!("sum(onego_{side}_bytes_total{{kind=\"{kind}\"}})");
-        let seen = format!("{} > 0", of("export"));
-        server.wait_until("a scrape of the load", PATIENCE, || is_so(stage, &seen))?;
+        server.wait_for(&format!("{} > 0", of("export")))?;
         // The last of it, too.
         sleep(Duration::from_secs(3));
         let export =
-            value(stage, &format!("sum(onego_export_bytes_total{{kind=\"{kind}\",export=\"rbd/disk\"}})"))?;
+            server.value(&format!("sum(onego_export_bytes_total{{kind=\"{kind}\",export=\"rbd/disk\"}})"))?;
         for side in ["client", "cluster"] {
-            let found = value(stage, &of(side))?;
+            let found = server.value(&of(side))?;
             ensure!((found - export).abs() <= export * 0.02, "{side}: {found} bytes, export: {export}");
         }
     }
@@ -75,38 +66,9 @@ pub(crate) fn prometheus(stage: &Stage) -> Result<()> {
     find_queries(&serde_json::from_str(DASHBOARD)?, &mut queries);
     for query in queries {
         let asked = query.replace("$__rate_interval", "30s").replace("$instance", ".*");
-        let answer = ask(stage, &asked)?;
-        ensure!(answer.as_array().is_some_and(|found| !found.is_empty()), "there is no answer to {asked}");
+        ensure!(has_rows(&server.ask(&asked)?), "there is no answer to {asked}");
     }
     server.stop()
-}
-
-/// Starts a Prometheus that looks at all commands once a second.
-fn start(stage: &Stage) -> Result<Daemon> {
-    let targets = PORTS.map(|port| format!("\"{ADDRESS}:{port}\"")).join(", ");
-    let config = format!(
-        "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: onego\n    static_configs:\n      - targets: [{targets}]\n"
-    );
-    fs::write(stage.path("prometheus.yml"), config)?;
-    let line = "prometheus --config.file=prometheus.yml --storage.tsdb.path=prometheus --web.listen-address=127.0.0.1:9090";
-    Daemon::spawn("prometheus", stage.ceph_daemon(line), &stage.path("prometheus.out"))
-}
-
-/// What Prometheus answers to a query.
-fn ask(stage: &Stage, query: &str) -> Result<Value> {
-    json(&stage.ceph_words(&["promtool", "query", "instant", "--format=json", PROMETHEUS, query])?)
-}
-
-/// Has a query an answer now?
-fn is_so(stage: &Stage, query: &str) -> bool {
-    ask(stage, query).is_ok_and(|answer| answer.as_array().is_some_and(|found| !found.is_empty()))
-}
-
-/// The number that a query gives.
-fn value(stage: &Stage, query: &str) -> Result<f64> {
-    let answer = ask(stage, query)?;
-    let text = answer[0]["value"][1].as_str().with_context(|| format!("{query}: {answer}"))?;
-    Ok(text.parse()?)
 }
 
 /// All queries of a dashboard.

@@ -1,12 +1,14 @@
 //! The package for Debian, on systems with little more than a service manager.
 
-use super::made;
+use super::{made, peers};
+use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Stage, mirror};
 use crate::{guest, sh};
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Installs, uses and removes the package on a copy of a system.
 const SCRIPT: &str = include_str!("debian.sh");
@@ -18,24 +20,43 @@ const PACKAGES: &str = "kmod,systemd";
 const UNITS: &str =
     "onego-cluster@kept onego-export@rbd-disk onego-map onego-map@rbd-disk onego-nfs@srv-data";
 
+/// How long it may take until the servers of an installed package have been used.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 pub(in crate::interop) fn on_bullseye(stage: &Stage) -> Result<()> {
     // Its service manager verifies units only where it manages.
-    on(stage, "bullseye", "")
+    on(stage, "bullseye", "", |_| Ok(Vec::new()))
 }
 
 pub(in crate::interop) fn on_bookworm(stage: &Stage) -> Result<()> {
-    on(stage, "bookworm", UNITS)
+    on(stage, "bookworm", UNITS, peers::kernel)
 }
 
 pub(in crate::interop) fn on_trixie(stage: &Stage) -> Result<()> {
-    on(stage, "trixie", UNITS)
+    on(stage, "trixie", UNITS, peers::kernel)
 }
 
-fn on(stage: &Stage, suite: &str, units: &str) -> Result<()> {
+/// Goes through the life of the package on that release, and has `others` use its servers, who say which files they have left on
+/// that of NFS.
+fn on(
+    stage: &Stage,
+    suite: &str,
+    units: &str,
+    others: impl FnOnce(&Stage) -> Result<Vec<String>>,
+) -> Result<()> {
     let (system, files) = (system(stage, suite)?, made::files(stage)?);
     fs::write(stage.path("script"), SCRIPT)?;
     let line = format!("script {} {} {ADDRESS} {units}", system.display(), files.package.display());
-    sh::text(&mut stage.program(Path::new("sh"), &line)).map(drop)
+    let mut script =
+        Daemon::spawn("script", stage.program(Path::new("sh"), &line), &stage.path("script.out"))?;
+    let serving = stage.path("serving");
+    script.wait_until("its word that it serves", PATIENCE, || serving.exists())?;
+    peers::prometheus(stage)?;
+    let left = others(stage)?;
+    script.check_alive()?;
+    fs::write(stage.path("done.new"), left.join("\n"))?;
+    fs::rename(stage.path("done.new"), stage.path("done"))?;
+    script.wait()
 }
 
 /// A system of that release, made once.

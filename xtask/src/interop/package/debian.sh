@@ -17,6 +17,11 @@ on() {
     chroot root env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"
 }
 
+# Becomes a command on the system.
+become() {
+    exec chroot root env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"
+}
+
 # Waits until a command succeeds.
 await() {
     for _ in $(seq 100); do
@@ -41,11 +46,11 @@ done
 
 # It works.
 on onego demo --seconds 0.1 --svg /tmp/demo.svg --no-progress
-printf '[cluster.start]\nlisten = "%s:3300"\nconf-dir = "/tmp"\n[nfs.serve]\nmem = true\nlisten = "%s"\nallow = ["%s/32"]\n' \
+printf '[cluster.start]\nlisten = "%s:3300"\nconf-dir = "/tmp"\n[nfs.serve]\nmem = true\nlisten = "%s"\nallow = ["%s/32"]\ninsecure = true\n' \
     "$address" "$address" "$address" > root/tmp/onego.toml
-on onego cluster start --config /tmp/onego.toml &
+become onego cluster start --config /tmp/onego.toml --metrics "$address:9719" &
 cluster=$!
-on onego nfs serve --config /tmp/onego.toml &
+become onego nfs serve --config /tmp/onego.toml --metrics "$address:9720" &
 nfs=$!
 await on onego -c /tmp/ceph.conf rbd ls
 head -c 5000000 /dev/urandom > root/tmp/disk.img
@@ -56,8 +61,23 @@ await on onego nfs ls "nfs://$address/export"
 on onego nfs cp /tmp/disk.img "nfs://$address/export/disk.img"
 on onego nfs cp "nfs://$address/export/disk.img" /tmp/again.img
 cmp root/tmp/disk.img root/tmp/again.img
+
+# Others use the servers meanwhile, and leave a file.
+(cd root/tmp && sha256sum disk.img) > serving.new
+mv serving.new serving
+until [ -e done ]; do sleep 0.1; done
+for file in $(cat done); do
+    on onego nfs cp "nfs://$address/export/$file" /tmp/theirs.img
+    cmp root/tmp/disk.img root/tmp/theirs.img
+    rm root/tmp/theirs.img
+done
+
+# Both end in order when they are asked to, and leave nothing of theirs.
 kill "$cluster" "$nfs"
-wait
+wait "$cluster"
+wait "$nfs"
+left=$(find root/run root/tmp -mindepth 1 ! -name onego.deb ! -name onego.toml ! -name ceph.conf ! -name demo.svg ! -name '*.img')
+test -z "$left" || { echo "left by servers: $left" >&2; exit 1; }
 
 # An enabled unit, and a changed setting, go with the purge.
 mkdir -p root/etc/systemd/system/multi-user.target.wants

@@ -4,6 +4,7 @@ mod alone;
 mod debian;
 mod image;
 mod made;
+mod peers;
 mod start;
 
 pub(super) use alone::program_alone;
