@@ -314,6 +314,10 @@ static void the_log_is_told(void) {
     EQUAL(entries, 0);
 }
 
+/* What daemons say to people. */
+static char *said;
+static size_t said_len;
+
 /* A command to a daemon, and what it gives. */
 static int tell(int (*give)(const char **commands, char **output, size_t *len), const char *command, char *buf,
     size_t size) {
@@ -323,23 +327,25 @@ static int tell(int (*give)(const char **commands, char **output, size_t *len), 
     int result = give(commands, &output, &len);
     snprintf(buf, size, "%.*s", (int)len, output == NULL ? "" : output);
     rados_buffer_free(output);
+    rados_buffer_free(said);
+    said = NULL;
     return result;
 }
 
 static int to_osd(const char **commands, char **output, size_t *len) {
-    return rados_osd_command(cluster, 0, commands, 1, NULL, 0, output, len, NULL, NULL);
+    return rados_osd_command(cluster, 0, commands, 1, NULL, 0, output, len, &said, &said_len);
 }
 
 static int to_no_osd(const char **commands, char **output, size_t *len) {
-    return rados_osd_command(cluster, 999, commands, 1, NULL, 0, output, len, NULL, NULL);
+    return rados_osd_command(cluster, 999, commands, 1, NULL, 0, output, len, &said, &said_len);
 }
 
 static int to_monitor(const char **commands, char **output, size_t *len) {
-    return rados_mon_command_target(cluster, "a", commands, 1, NULL, 0, output, len, NULL, NULL);
+    return rados_mon_command_target(cluster, "a", commands, 1, NULL, 0, output, len, &said, &said_len);
 }
 
 static int to_no_monitor(const char **commands, char **output, size_t *len) {
-    return rados_mon_command_target(cluster, "nobody", commands, 1, NULL, 0, output, len, NULL, NULL);
+    return rados_mon_command_target(cluster, "nobody", commands, 1, NULL, 0, output, len, &said, &said_len);
 }
 
 static void daemons_answer_for_themselves(void) {
@@ -351,11 +357,9 @@ static void daemons_answer_for_themselves(void) {
     EQUAL(tell(to_monitor, version, buf, sizeof buf), 0);
     CHECK(strstr(buf, "\"release\"") != NULL);
     EQUAL(tell(to_no_monitor, version, buf, sizeof buf), -ENOENT);
-    char *said = NULL;
-    size_t len = 0;
-    EQUAL(rados_ping_monitor(cluster, "nobody", &said, &len), -ENOENT);
-    EQUAL(rados_ping_monitor(cluster, "a", &said, &len), 0);
-    snprintf(buf, sizeof buf, "%.*s", (int)len, said);
+    EQUAL(rados_ping_monitor(cluster, "nobody", &said, &said_len), -ENOENT);
+    EQUAL(rados_ping_monitor(cluster, "a", &said, &said_len), 0);
+    snprintf(buf, sizeof buf, "%.*s", (int)said_len, said);
     CHECK(strstr(buf, "health") != NULL);
     rados_buffer_free(said);
 }

@@ -95,9 +95,9 @@ impl ChecksumKind {
         [Self::XxHash32, Self::XxHash64, Self::Crc32c].into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Bytes of one of them.
-    pub fn len(self) -> usize {
-        if self == Self::XxHash64 { 8 } else { 4 }
+    /// Does one of them have 64 bits, and not 32?
+    pub fn is_wide(self) -> bool {
+        self == Self::XxHash64
     }
 }
 

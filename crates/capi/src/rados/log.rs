@@ -73,7 +73,7 @@ impl LogFollower {
                 tell(self.argument, line, rank, seconds, nanoseconds, entry.seq, level, text);
             }
             LogTold::Long(tell) => {
-                tell(self.argument, line, channel, rank, name, seconds, nanoseconds, entry.seq, level, text)
+                tell(self.argument, line, channel, rank, name, seconds, nanoseconds, entry.seq, level, text);
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use super::flags::release;
 use super::map::OsdMap;
-use crate::crush::Weights;
+use crate::crush::{Rule, Weights};
 
 impl OsdMap {
     /// The oldest release whose clients can place objects by this map.
@@ -15,7 +15,7 @@ impl OsdMap {
             let mut buckets = crush.buckets.iter().flatten();
             buckets.any(|bucket| matches!(bucket.weights, Weights::Straw2 { .. }))
         };
-        if tunables.msr.is_some() && crush.rules.iter().flatten().any(|rule| rule.is_msr()) {
+        if tunables.msr.is_some() && crush.rules.iter().flatten().any(Rule::is_msr) {
             release::SQUID
         } else if !self.pg_upmap_primaries.is_empty() {
             release::REEF

@@ -288,7 +288,7 @@ impl Execution<'_> {
         self.must_exist()?;
         let init = init.to_segment();
         let mut r = Reader::new(&init);
-        let seed = if kind.len() == 8 { r.u64("seed") } else { r.u32("seed").map(u64::from) };
+        let seed = if kind.is_wide() { r.u64("seed") } else { r.u32("seed").map(u64::from) };
         let seed = seed.map_err(|_| Errno::INVAL)?;
         let length = if *length == 0 { self.state.size } else { *length };
         let content = self.state.read(*offset, length, self.zeros).to_segment();

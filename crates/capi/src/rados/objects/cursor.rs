@@ -3,7 +3,6 @@
 use crate::border::{Errno, Handle, In, Out, call, copied_text, free};
 use crate::rados::ioctx::IoCtx;
 use crate::runtime::{block_on, lock};
-use onego::ceph::Error;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::outputs::Listed;
 use onego_ceph::types::{HObject, NOSNAP};
@@ -126,9 +125,7 @@ fn collect(
     let map = block_on(ioctx.client().cluster().osd_map())?;
     let (mut found, mut at) = (Vec::new(), from);
     while found.len() < most && at < *to {
-        let page = block_on(async {
-            Ok::<_, Error>(pool.list_page(&at, (most - found.len()) as u64, filter).await?)
-        })?;
+        let page = block_on(pool.list_page(&at, (most - found.len()) as u64, filter))?;
         at = page.cursor;
         for object in page.objects {
             let place = place_of(&map, pool.id(), &object)?;
