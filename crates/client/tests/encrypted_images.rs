@@ -7,7 +7,7 @@ use onego::rados::{Cluster, Pool};
 use onego::rbd::encryption::{
     EncryptionCosts, EncryptionError, EncryptionOptions, EncryptionSpec, KeySize, LuksError, LuksVersion,
 };
-use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, snapshots};
+use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration, snapshots, upkeep};
 
 const CHEAP: EncryptionCosts = EncryptionCosts { iterations: 1000, memory: 64, passes: 1 };
 
@@ -209,6 +209,57 @@ fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
             let image = open(pool, &copy, passphrases).await?;
             model.check(&image, 0, DATA).await?;
             image.close().await?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn copies_of_a_clone_with_a_key_of_its_own_are_clones_or_refused() {
+    with_pool(async |pool| {
+        let version = LuksVersion::One;
+        create(pool, "base", version).await?;
+        format(pool, "base", version, "parent").await?;
+        let mut model = Model::new(3);
+        let image = open(pool, "base", &["parent"]).await?;
+        model.work(&image, 5).await?;
+        image.close().await?;
+        clone(pool, "base", "disk").await?;
+        format(pool, "disk", version, "child").await?;
+        let keys = &["child", "parent"];
+        let image = open(pool, "disk", keys).await?;
+        model.work(&image, 5).await?;
+        image.close().await?;
+        snapshots::create(pool, "disk", "kept").await?;
+
+        let refused = |result: Result<(), Error>| {
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("key of its own"), "{error}");
+        };
+        let options = CreateOptions::new(0).with_features(Features::DEFAULT).with_layout(Layout::plain(16)?);
+        let larger = options.clone().with_layout(Layout::plain(17)?);
+        for snapshot in [None, Some("kept")] {
+            let from = (pool, "disk", snapshot);
+            refused(upkeep::copy(from, (pool, "copy"), &options, |_, _| {}).await);
+            refused(upkeep::deep_copy(from, (pool, "copy"), &options, true, |_, _| {}).await);
+        }
+        refused(migration::prepare((pool, "disk"), (pool, "moved"), &options, true).await);
+        refused(migration::prepare((pool, "disk"), (pool, "moved"), &larger, false).await);
+        refused(rbd::resize(pool, "disk", header(version) + DATA / 2, |_, _| {}).await);
+        assert_eq!(rbd::list(pool).all().await?, ["base", "disk"]);
+
+        upkeep::deep_copy((pool, "disk", None), (pool, "copy"), &options, false, |_, _| {}).await?;
+        migration::prepare((pool, "disk"), (pool, "moved"), &options, false).await?;
+        migration::execute(pool, "moved", |_, _| {}).await?;
+        migration::commit(pool, "moved", |_, _| {}).await?;
+        for name in ["copy", "moved"] {
+            let image = open(pool, name, keys).await?;
+            model.check(&image, 0, DATA).await?;
+            image.close().await?;
+            let kept = Image::open_at(pool, name, "kept").await?;
+            let kept = kept.load_encryption(&keys.map(EncryptionSpec::new)).await?;
+            model.check(&kept, 0, DATA).await?;
+            kept.close().await?;
         }
         Ok(())
     });

@@ -2,6 +2,7 @@
 
 luks.py TARGET format FORMAT CIPHER PASSPHRASE
 luks.py TARGET fill SEED [FORMAT:PASSPHRASE...]    all of the data, in large pieces
+luks.py TARGET tail SEED [FORMAT:PASSPHRASE...]    the same behind the first 8 MiB
 luks.py TARGET work SEED [FORMAT:PASSPHRASE...]    small writes that begin and end anywhere
 luks.py TARGET damage -                            the headers, where there are two, of the image as it lies there
 luks.py TARGET read FILE [FORMAT:PASSPHRASE...]    all of the data
@@ -100,9 +101,9 @@ def main():
         return
     target = Image(name[4:], specs) if name.startswith("rbd:") else Export(name)
     size = target.size()
-    if action == "fill":
+    if action in ("fill", "tail"):
         seeded = random.Random(int(what))
-        for at in range(0, size, MIB):
+        for at in range(0 if action == "fill" else 8 * MIB, size, MIB):
             target.write(at, seeded.randbytes(min(MIB, size - at)))
     elif action == "work":
         seeded = random.Random(int(what))

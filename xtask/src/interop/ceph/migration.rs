@@ -51,6 +51,7 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
     plain(stage)?;
     aborted(stage)?;
     clone(stage)?;
+    parent(stage)?;
     snapshots(stage)
 }
 
@@ -224,6 +225,43 @@ fn clone(stage: &Stage) -> Result<()> {
         ensure!(info.get("parent").is_none() == options.contains("--flatten"), "after `{options}`: {info}");
         stage.ceph("rbd snap rm far/child@one")?;
         stage.ceph("rbd rm far/child")?;
+    }
+    Ok(())
+}
+
+/// Ceph's program moves an image that has clones: from then on they are clones of the destination.
+fn parent(stage: &Stage) -> Result<()> {
+    for [execute, commit] in [[OURS, THEIRS], [THEIRS, OURS], [OURS, OURS]] {
+        stage.ceph("rbd import other.raw rbd/parent")?;
+        stage.ceph("rbd snap create rbd/parent@one")?;
+        stage.ceph("rbd clone --rbd-default-clone-format 2 rbd/parent@one rbd/kid")?;
+        scribble(stage, "rbd/kid")?;
+        scribble(stage, "rbd/parent")?;
+        model(stage, "rbd/kid", "")?;
+        let refused = by(stage, OURS, "migration prepare rbd/parent far/parent");
+        ensure!(refused.is_err_and(|error| format!("{error:#}").contains("has clones")), "we moved a parent");
+        by(stage, THEIRS, "migration prepare rbd/parent far/parent")?;
+        seen(stage, "rbd/kid", &[""]).context("prepared")?;
+        ours_writes(stage, "rbd/kid")?;
+        scribble(stage, "rbd/kid")?;
+        scribble(stage, "far/parent")?;
+        model(stage, "rbd/kid", "")?;
+        seen(stage, "rbd/kid", &[""]).context("written")?;
+        by(stage, execute, "migration execute far/parent")?;
+        seen(stage, "rbd/kid", &[""]).context("executed")?;
+        by(stage, commit, "migration commit far/parent")?;
+        seen(stage, "rbd/kid", &[""]).context("committed")?;
+        let info = json(&stage.ceph("rbd info --format json rbd/kid")?)?;
+        ensure!(info["parent"]["pool"] == "far", "the clone has another parent: {info}");
+        by(stage, OURS, "flatten rbd/kid")?;
+        seen(stage, "rbd/kid", &[""]).context("flattened")?;
+        stage.ceph("rbd rm rbd/kid")?;
+        model(stage, "far/parent", "")?;
+        model(stage, "far/parent", "@one")?;
+        seen(stage, "far/parent", &["", "@one"])?;
+        checked(stage, "far/parent")?;
+        stage.ceph("rbd snap purge far/parent")?;
+        stage.ceph("rbd rm far/parent")?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
-use crate::ceph::error::{Errno, Error};
+use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
-use crate::rbd::image::Image;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::release::detach_from_parent;
-use crate::rbd::view::CopyDown;
+use crate::rbd::view::{CopyDown, refuse_own_key};
 use onego_ceph::cls::rbd::ParentDetach;
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
@@ -29,7 +28,7 @@ async fn flatten_in(
     details: &ImageDetails,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    refuse_own_key(header).await?;
+    check_key(header).await?;
     copy_down(header, details, progress).await?;
     end_clone(header, details).await
 }
@@ -58,19 +57,7 @@ pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -
 }
 
 /// Fails if the clone is encrypted with another key than its parent: what it shows would be noise without the parent.
-async fn refuse_own_key(header: &Header) -> Result<(), Error> {
-    let image = Image::open_snap(&header.pool, &header.name, &header.id, NOSNAP).await?;
-    let first = image.read(0, image.size().min(MAGIC)).await;
-    image.close().await?;
-    if onego_luks::is_hidden(&first?.to_vec()) {
-        let what = format!(
-            "{} is encrypted with a key of its own: flatten it with Ceph's rbd and --encryption-passphrase-file",
-            header.describe()
-        );
-        return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
-    }
-    Ok(())
+pub(in crate::rbd) async fn check_key(header: &Header) -> Result<(), Error> {
+    let advice = "flatten it with Ceph's rbd and --encryption-passphrase-file";
+    refuse_own_key(header, [NOSNAP], advice).await
 }
-
-/// Bytes that tell a header of LUKS.
-const MAGIC: u64 = 6;

@@ -9,4 +9,4 @@ pub(super) use children::{counted_children, has_children};
 pub use clone::{CloneFormat, clone, clone_by_id};
 pub(super) use clone::{attach, copy_metadata};
 pub use flatten::flatten;
-pub(super) use flatten::{copy_down, end_clone};
+pub(super) use flatten::{check_key, copy_down, end_clone};

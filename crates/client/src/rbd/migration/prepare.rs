@@ -9,6 +9,7 @@ use crate::rbd::header::{check_namespace, describe, image_id};
 use crate::rbd::maps::change_map;
 use crate::rbd::pools::{MIGRATION, hide, take_name};
 use crate::rbd::snapshots::create_in;
+use crate::rbd::view::refuse_own_key;
 use onego_ceph::cls::rbd::{
     DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, SetSize, migration_side,
     protection, state as object,
@@ -31,6 +32,12 @@ pub async fn prepare(
     let source = Header::named(pool, image).await?;
     let details = source.details().await?;
     check_source(&source, &details).await?;
+    if details.origin.is_some() && (flatten || options.layout != details.info.layout) {
+        let times = details.snapshots.iter().map(|snapshot| snapshot.id).chain([NOSNAP]);
+        let advice =
+            "its objects cannot get the parent's bytes: move it without --flatten and with the same objects";
+        refuse_own_key(&source, times, advice).await?;
+    }
     options.check_features(to)?;
     check_destination((pool, image), (to_pool, to)).await?;
     let destination = Header { pool: to_pool.clone(), id: new_id(to_pool)?, name: to.to_owned() };

@@ -7,7 +7,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::ceph::operator::{JobFuture, OpenedImage, OperationProgress, Operator};
 use crate::rados::{Pool, WeakPool};
 use crate::rbd::clear::clear;
-use crate::rbd::clones::{copy_down, end_clone};
+use crate::rbd::clones::{check_key, copy_down, end_clone};
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::header::ImageInfo;
 use crate::rbd::image::Image;
@@ -112,6 +112,7 @@ impl OwnedImage {
         if overlap == 0 {
             return Err(Error::Invalid(format!("{} has no parent", header.describe())));
         }
+        check_key(header).await?;
         let objects = self.image.info().layout.objects(overlap);
         for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
         self.paused(async || {

@@ -5,10 +5,14 @@ use crate::rbd::clones::copy_metadata;
 use crate::rbd::details::Header;
 use crate::rbd::maps::change_map;
 use crate::rbd::objects::for_each_object;
-use crate::rbd::view::View;
+use crate::rbd::view::{View, refuse_own_key};
 use onego_ceph::cls::rbd::{ObjectMapUpdate, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
+
+/// Why a clone with a key of its own is not copied together with its parent's bytes.
+pub(super) const ONLY_WITH_PARENT: &str = "a copy with the parent's bytes could not be read: \"rbd deep cp\" without --flatten copies the clone, \"rbd export\" with \
+     passphrases its data";
 
 /// Copies what an image, or a snapshot of it, shows to a new image, which has its size. `progress` is told (done, all) in
 /// objects.
@@ -24,6 +28,7 @@ pub async fn copy(
         Some(name) => details.snapshot(name)?.id,
         None => NOSNAP,
     };
+    refuse_own_key(&header, [snap], ONLY_WITH_PARENT).await?;
     let view = View::of(&header, snap).await?;
     create(to_pool, to, &CreateOptions { size: view.size(), ..options.clone() }).await?;
     let copied = async {

@@ -1,4 +1,4 @@
-use super::copy::CopyTarget;
+use super::copy::{CopyTarget, ONLY_WITH_PARENT};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::admin::{CreateOptions, create, remove, resize};
@@ -7,7 +7,7 @@ use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind};
 use crate::rbd::snapshots::create_in;
-use crate::rbd::view::View;
+use crate::rbd::view::{View, refuse_own_key};
 use onego_buf::List;
 use onego_ceph::types::NOSNAP;
 
@@ -29,6 +29,10 @@ pub async fn deep_copy(
     let source =
         CopySource { header: &header, details: &details, is_whole: flatten || details.origin.is_none() };
     let steps: Vec<Option<&Snapshot>> = source.steps(end);
+    if flatten && details.origin.is_some() {
+        let times = steps.iter().map(|step| step.map_or(NOSNAP, |snapshot| snapshot.id));
+        refuse_own_key(&header, times, ONLY_WITH_PARENT).await?;
+    }
     let first = steps[0].map_or(details.info.size, |snapshot| snapshot.size);
     let options = CreateOptions { size: first, layout: details.info.layout, ..options.clone() };
     create(to_pool, to, &options).await?;

@@ -1,5 +1,6 @@
 //! The parent's bytes that an image and its snapshots show, copied into objects of the image.
 
+use super::own_key::refuse_own_key;
 use super::shown::View;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
@@ -47,6 +48,9 @@ impl<'a> CopyDown<'a> {
     /// change would make them without the parent's bytes, which the snapshots must keep.
     pub(in crate::rbd) async fn cut_objects(&self, shown: u64) -> Result<(), Error> {
         let layout = &self.details.info.layout;
+        let snapshots = self.details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
+        let advice = "its snapshots would lose what they show of the parent: remove them first";
+        refuse_own_key(self.header, snapshots.map(|snapshot| snapshot.id), advice).await?;
         for object in 0..self.objects() {
             if layout.object_end(object, shown) < layout.object_end(object, self.overlap) {
                 self.object(object).await?;
