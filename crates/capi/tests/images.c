@@ -48,6 +48,13 @@ static rbd_image_t new_image(const char *name, uint64_t size, uint64_t features)
     return image;
 }
 
+/* Ceph's library calls it whenever it has something to tell: there must be one. */
+static int tell(uint64_t done, uint64_t all, void *arg) {
+    CHECK(done <= all);
+    ++*(int *)arg;
+    return 0;
+}
+
 static void options_have_types(void) {
     rbd_image_options_t options;
     uint64_t number = 0;
@@ -75,7 +82,7 @@ static void snapshots_are_kept(void) {
     rbd_snap_info_t snaps[4];
     char buf[8], name[8];
     uint64_t id, limit;
-    int count = 0, is_protected = 7;
+    int count = 0, is_protected = 7, told = 0;
     size_t len;
     bool exists;
     struct timespec made;
@@ -84,7 +91,7 @@ static void snapshots_are_kept(void) {
     EQUAL(rbd_snap_create(image, "one"), 0);
     EQUAL(rbd_snap_create(image, "one"), -EEXIST);
     EQUAL(rbd_write(image, 0, 6, "behind"), 6);
-    EQUAL(rbd_snap_create2(image, "two", RBD_SNAP_CREATE_SKIP_QUIESCE, NULL, NULL), 0);
+    EQUAL(rbd_snap_create2(image, "two", RBD_SNAP_CREATE_SKIP_QUIESCE, tell, &told), 0);
     /* The list ends with one without a name, for which there must be room. */
     count = 2;
     EQUAL(rbd_snap_list(image, snaps, &count), -ERANGE);
@@ -155,7 +162,7 @@ static void snapshots_are_kept(void) {
     EQUAL(rbd_snap_remove(image, "one"), -ENOENT);
     EQUAL(rbd_snap_remove_by_id(image, id), 0);
     EQUAL(rbd_remove(pool, "snapshots"), -ENOTEMPTY);
-    EQUAL(rbd_snap_remove2(image, "two", RBD_SNAP_REMOVE_FORCE, NULL, NULL), 0);
+    EQUAL(rbd_snap_remove2(image, "two", RBD_SNAP_REMOVE_FORCE, tell, &told), 0);
     EQUAL(rbd_close(image), 0);
     EQUAL(rbd_remove(pool, "snapshots"), 0);
 }
@@ -195,12 +202,6 @@ static void images_are_opened_by_their_ids(void) {
     EQUAL(rbd_snap_remove(other, "snap"), 0);
     EQUAL(rbd_close(other), 0);
     EQUAL(rbd_remove(pool, "renamed"), 0);
-}
-
-static int tell(uint64_t done, uint64_t all, void *arg) {
-    CHECK(done <= all);
-    ++*(int *)arg;
-    return 0;
 }
 
 static void clones_know_their_parents(void) {
@@ -289,7 +290,8 @@ static void clones_know_their_parents(void) {
     EQUAL(rbd_snap_create(parent, "old"), 0);
     EQUAL(rbd_snap_protect(parent, "old"), 0);
     EQUAL(rbd_clone(pool, "parent", "old", pool, "child", RBD_FEATURE_LAYERING, &order), 0);
-    EQUAL(order, 22);
+    /* It asks for the parent's order, and stays what it was. */
+    EQUAL(order, 0);
     EQUAL(rbd_remove(pool, "child"), 0);
     EQUAL(rbd_snap_unprotect(parent, "old"), 0);
     EQUAL(rbd_snap_remove(parent, "old"), 0);
@@ -322,7 +324,7 @@ static void locks_have_holders(void) {
     EQUAL(cookies_len, 7);
     EQUAL(rbd_break_lock(image, "client.1", "cookie"), -ENOENT);
     EQUAL(rbd_break_lock(image, "nobody", "cookie"), -EINVAL);
-    EQUAL(rbd_break_lock(image, clients, "cookie"), 0);
+    EQUAL(rbd_unlock(image, "cookie"), 0);
     EQUAL(rbd_lock_shared(image, "a", "tag"), 0);
     EQUAL(rbd_lock_shared(image, "b", "tag"), 0);
     EQUAL(rbd_lock_shared(image, "c", "gat"), -EBUSY);
@@ -390,7 +392,8 @@ static void writes_compare_before(void) {
     memcpy(old, new, sizeof old);
     old[3] = 'x';
     EQUAL(rbd_compare_and_write(image, OBJECT + 512, sizeof old, old, new, &at, 0), -EILSEQ);
-    EQUAL(at, 3);
+    /* It is counted from the start of the object, as if the comparison began there. */
+    EQUAL(at, OBJECT + 3);
     EQUAL(rbd_aio_create_completion(NULL, NULL, &completion), 0);
     EQUAL(rbd_aio_compare_and_write(image, OBJECT + 512, sizeof new, new, old, completion, &at, 0), 0);
     EQUAL(rbd_aio_wait_for_complete(completion), 0);
@@ -447,11 +450,11 @@ static void changes_are_visited(void) {
     EQUAL(ranges.count, 1);
     EQUAL(ranges.offset[0], OBJECT + 1);
     EQUAL(ranges.length[0], 100);
-    /* What the callback returns below 0 ends the walk, and is returned as it is. */
+    /* What the callback returns below 0 is returned as it is. It ends the walk, but for objects that are asked already. */
     ranges.count = 0;
     ranges.answer = -9000;
     EQUAL(rbd_diff_iterate2(image, "one", 0, 16 * MIB, 1, 0, visit, &ranges), -9000);
-    EQUAL(ranges.count, 1);
+    CHECK(ranges.count == 1 || ranges.count == 2);
     ranges.answer = 0;
     EQUAL(rbd_diff_iterate2(image, "none", 0, 16 * MIB, 1, 0, visit, &ranges), -ENOENT);
     EQUAL(rbd_diff_iterate2(image, NULL, 0, 0, 1, 0, visit, &ranges), 0);
@@ -543,7 +546,7 @@ static void the_trash_keeps_images(void) {
     rbd_trash_get_cleanup(&entry);
     EQUAL(rbd_trash_list(pool, entries, &count), -ERANGE);
     EQUAL(count, 1);
-    EQUAL(rbd_trash_list(pool, entries, &count), 0);
+    EQUAL(rbd_trash_list(pool, entries, &count), 1);
     CHECK(strcmp(entries[0].id, id) == 0);
     rbd_trash_list_cleanup(entries, count);
     EQUAL(rbd_trash_remove(pool, id, false), -EPERM);
@@ -589,6 +592,7 @@ static void groups_have_images(void) {
     EQUAL(rbd_group_image_list(pool, "group", NULL, sizeof *images, &size), -ERANGE);
     EQUAL(size, 1);
     EQUAL(rbd_group_image_list(pool, "group", images, 1, &size), -ERANGE);
+    size = 2;
     EQUAL(rbd_group_image_list(pool, "group", images, sizeof *images, &size), 1);
     CHECK(strcmp(images[0].name, "member") == 0);
     EQUAL(images[0].state, RBD_GROUP_IMAGE_STATE_ATTACHED);
@@ -629,13 +633,17 @@ static void namespaces_keep_images_apart(void) {
     rados_ioctx_t within;
     rbd_image_t image;
     bool exists = false;
+    char names[8];
     size_t size = 0;
     int order = 22;
     EQUAL(rbd_namespace_create(pool, ""), -EINVAL);
     EQUAL(rbd_namespace_create(pool, "space"), 0);
     EQUAL(rbd_namespace_create(pool, "space"), -EEXIST);
-    EQUAL(rbd_namespace_list(pool, NULL, &size), -ERANGE);
+    EQUAL(rbd_namespace_list(pool, NULL, &size), -EINVAL);
+    EQUAL(rbd_namespace_list(pool, names, &size), -ERANGE);
     EQUAL(size, 6);
+    EQUAL(rbd_namespace_list(pool, names, &size), 6);
+    CHECK(strcmp(names, "space") == 0);
     EQUAL(rbd_namespace_exists(pool, "space", &exists), 0);
     CHECK(exists);
     EQUAL(rados_ioctx_create(cluster, "rbd", &within), 0);
@@ -691,7 +699,7 @@ static void pools_have_settings_and_sums(void) {
     EQUAL(rbd_resize(image, 2 * MIB), 0);
     EQUAL(rbd_pool_stats_option_add_uint64(stats, 99, &images), -ENOENT);
     EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGES, &images), 0);
-    EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGES, &images), -EEXIST);
+    EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGES, &images), 0);
     EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGE_PROVISIONED_BYTES, &provisioned), 0);
     EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGE_MAX_PROVISIONED_BYTES, &largest), 0);
     EQUAL(rbd_pool_stats_option_add_uint64(stats, RBD_POOL_STAT_OPTION_IMAGE_SNAPSHOTS, &snapshots), 0);
@@ -759,7 +767,6 @@ static void updated(void *arg) {
 
 static void be_quiet(void *arg) {
     CHECK(arg == &cluster);
-    EQUAL(rbd_flush(quiet), 0);
     count(&begun);
     rbd_quiesce_complete(quiet, quiet_handle, quiet_answer);
 }
@@ -772,6 +779,7 @@ static void be_loud(void *arg) {
 static void programs_are_told_of_changes(void) {
     rbd_image_t image = new_image("watched", 4 * MIB, RBD_FEATURE_LAYERING);
     uint64_t handle;
+    int told = 0;
     EQUAL(rbd_update_watch(image, &handle, updated, &cluster), 0);
     EQUAL(rbd_resize(image, 8 * MIB), 0);
     wait_for(&updates, 1);
@@ -781,12 +789,12 @@ static void programs_are_told_of_changes(void) {
     EQUAL(rbd_snap_create(image, "snap"), 0);
     wait_for(&ended, 1);
     EQUAL(begun, 1);
-    EQUAL(rbd_snap_create2(image, "skipped", RBD_SNAP_CREATE_SKIP_QUIESCE, NULL, NULL), 0);
+    EQUAL(rbd_snap_create2(image, "skipped", RBD_SNAP_CREATE_SKIP_QUIESCE, tell, &told), 0);
     EQUAL(begun, 1);
     quiet_answer = -EINVAL;
     EQUAL(rbd_snap_create(image, "refused"), -EINVAL);
-    EQUAL(rbd_snap_create2(image, "ignored", RBD_SNAP_CREATE_IGNORE_QUIESCE_ERROR, NULL, NULL), 0);
-    EQUAL(rbd_snap_create2(image, "both", 3, NULL, NULL), -EINVAL);
+    EQUAL(rbd_snap_create2(image, "ignored", RBD_SNAP_CREATE_IGNORE_QUIESCE_ERROR, tell, &told), 0);
+    EQUAL(rbd_snap_create2(image, "both", 3, tell, &told), -EINVAL);
     EQUAL(rbd_quiesce_unwatch(image, quiet_handle), 0);
     EQUAL(rbd_snap_remove(image, "snap"), 0);
     EQUAL(rbd_snap_remove(image, "skipped"), 0);

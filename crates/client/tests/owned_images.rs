@@ -4,6 +4,7 @@
 use onego::ErrorKind;
 use onego::ceph::{Config, Error};
 use onego::rados::{Cluster, Pool};
+use onego::rbd::upkeep::CopyKind;
 use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration, snapshots};
 
 const SIZE: u64 = 8 << 20;
@@ -92,7 +93,7 @@ fn an_image_with_snapshots_moves_while_it_is_written() {
         }
         from.close().await?;
         let shape = options().with_layout(Layout::plain(19).unwrap());
-        migration::prepare((&ours, "from"), (&ours, "to"), &shape, false).await?;
+        migration::prepare((&ours, "from"), (&ours, "to"), &shape, CopyKind::AsSource).await?;
         assert!(Image::open(&theirs, "from").await.is_err());
         let image = Image::open(&ours, "to").await?;
         image.lock().await?;
@@ -126,7 +127,7 @@ fn an_aborted_move_leaves_the_image_as_it_was() {
         let image = Image::open(&ours, "stays").await?;
         image.write(0, vec![1; PIECE]).await?;
         image.close().await?;
-        migration::prepare((&ours, "stays"), (&ours, "goes"), &options(), false).await?;
+        migration::prepare((&ours, "stays"), (&ours, "goes"), &options(), CopyKind::AsSource).await?;
         let image = Image::open(&ours, "goes").await?;
         image.write(0, vec![2; PIECE]).await?;
         let in_use = migration::abort(&ours, "goes", |_, _| {}).await.unwrap_err();

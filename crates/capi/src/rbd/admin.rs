@@ -3,7 +3,7 @@
 use super::image::{RbdImage, pool_of};
 use super::new_image::NewImage;
 use super::options::ImageOptions;
-use super::progress::{Progress, tell};
+use super::progress::{Answer, Progress, run_until_refused, tell, tell_and_ask};
 use crate::border::{Errno, Handle, Opaque, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
@@ -83,7 +83,10 @@ extern "C" fn rbd_remove_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| Ok(block_on(rbd::remove(&pool_of(ioctx)?, &name.text()?, tell(progress, argument)))?))
+    done(|| {
+        let (pool, name, answer) = (pool_of(ioctx)?, name.text()?, Answer::default());
+        run_until_refused(&answer, rbd::remove(&pool, &name, tell_and_ask(progress, argument, &answer)))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,8 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 extern "C" fn rbd_features_to_string(features: u64, text: Out<u8>, len: Out<usize>) -> c_int {
     done(|| {
-        let names = Features(features).names();
+        let mut names = Features(features).names();
+        names.sort_unstable();
         // What has no name is given as a number.
         if names.iter().any(|name| name.starts_with("0x")) {
             return Err(Errno::INVAL);

@@ -170,10 +170,11 @@ impl RbdImage {
             None => None,
         };
         let before = std::mem::replace(&mut lock(&self.shown).at, at);
-        match before {
-            Some((_, image)) => Ok(block_on(image.close())?),
-            None => Ok(()),
+        if let Some((_, image)) = before {
+            // Its snapshot may be gone by now.
+            let _ = block_on(image.close());
         }
+        Ok(())
     }
 
     /// Has another view of the same image be read and written: that of what is decrypted. Gives what was shown before to `make`.
@@ -205,7 +206,11 @@ impl RbdImage {
             (shown.head.take(), shown.at.take())
         };
         drop(self);
-        for image in head.into_iter().chain(at.map(|(_, image)| image)) {
+        if let Some((_, image)) = at {
+            // The snapshot may be gone by now, and nothing was written there.
+            let _ = image.close().await;
+        }
+        if let Some(image) = head {
             image.flush().await?;
             image.close().await?;
         }

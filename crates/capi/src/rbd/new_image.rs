@@ -5,6 +5,7 @@ use crate::border::Errno;
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
 use onego::rbd::clones::CloneFormat;
+use onego::rbd::upkeep::CopyKind;
 use onego::rbd::{CreateOptions, Features, ImageInfo, Layout};
 
 /// What a caller says of a new image. The rest is as with the image that it is made of, or as the configuration says.
@@ -82,6 +83,24 @@ impl NewImage {
         Ok(options)
     }
 
+    /// Is the copy of a clone one, too?
+    pub(super) fn copy_kind(&self) -> CopyKind {
+        match self.flatten {
+            true => CopyKind::Flat,
+            false => self.format.map_or(CopyKind::AsSource, CopyKind::Clone),
+        }
+    }
+
+    /// How a clone is noted at its parent; `None`: as the cluster's clients know it.
+    pub(super) fn clone_format(&self, ioctx: &IoCtx) -> Option<CloneFormat> {
+        let configured = || match ioctx.rados().conf().get("rbd_default_clone_format").as_deref() {
+            Some("1") => Some(CloneFormat::Listed),
+            Some("2") => Some(CloneFormat::Counted),
+            _ => None,
+        };
+        self.format.or_else(configured)
+    }
+
     fn layout(
         &self,
         like: Option<&ImageInfo>,
@@ -92,14 +111,18 @@ impl NewImage {
             return Ok(like.layout);
         }
         let inherited = like.map(|like| like.layout.order().into());
-        let or = |value: u64, name: &str| if value > 0 { Some(value) } else { configured(name) };
+        let striped = like.map(|like| &like.layout).filter(|layout| layout.is_striped());
+        let or = |value: u64, of_like: Option<u64>, name: &str| match value {
+            0 => of_like.or_else(|| configured(name)).unwrap_or(0),
+            value => value,
+        };
         let order = match self.order {
             0 => inherited.or_else(|| configured("rbd_default_order")).unwrap_or(22),
             order => order,
         };
         let order = u8::try_from(order).map_err(|_| Errno(libc::EDOM))?;
-        let unit = or(self.stripe_unit, "rbd_default_stripe_unit").unwrap_or(0);
-        let count = or(self.stripe_count, "rbd_default_stripe_count").unwrap_or(0);
+        let unit = or(self.stripe_unit, striped.map(Layout::stripe_unit), "rbd_default_stripe_unit");
+        let count = or(self.stripe_count, striped.map(Layout::stripe_count), "rbd_default_stripe_count");
         let layout = match (unit, count) {
             (0, 0 | 1) => Layout::plain(order),
             (0, _) | (_, 0) => return Err(Errno::INVAL),

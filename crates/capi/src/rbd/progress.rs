@@ -1,7 +1,14 @@
 //! How far something is, as programs are told.
 
-use crate::border::Opaque;
+use crate::border::{Errno, Opaque};
+use crate::runtime::block_on;
+use onego::ceph::Error;
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
 
 /// A program's function that is told how far something is.
 pub(super) type Progress = Option<extern "C" fn(u64, u64, Opaque) -> c_int>;
@@ -13,4 +20,34 @@ pub(super) fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64)
             progress(done, all, argument);
         }
     }
+}
+
+/// What a program has answered last.
+pub(super) type Answer = Rc<Cell<c_int>>;
+
+/// The same, with a place for what the program answers.
+pub(super) fn tell_and_ask(
+    progress: Progress,
+    argument: Opaque,
+    answer: &Answer,
+) -> impl FnMut(u64, u64) + use<> {
+    let answer = Rc::clone(answer);
+    move |done, all| {
+        if let Some(progress) = progress {
+            answer.set(progress(done, all, argument));
+        }
+    }
+}
+
+/// Runs something until a program answers with a negative errno.
+pub(super) fn run_until_refused(
+    answer: &Answer,
+    work: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Errno> {
+    let mut work = pin!(work);
+    block_on(poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(Errno::from)),
+        Poll::Pending if answer.get() < 0 => Poll::Ready(Err(Errno(-answer.get()))),
+        Poll::Pending => Poll::Pending,
+    }))
 }

@@ -22,28 +22,27 @@ struct Named {
     name: Text,
 }
 
-/// Makes a clone; gives the order of its objects.
-fn clone(parent: Named, snapshot: &SnapshotKey, child: Named, wanted: &NewImage) -> Result<c_int, Errno> {
+/// Makes a clone.
+fn clone(parent: Named, snapshot: &SnapshotKey, child: Named, wanted: &NewImage) -> Result<(), Errno> {
     let (pool, name) = (pool_of(parent.ioctx)?, parent.name.text()?);
     let (child_pool, child_name) = (pool_of(child.ioctx)?, child.name.text()?);
     let info = block_on(rbd::info(&pool, &name))?;
-    // How the parent's bytes go round its objects is not inherited.
-    let order = if wanted.order == 0 { info.layout.order().into() } else { wanted.order };
-    let options = NewImage { order, ..wanted.clone() }.options(child.ioctx.get()?, Some(&info))?;
+    let options = wanted.options(child.ioctx.get()?, Some(&info))?;
+    let format = wanted.clone_format(child.ioctx.get()?);
     let child = (&child_pool, &*child_name);
     match snapshot {
         SnapshotKey::Name(snapshot) => {
             let snapshot = snapshot.text()?;
-            block_on(clones::clone((&pool, &name, &snapshot), child, &options, wanted.format))?;
+            block_on(clones::clone((&pool, &name, &snapshot), child, &options, format))?;
         }
         SnapshotKey::Id(id) => {
-            block_on(clones::clone_by_id((&pool, &name, *id), child, &options, wanted.format))?;
+            block_on(clones::clone_by_id((&pool, &name, *id), child, &options, format))?;
         }
     }
-    Ok(options.layout.order().into())
+    Ok(())
 }
 
-/// Makes a clone with the order that is given, or says which one it got.
+/// Makes a clone with the order that is given, or with the parent's. Which one it got is not said.
 fn clone_with_order(
     parent: Named,
     snapshot: Text,
@@ -54,7 +53,7 @@ fn clone_with_order(
     done(|| {
         let given = u64::try_from(order.read()?).map_err(|_| Errno(libc::EDOM))?;
         let wanted = NewImage { order: given, ..wanted };
-        order.set(clone(parent, &SnapshotKey::Name(snapshot), child, &wanted)?)
+        clone(parent, &SnapshotKey::Name(snapshot), child, &wanted)
     })
 }
 
@@ -105,7 +104,7 @@ extern "C" fn rbd_clone3(
         let parent = Named { ioctx: parent_ioctx, name: parent };
         let child = Named { ioctx: child_ioctx, name: child };
         let wanted = NewImage::of(options.get()?)?;
-        clone(parent, &SnapshotKey::Name(snapshot), child, &wanted).map(drop)
+        clone(parent, &SnapshotKey::Name(snapshot), child, &wanted)
     })
 }
 
@@ -121,6 +120,6 @@ extern "C" fn rbd_clone4(
     done(|| {
         let parent = Named { ioctx: parent_ioctx, name: parent };
         let child = Named { ioctx: child_ioctx, name: child };
-        clone(parent, &SnapshotKey::Id(snapshot), child, &NewImage::of(options.get()?)?).map(drop)
+        clone(parent, &SnapshotKey::Id(snapshot), child, &NewImage::of(options.get()?)?)
     })
 }

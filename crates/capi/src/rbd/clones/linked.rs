@@ -15,14 +15,14 @@ pub(super) struct LinkedImage {
     in_trash: bool,
 }
 
-/// The same, in our memory.
+/// The same, in our memory. In lists they are in the order of their names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Linked {
     pub(super) pool_id: i64,
     pub(super) pool: String,
     pub(super) namespace: String,
-    pub(super) id: String,
     pub(super) name: String,
+    pub(super) id: String,
     pub(super) in_trash: bool,
 }
 

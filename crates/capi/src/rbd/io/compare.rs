@@ -1,9 +1,10 @@
 //! Writes that happen if the bytes that are there are the expected ones.
 
-use super::{How, IoVec, clip, gather, submit, vector_of, writable};
+use super::{How, IoVec, Vector, clip, gather, submit, vector_of, writable};
 use crate::border::{Errno, Handle, In, Out};
 use crate::rbd::image::RbdImage;
 use crate::runtime::{AioCompletion, Operation};
+use onego::rbd::ImageInfo;
 use onego_buf::List;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ impl Lent for In<u8> {
     }
 }
 
-impl Lent for &[IoVec<In<u8>>] {
+impl Lent for Vector<'_> {
     fn list(&self, len: usize, operation: &Arc<Operation>) -> Result<List, Errno> {
         gather(self, len, operation)
     }
@@ -46,12 +47,18 @@ fn compare_and_write(
             match image.compare_and_write(offset, expected, data).await? {
                 None => Ok(super::result(how, len as u64)),
                 Some(at) => {
-                    mismatch.set_if_wanted(at);
+                    mismatch.set_if_wanted(place_of_difference(image.info(), offset, at));
                     Err(Errno(libc::EILSEQ))
                 }
             }
         })
     })
+}
+
+/// Where librbd says that the first difference is: it counts from the start of the object, whatever `offset` is in it.
+fn place_of_difference(info: &ImageInfo, offset: u64, at: u64) -> u64 {
+    let object = info.layout.map(offset, 1).first().map_or(0, |extent| extent.object);
+    info.layout.ranges(object, at, 1).first().map_or(at, |range| range.start)
 }
 
 #[unsafe(no_mangle)]

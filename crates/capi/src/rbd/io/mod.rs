@@ -179,14 +179,17 @@ fn write_plain(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: 
     })
 }
 
+/// Pieces of memory that are written.
+type Vector<'a> = &'a [IoVec<In<u8>>];
+
 /// A vector of a caller's, and its bytes.
-fn vector_of<'a>(vector: &'a In<IoVec<In<u8>>>, count: c_int) -> Result<(&'a [IoVec<In<u8>>], usize), Errno> {
+fn vector_of(vector: &In<IoVec<In<u8>>>, count: c_int) -> Result<(Vector<'_>, usize), Errno> {
     let vector = vector.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
     Ok((vector, vector.iter().map(|part| part.len).fold(0, usize::saturating_add)))
 }
 
 /// The first bytes of a vector, as they lie in the caller's memory.
-fn gather(vector: &[IoVec<In<u8>>], mut left: usize, operation: &Arc<Operation>) -> Result<List, Errno> {
+fn gather(vector: Vector<'_>, mut left: usize, operation: &Arc<Operation>) -> Result<List, Errno> {
     let mut list = List::new();
     for part in vector {
         let len = part.len.min(left);
@@ -258,6 +261,39 @@ fn zero(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
             Ok(result(how, len))
         })
     })
+}
+
+/// A flag of zeros: they take the room that other bytes would (`RBD_WRITE_ZEROES_FLAG_THICK_PROVISION`).
+const THICK: c_int = 1;
+
+/// Zeros as memory.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+fn write_zeros(image: Handle<RbdImage>, how: How, offset: u64, len: u64, flags: c_int) -> isize {
+    match flags {
+        0 => zero(image, how, offset, len),
+        THICK => submit(image, how, |image, _| {
+            let image = image.image()?;
+            writable(&image)?;
+            let len = clip(&image, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
+            let zeros = List::from(ZEROS.to_vec());
+            Ok(async move {
+                let mut at = 0;
+                while at < len {
+                    let mut part = List::new();
+                    while part.len() < MAX_REPEATED.min(len - at) {
+                        let left = MAX_REPEATED.min(len - at) - part.len();
+                        part.append(zeros.slice(0, zeros.len().min(left)));
+                    }
+                    let part_len = part.len();
+                    store(&image, offset + at as u64, part).await?;
+                    at += part_len;
+                }
+                Ok(result(how, len as u64))
+            })
+        }),
+        _ => Errno::INVAL.negative() as isize,
+    }
 }
 
 fn flush(image: Handle<RbdImage>, how: How) -> isize {
@@ -429,10 +465,10 @@ extern "C" fn rbd_write_zeroes(
     image: Handle<RbdImage>,
     offset: u64,
     len: usize,
-    _zero_flags: c_int,
+    zero_flags: c_int,
     _flags: c_int,
 ) -> isize {
-    zero(image, How::Wait, offset, len as u64)
+    write_zeros(image, How::Wait, offset, len as u64, zero_flags)
 }
 
 #[unsafe(no_mangle)]
@@ -441,10 +477,10 @@ extern "C" fn rbd_aio_write_zeroes(
     offset: u64,
     len: usize,
     completion: Handle<AioCompletion>,
-    _zero_flags: c_int,
+    zero_flags: c_int,
     _flags: c_int,
 ) -> c_int {
-    zero(image, How::Later(completion), offset, len as u64) as c_int
+    write_zeros(image, How::Later(completion), offset, len as u64, zero_flags) as c_int
 }
 
 #[unsafe(no_mangle)]

@@ -18,7 +18,10 @@ pub(super) fn lockable(image: &Handle<RbdImage>) -> Result<&RbdImage, Errno> {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_is_exclusive_lock_owner(image: Handle<RbdImage>, is_owner: Out<c_int>) -> c_int {
-    done(|| is_owner.set(image.get()?.image()?.is_lock_owner().into()))
+    done(|| {
+        let image = image.get()?;
+        is_owner.set((image.snapshot().is_none() && image.image()?.is_lock_owner()).into())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1,11 +1,13 @@
 //! The lock that users of an image take by hand.
 
+use super::owners::{cut_off, is_own};
 use crate::border::{Errno, Handle, Out, Text, call, done, fill};
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::joined;
 use crate::runtime::block_on;
-use onego::rados::LockKind;
+use onego::rados::{LockHolder, LockKind};
 use onego::rbd::upkeep::{add_lock, locks, remove_lock};
+use std::borrow::Cow;
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -39,7 +41,7 @@ extern "C" fn rbd_list_lockers(
 
 fn lock(image: Handle<RbdImage>, cookie: Text, tag: Option<Text>) -> Result<(), Errno> {
     let (image, cookie) = (image.get()?, cookie.text()?);
-    let tag = tag.map(|tag| tag.text().map(|tag| tag.into_owned())).transpose()?;
+    let tag = tag.map(|tag| tag.text().map(Cow::into_owned)).transpose()?;
     image.check_access()?;
     Ok(block_on(add_lock(image.pool(), &image.name()?, &cookie, tag.as_deref()))?)
 }
@@ -68,7 +70,19 @@ extern "C" fn rbd_unlock(image: Handle<RbdImage>, cookie: Text) -> c_int {
     })
 }
 
+/// Takes the lock away from a client, whom the cluster refuses from then on, unless the configuration says otherwise.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_break_lock(image: Handle<RbdImage>, client: Text, cookie: Text) -> c_int {
-    done(|| unlock(image.get()?, &client.text()?, cookie))
+    done(|| {
+        let (image, client) = (image.get()?, client.text()?);
+        let name = cookie.text()?;
+        let found = block_on(locks(image.pool(), &image.name()?))?;
+        let is_it = |holder: &&LockHolder| holder.client.to_string() == client && holder.cookie == name;
+        if let Some(holder) = found.holders.iter().find(is_it)
+            && !is_own(image, holder.client)?
+        {
+            cut_off(image, holder)?;
+        }
+        unlock(image, &client, cookie)
+    })
 }

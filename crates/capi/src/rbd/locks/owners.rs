@@ -5,8 +5,11 @@ use crate::border::{Errno, Handle, In, Out, Text, call, copied_text, done, free}
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::give;
 use crate::runtime::block_on;
+use onego::ceph::EntityName;
 use onego::rados::LockHolder;
+use onego_buf::List;
 use onego_ceph::rbd::header_object;
+use serde_json::json;
 use std::ffi::{c_char, c_int};
 
 /// The lock of the header that the owner has (`RBD_LOCK_NAME`).
@@ -21,11 +24,6 @@ fn owner(image: &RbdImage) -> Result<LockHolder, Errno> {
     let holders = block_on(image.pool().lock_info(&header, LOCK))?.holders;
     let mut owners = holders.into_iter().filter(|holder| holder.cookie.starts_with(OWNERS_COOKIE));
     owners.next().ok_or(Errno::NOENT)
-}
-
-/// A switch of the configuration.
-fn is_true(value: &str) -> bool {
-    matches!(value, "true" | "yes" | "on" | "1")
 }
 
 #[unsafe(no_mangle)]
@@ -59,7 +57,8 @@ extern "C" fn rbd_lock_get_owners_cleanup(owners: In<*mut c_char>, count: usize)
     });
 }
 
-/// Takes the lock away from its owner, whom the cluster refuses from then on, unless the configuration says otherwise.
+/// Takes the lock away from its owner, whom the cluster refuses from then on, unless the configuration says otherwise. EINVAL: the
+/// owner is another handle of this program, whose connection this one shares.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text) -> c_int {
     done(|| {
@@ -71,17 +70,35 @@ extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text
         if owner.addr.to_string() != address {
             return Err(Errno(libc::EBUSY));
         }
-        if image.setting("rbd_blocklist_on_break_lock").is_none_or(|value| is_true(&value)) {
-            let command = format!(
-                r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{}"}}"#,
-                address.replace(['"', '\\'], "")
-            );
-            block_on(image.client().cluster().command(&command, onego_buf::List::new()))?;
+        if is_own(image, owner.client)? {
+            return Err(Errno::INVAL);
         }
+        cut_off(image, &owner)?;
         let header = header_object(image.id()).to_string();
         match block_on(image.pool().break_lock(&header, LOCK, owner.client, &owner.cookie)) {
             Err(onego::ceph::Error::NotFound { .. }) => Ok(()),
             other => Ok(other?),
         }
     })
+}
+
+/// Is this the client of the image's handle?
+pub(super) fn is_own(image: &RbdImage, client: EntityName) -> Result<bool, Errno> {
+    Ok(client.num == block_on(image.client().cluster().global_id())? as i64)
+}
+
+/// Has the cluster refuse a client from now on, unless the configuration says otherwise.
+pub(super) fn cut_off(image: &RbdImage, holder: &LockHolder) -> Result<(), Errno> {
+    if image.setting("rbd_blocklist_on_break_lock").is_some_and(|value| !is_true(&value)) {
+        return Ok(());
+    }
+    let address = holder.addr.to_string();
+    let command = json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": address}).to_string();
+    block_on(image.client().cluster().command(&command, List::new()))?;
+    Ok(())
+}
+
+/// A switch of the configuration.
+fn is_true(value: &str) -> bool {
+    matches!(value, "true" | "yes" | "on" | "1")
 }

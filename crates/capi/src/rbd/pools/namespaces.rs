@@ -26,6 +26,9 @@ extern "C" fn rbd_namespace_remove(ioctx: Handle<IoCtx>, namespace: Text) -> c_i
 #[unsafe(no_mangle)]
 extern "C" fn rbd_namespace_list(ioctx: Handle<IoCtx>, names: Out<u8>, size: Out<usize>) -> c_int {
     call(|| {
+        if names.is_null() {
+            return Err(Errno::INVAL);
+        }
         let all = joined(block_on(namespaces(&pool_of(ioctx)?))?);
         fill(names, size, &all)?;
         Ok(all.len() as c_int)
@@ -36,6 +39,6 @@ extern "C" fn rbd_namespace_list(ioctx: Handle<IoCtx>, names: Out<u8>, size: Out
 extern "C" fn rbd_namespace_exists(ioctx: Handle<IoCtx>, namespace: Text, exists: Out<bool>) -> c_int {
     done(|| {
         let name = name(namespace)?;
-        exists.set(block_on(namespaces(&pool_of(ioctx)?))?.iter().any(|known| *known == name))
+        exists.set(block_on(namespaces(&pool_of(ioctx)?))?.contains(&name))
     })
 }

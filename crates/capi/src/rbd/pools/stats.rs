@@ -85,9 +85,6 @@ extern "C" fn rbd_pool_stats_option_add_uint64(
         if !(0..=LAST).contains(&option) {
             return Err(Errno(libc::ENOENT));
         }
-        if wanted.iter().any(|(known, _)| *known == option) {
-            return Err(Errno::EXIST);
-        }
         wanted.push((option, value));
         Ok(())
     })

@@ -66,7 +66,11 @@ extern "C" fn rbd_trash_get_cleanup(found: In<TrashInfo>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_trash_list(ioctx: Handle<IoCtx>, entries: Out<TrashInfo>, most: Out<usize>) -> c_int {
-    done(|| give(entries, most, &block_on(trash(&pool_of(ioctx)?))?, info))
+    call(|| {
+        let all = block_on(trash(&pool_of(ioctx)?))?;
+        give(entries, most, &all, info)?;
+        Ok(all.len() as c_int)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -110,7 +114,7 @@ extern "C" fn rbd_trash_restore(ioctx: Handle<IoCtx>, id: Text, name: Text) -> c
     })
 }
 
-/// Removes what users have put there: what was to be kept until before a time; or, oldest first, until no more than a part of the pool's
+/// Removes what users have put there: what was to be kept until a time, or not so long; or, oldest first, until no more than a part of the pool's
 /// room is used.
 fn purge(
     pool: &Pool,
@@ -126,7 +130,7 @@ fn purge(
     entries.sort_by_key(|entry| entry.kept_until);
     let by_room = threshold >= 0.0;
     if !by_room {
-        entries.retain(|entry| seconds(entry.kept_until) < before);
+        entries.retain(|entry| seconds(entry.kept_until) <= before);
     }
     let all = entries.len() as u64;
     for (done, entry) in entries.iter().enumerate() {

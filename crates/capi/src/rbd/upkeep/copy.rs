@@ -46,7 +46,7 @@ impl Copy {
         let to = (&pool_of(self.ioctx)?, &*self.name.text()?);
         let from = (image.pool(), &*details.info.name, snapshot.as_deref());
         block_on(image.image()?.flush())?;
-        Ok(block_on(upkeep::deep_copy(from, to, &options, wanted.flatten, told))?)
+        Ok(block_on(upkeep::deep_copy(from, to, &options, wanted.copy_kind(), told))?)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::border::{Errno, Handle, In, done};
 use crate::rbd::image::RbdImage;
 use crate::runtime::block_on;
+use onego::rbd::Image;
 use onego::rbd::encryption::{EncryptionOptions, EncryptionSpec, KeySize, LuksVersion};
 use std::ffi::c_int;
 
@@ -51,7 +52,7 @@ fn options<T>(options: &In<u8>, size: usize) -> Result<In<T>, Errno> {
     Ok(options.cast())
 }
 
-/// The image is used by its encryption from then on.
+/// The image is used by its encryption from then on, unless it is a clone.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_encryption_format(
     image: Handle<RbdImage>,
@@ -72,9 +73,20 @@ extern "C" fn rbd_encryption_format(
         image.check_head()?;
         let version = version(format)?;
         let wanted = EncryptionOptions::new(version, passphrase).with_key_size(key_size);
-        block_on(image.image()?.format_encryption(&wanted))?;
         let spec = EncryptionSpec::new(passphrase).with_version(version);
-        image.replace(async |open| open.load_encryption(&[spec]).await)
+        let (pool, id) = (image.pool(), image.id());
+        let open = image.image()?;
+        // A clone's parent may want a passphrase of its own, which is not known yet.
+        if open.info().parent.is_some() && !open.is_encrypted() {
+            return Ok(block_on(open.format_encryption(&wanted))?);
+        }
+        drop(open);
+        image.replace(async |open| {
+            // What is loaded shows the data alone, and the header lies before it.
+            let plain = if open.is_encrypted() { Image::open_by_id(pool, id).await? } else { open };
+            plain.format_encryption(&wanted).await?;
+            plain.load_encryption(&[spec]).await
+        })
     })
 }
 

@@ -24,7 +24,7 @@ extern "C" fn rbd_migration_prepare(
         let info = block_on(rbd::info(&pool, &image))?;
         let wanted = NewImage::of(options.get()?)?;
         let new = wanted.options(to_ioctx.get()?, Some(&info))?;
-        Ok(block_on(migration::prepare((&pool, &image), (&to_pool, &to), &new, wanted.flatten))?)
+        Ok(block_on(migration::prepare((&pool, &image), (&to_pool, &to), &new, wanted.copy_kind()))?)
     })
 }
 

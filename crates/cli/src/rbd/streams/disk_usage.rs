@@ -10,7 +10,7 @@ use crate::size::human;
 use crate::spec::PoolSpec;
 use onego::rados::Pool;
 use onego::rbd::snapshots::Snapshot;
-use onego::rbd::{self, Diff, DiffOptions, Features, ImageDetails};
+use onego::rbd::{self, Diff, DiffEnd, DiffOptions, Features, ImageDetails};
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]
@@ -188,8 +188,8 @@ async fn used(
     options: &DiskUsageOptions,
 ) -> Result<u64, Failure> {
     let mut scope = DiffOptions::new().without_parent();
-    scope.from = from.map(|snapshot| snapshot.name.clone());
-    scope.to = to.map(|snapshot| snapshot.name.clone());
+    scope.from = from.map(|snapshot| DiffEnd::Id(snapshot.id));
+    scope.to = to.map(|snapshot| DiffEnd::Id(snapshot.id));
     scope.whole_object = !options.exact;
     let mut diff = Diff::open(pool, name, &scope).await?;
     let mut used = 0;

@@ -8,6 +8,7 @@ use crate::rbd::names::{DestOptions, Named, Snap, SnapOptions};
 use crate::rbd::shape::Shape;
 use crate::size;
 use onego::rbd::upkeep;
+use onego::rbd::upkeep::CopyKind;
 
 #[derive(clap::Args)]
 pub(crate) struct CopyOptions {
@@ -72,7 +73,8 @@ pub(crate) fn deep(access: &Access, command: &DeepCommand) -> Result<(), Failure
         let bar = Bar::new("Image deep copy", !options.no_progress);
         let from = (&pool, from.name.as_str(), from.snap.as_deref());
         let progress = |done, all| bar.at(done, all);
-        Ok(upkeep::deep_copy(from, (&to_pool, &to.name), &create, *flatten, progress).await?)
+        let kind = if *flatten { CopyKind::Flat } else { CopyKind::AsSource };
+        Ok(upkeep::deep_copy(from, (&to_pool, &to.name), &create, kind, progress).await?)
     })
 }
 

@@ -1,6 +1,7 @@
 //! `onego rbd group snap`.
 
 use super::group_word::GroupWord;
+use super::snapshots::QuiesceOptions;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::bar::Bar;
@@ -17,12 +18,8 @@ pub(crate) enum GroupSnapCommand {
     Create {
         #[command(flatten)]
         snap: GroupSnapWord,
-        /// Taken, and nothing else: no program that has an image open is asked to be quiet
-        #[arg(long)]
-        skip_quiesce: bool,
-        /// Taken, and nothing else
-        #[arg(long)]
-        ignore_quiesce_error: bool,
+        #[command(flatten)]
+        quiesce: QuiesceOptions,
     },
     /// Show the snapshots of a group
     #[command(visible_alias = "list", after_help = "Example:\n  onego rbd group snap ls rbd/web")]
@@ -79,11 +76,11 @@ impl GroupSnapWord {
 
 pub(super) fn group_snap(access: &Access, command: &GroupSnapCommand) -> Result<(), Failure> {
     match command {
-        GroupSnapCommand::Create { snap, .. } => {
+        GroupSnapCommand::Create { snap, quiesce } => {
             let at = snap.named()?;
             access.with_cluster(async |cluster| {
                 let pool = at.pool(cluster).await?;
-                Ok(pools::create_group_snapshot(&pool, &at.name, at.snap(), Quiesce::Must).await?)
+                Ok(pools::create_group_snapshot(&pool, &at.name, at.snap(), quiesce.quiesce()).await?)
             })
         }
         GroupSnapCommand::Ls { group, print } => {

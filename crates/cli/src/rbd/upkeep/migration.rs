@@ -7,6 +7,7 @@ use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, Named, Snap, SnapOptions};
 use crate::rbd::shape::Shape;
 use onego::rbd::migration as moves;
+use onego::rbd::upkeep::CopyKind;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum MigrationCommand {
@@ -89,6 +90,7 @@ fn prepare(access: &Access, options: &PrepareOptions) -> Result<(), Failure> {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let source = onego::rbd::info(&pool, &from.name).await?;
         let create = options.shape.like(&source, cluster).await?;
-        Ok(moves::prepare((&pool, &from.name), (&to_pool, &to.name), &create, options.flatten).await?)
+        let kind = if options.flatten { CopyKind::Flat } else { CopyKind::AsSource };
+        Ok(moves::prepare((&pool, &from.name), (&to_pool, &to.name), &create, kind).await?)
     })
 }

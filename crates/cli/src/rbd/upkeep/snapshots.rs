@@ -12,6 +12,27 @@ use onego::rados::Pool;
 use onego::rbd::snapshots::{self, Snapshot, SnapshotKind};
 use serde_json::{Value, json};
 
+/// What programs that have an image open do while a snapshot is made.
+#[derive(clap::Args)]
+pub(super) struct QuiesceOptions {
+    /// Do not ask programs that have the image open to let their writes rest
+    #[arg(long)]
+    skip_quiesce: bool,
+    /// Make the snapshot also if such a program cannot let its writes rest
+    #[arg(long)]
+    ignore_quiesce_error: bool,
+}
+
+impl QuiesceOptions {
+    pub(super) fn quiesce(&self) -> snapshots::Quiesce {
+        match (self.skip_quiesce, self.ignore_quiesce_error) {
+            (true, _) => snapshots::Quiesce::Skip,
+            (false, true) => snapshots::Quiesce::May,
+            (false, false) => snapshots::Quiesce::Must,
+        }
+    }
+}
+
 #[derive(clap::Subcommand)]
 pub(crate) enum SnapCommand {
     /// Make a snapshot
@@ -22,12 +43,8 @@ pub(crate) enum SnapCommand {
         /// Show no progress
         #[arg(long)]
         no_progress: bool,
-        /// Taken, and nothing else: no program that has the image open is asked to be quiet
-        #[arg(long)]
-        skip_quiesce: bool,
-        /// Taken, and nothing else
-        #[arg(long)]
-        ignore_quiesce_error: bool,
+        #[command(flatten)]
+        quiesce: QuiesceOptions,
     },
     /// Show the snapshots of an image
     #[command(visible_alias = "list", after_help = "Example:\n  onego rbd snap ls rbd/disk")]
@@ -171,8 +188,11 @@ impl ImageWord {
 
 pub(crate) fn snap(access: &Access, command: SnapCommand) -> Result<(), Failure> {
     match command {
-        SnapCommand::Create { snap, .. } => {
-            snap.with(access, async |pool, at| snapshots::create(pool, &at.name, at.snap()).await)
+        SnapCommand::Create { snap, quiesce, .. } => {
+            let quiesce = quiesce.quiesce();
+            snap.with(access, async |pool, at| {
+                snapshots::create_quiesced(pool, &at.name, at.snap(), quiesce).await
+            })
         }
         SnapCommand::Ls { image, all, print } => image.with(access, async |pool, name| {
             show(pool, &snapshots::list(pool, name).await?, all, &print).await

@@ -3,13 +3,14 @@ use super::sides::{Sides, state};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::admin::{CreateOptions, build, new_id};
-use crate::rbd::clones::{CloneFormat, attach, copy_metadata, has_children};
+use crate::rbd::clones::{attach, copy_metadata, has_children};
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::header::{check_namespace, describe, image_id};
 use crate::rbd::maps::change_map;
 use crate::rbd::pools::{MIGRATION, hide, take_name};
 use crate::rbd::snapshots::create_in;
 use crate::rbd::view::refuse_own_key;
+use crate::rbd::upkeep::CopyKind;
 use onego_ceph::cls::rbd::{
     DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, SetSize, migration_side,
     protection, state as object,
@@ -20,14 +21,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Begins to move an image. From then on the destination is used, which has the snapshots of the source, too, and the source is
-/// in the trash. `options`: what the destination is to be; it has the source's size. `flatten`: it is no clone.
+/// in the trash. `options`: what the destination is to be; it has the source's size. `kind`: is it a clone, if the source is one?
 ///
 /// Fails with [`Error::Busy`] if somebody has the image open.
 pub async fn prepare(
     (pool, image): (&Pool, &str),
     (to_pool, to): (&Pool, &str),
     options: &CreateOptions,
-    flatten: bool,
+    kind: CopyKind,
 ) -> Result<(), Error> {
     let source = Header::named(pool, image).await?;
     let details = source.details().await?;
@@ -47,7 +48,7 @@ pub async fn prepare(
         namespace: to_pool.namespace().to_owned(),
         image_name: to.to_owned(),
         image_id: destination.id.clone(),
-        flatten,
+        flatten: kind == CopyKind::Flat,
         state: state::PREPARING,
         ..MigrationSpec::default()
     };
@@ -56,7 +57,7 @@ pub async fn prepare(
     let begun = async {
         sides.source.change(&MigrationSet { spec }).await?;
         sides.source.notify_changed().await?;
-        make_destination(&sides, &details, options, flatten).await
+        make_destination(&sides, &details, options, kind).await
     };
     if let Err(error) = begun.await {
         // The first error is the one to tell.
@@ -118,14 +119,14 @@ async fn make_destination(
     sides: &Sides,
     details: &ImageDetails,
     options: &CreateOptions,
-    flatten: bool,
+    kind: CopyKind,
 ) -> Result<(), Error> {
     let Sides { source, destination, .. } = sides;
     let first = details.snapshots.first();
     let size = first.map_or(details.info.size, |snapshot| snapshot.size);
     build(&destination.pool, &destination.id, &CreateOptions { size, ..options.clone() }).await?;
-    if !flatten {
-        attach_to_parent(source, details, destination).await?;
+    if kind != CopyKind::Flat {
+        attach_to_parent(source, details, destination, kind).await?;
     }
     let snap_seqs = copy_snapshots(details, destination).await?;
     set_size(destination, details.info.size).await?;
@@ -137,7 +138,7 @@ async fn make_destination(
         image_id: source.id.clone(),
         snap_seqs,
         overlap: details.info.size,
-        flatten,
+        flatten: kind == CopyKind::Flat,
         state: state::PREPARING,
         ..MigrationSpec::default()
     };
@@ -154,6 +155,7 @@ async fn attach_to_parent(
     source: &Header,
     details: &ImageDetails,
     destination: &Header,
+    kind: CopyKind,
 ) -> Result<(), Error> {
     let Some(origin) = &details.origin else { return Ok(()) };
     let head = details.info.parent.as_ref().map(|parent| parent.overlap);
@@ -163,7 +165,7 @@ async fn attach_to_parent(
     }
     let pool = source.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
     let parent = Header::with_id(&pool, &origin.image_id).await?;
-    let format = if details.is_counted_clone() { CloneFormat::Counted } else { CloneFormat::Listed };
+    let format = kind.format(details);
     attach(&parent, origin.clone(), overlap, destination, format).await
 }
 

@@ -12,6 +12,7 @@ use onego_ceph::cls::rbd::{
     DirGetName, GroupSnapGetById, GroupSnapList, GroupSnapRemove, GroupSnapSet, GroupSnapshot,
     ImageSnapshotSpec, group_snapshot_state,
 };
+use std::collections::BTreeSet;
 
 /// Snapshots asked for at a time.
 const PAGE: u64 = 1024;
@@ -69,7 +70,7 @@ pub async fn create_group_snapshot(
         for (part, header) in record.snaps.iter_mut().zip(&headers) {
             let name = format!(".group.{:x}_{}_{}", pool.id(), found.id, record.id);
             let kind = kind(&found, &record.id);
-            part.snap = header.owned(async |details| create_in(&header, details, &name, kind).await).await?;
+            part.snap = header.owned(async |details| create_in(header, details, &name, kind).await).await?;
         }
         record.state = group_snapshot_state::COMPLETE;
         set(&found, &record).await
@@ -100,7 +101,7 @@ pub async fn remove_group_snapshot(pool: &Pool, group: &str, name: &str) -> Resu
     remove_record(&found, &named(&found, group, name).await?).await
 }
 
-/// Makes all images of a group what they were at its snapshot. `progress` is told (done, all) in images.
+/// Makes all images of a group what they were at its snapshot. Fails with [`Error::Invalid`] if it has other images by now. `progress` is told (done, all) in images.
 pub async fn rollback_group(
     pool: &Pool,
     group: &str,
@@ -109,6 +110,12 @@ pub async fn rollback_group(
 ) -> Result<(), Error> {
     let found = Group::named(pool, group).await?;
     let record = named(&found, group, name).await?;
+    let members: BTreeSet<_> =
+        images(&found).await?.into_iter().map(|image| (image.spec.pool, image.spec.image_id)).collect();
+    let parts: BTreeSet<_> = record.snaps.iter().map(|part| (part.pool, part.image_id.clone())).collect();
+    if members != parts {
+        return Err(Error::Invalid(format!("{group} has other images than it had at its snapshot {name}")));
+    }
     let all = record.snaps.len() as u64;
     for (done, part) in record.snaps.iter().enumerate() {
         let header = Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?;

@@ -11,13 +11,36 @@ use crate::rbd::view::{View, refuse_own_key};
 use onego_buf::List;
 use onego_ceph::types::NOSNAP;
 
+/// Is the copy of a clone one, too?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopyKind {
+    /// It is one of the same snapshot, noted there as the source is.
+    #[default]
+    AsSource,
+    /// It is one of the same snapshot, noted there so.
+    Clone(CloneFormat),
+    /// It is an image of its own.
+    Flat,
+}
+
+impl CopyKind {
+    /// How the copy of a clone is noted at its parent.
+    pub(in crate::rbd) fn format(self, source: &ImageDetails) -> CloneFormat {
+        match self {
+            Self::Clone(format) => format,
+            _ if source.is_counted_clone() => CloneFormat::Counted,
+            _ => CloneFormat::Listed,
+        }
+    }
+}
+
 /// Copies an image with a user's snapshots, up to the one that is named, to a new image of the same layout. A clone's copy is
-/// a clone of the same snapshot, unless `flatten` says otherwise. `progress` is told (done, all) in objects.
+/// a clone of the same snapshot, unless `kind` says otherwise. `progress` is told (done, all) in objects.
 pub async fn deep_copy(
     (pool, image, snapshot): (&Pool, &str, Option<&str>),
     (to_pool, to): (&Pool, &str),
     options: &CreateOptions,
-    flatten: bool,
+    kind: CopyKind,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
@@ -26,8 +49,8 @@ pub async fn deep_copy(
         Some(name) => details.snapshot(name)?.id,
         None => NOSNAP,
     };
-    let source =
-        CopySource { header: &header, details: &details, is_whole: flatten || details.origin.is_none() };
+    let is_whole = kind == CopyKind::Flat || details.origin.is_none();
+    let source = CopySource { header: &header, details: &details, kind, is_whole };
     let steps: Vec<Option<&Snapshot>> = source.steps(end);
     if flatten && details.origin.is_some() {
         let times = steps.iter().map(|step| step.map_or(NOSNAP, |snapshot| snapshot.id));
@@ -63,6 +86,7 @@ pub async fn deep_copy(
 struct CopySource<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
+    kind: CopyKind,
     /// Objects are copied with what shows through them.
     is_whole: bool,
 }
@@ -85,7 +109,7 @@ impl CopySource<'_> {
         }
         let pool = self.header.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
         let parent = Header::with_id(&pool, &origin.image_id).await?;
-        let format = if self.details.is_counted_clone() { CloneFormat::Counted } else { CloneFormat::Listed };
+        let format = self.kind.format(self.details);
         attach(&parent, origin.clone(), overlap, target, format).await
     }
 

@@ -9,7 +9,7 @@ mod sparsify;
 mod users;
 
 pub use copy::copy;
-pub use deep_copy::deep_copy;
+pub use deep_copy::{CopyKind, deep_copy};
 pub(super) use features::update_features;
 pub use features::{disable_features, enable_features};
 pub use locks::{add_lock, locks, remove_lock};
