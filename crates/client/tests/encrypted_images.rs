@@ -241,15 +241,26 @@ fn copies_of_a_clone_with_a_key_of_its_own_are_clones_or_refused() {
         for snapshot in [None, Some("kept")] {
             let from = (pool, "disk", snapshot);
             refused(upkeep::copy(from, (pool, "copy"), &options, |_, _| {}).await);
-            refused(upkeep::deep_copy(from, (pool, "copy"), &options, true, |_, _| {}).await);
+            refused(
+                upkeep::deep_copy(from, (pool, "copy"), &options, upkeep::CopyKind::Flat, |_, _| {}).await,
+            );
         }
-        refused(migration::prepare((pool, "disk"), (pool, "moved"), &options, true).await);
-        refused(migration::prepare((pool, "disk"), (pool, "moved"), &larger, false).await);
+        refused(migration::prepare((pool, "disk"), (pool, "moved"), &options, upkeep::CopyKind::Flat).await);
+        refused(
+            migration::prepare((pool, "disk"), (pool, "moved"), &larger, upkeep::CopyKind::AsSource).await,
+        );
         refused(rbd::resize(pool, "disk", header(version) + DATA / 2, |_, _| {}).await);
         assert_eq!(rbd::list(pool).all().await?, ["base", "disk"]);
 
-        upkeep::deep_copy((pool, "disk", None), (pool, "copy"), &options, false, |_, _| {}).await?;
-        migration::prepare((pool, "disk"), (pool, "moved"), &options, false).await?;
+        upkeep::deep_copy(
+            (pool, "disk", None),
+            (pool, "copy"),
+            &options,
+            upkeep::CopyKind::AsSource,
+            |_, _| {},
+        )
+        .await?;
+        migration::prepare((pool, "disk"), (pool, "moved"), &options, upkeep::CopyKind::AsSource).await?;
         migration::execute(pool, "moved", |_, _| {}).await?;
         migration::commit(pool, "moved", |_, _| {}).await?;
         for name in ["copy", "moved"] {

@@ -9,8 +9,8 @@ use crate::rbd::header::{check_namespace, describe, image_id};
 use crate::rbd::maps::change_map;
 use crate::rbd::pools::{MIGRATION, hide, take_name};
 use crate::rbd::snapshots::create_in;
-use crate::rbd::view::refuse_own_key;
 use crate::rbd::upkeep::CopyKind;
+use crate::rbd::view::refuse_own_key;
 use onego_ceph::cls::rbd::{
     DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, SetSize, migration_side,
     protection, state as object,
@@ -33,7 +33,7 @@ pub async fn prepare(
     let source = Header::named(pool, image).await?;
     let details = source.details().await?;
     check_source(&source, &details).await?;
-    if details.origin.is_some() && (flatten || options.layout != details.info.layout) {
+    if details.origin.is_some() && (kind == CopyKind::Flat || options.layout != details.info.layout) {
         let times = details.snapshots.iter().map(|snapshot| snapshot.id).chain([NOSNAP]);
         let advice =
             "its objects cannot get the parent's bytes: move it without --flatten and with the same objects";

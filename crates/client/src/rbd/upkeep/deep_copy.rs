@@ -52,7 +52,7 @@ pub async fn deep_copy(
     let is_whole = kind == CopyKind::Flat || details.origin.is_none();
     let source = CopySource { header: &header, details: &details, kind, is_whole };
     let steps: Vec<Option<&Snapshot>> = source.steps(end);
-    if flatten && details.origin.is_some() {
+    if kind == CopyKind::Flat && details.origin.is_some() {
         let times = steps.iter().map(|step| step.map_or(NOSNAP, |snapshot| snapshot.id));
         refuse_own_key(&header, times, ONLY_WITH_PARENT).await?;
     }
