@@ -1,27 +1,26 @@
 //! The cluster's log, of whose new entries programs are told.
 
-use super::cluster::Rados;
-use crate::border::{Errno, Handle, Opaque, Text, done, local_time};
-use crate::runtime::{Callbacks, block_on, lock, spawn};
-use onego::rados::{ClusterLog, LogEntry, LogLevel};
-use std::ffi::{CString, c_char, c_int};
+use crate::border::{Opaque, local_time};
+use crate::runtime::{Callbacks, lock};
+use onego::rados::{ClusterLog, LogEntry};
+use std::ffi::{CString, c_char};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-type Word = *const c_char;
+pub(super) type Word = *const c_char;
 
 /// Told of an entry: the program's argument, the entry as a line, who wrote it, seconds, nanoseconds, the writer's number for
 /// it, its level, and what it says (`rados_log_callback_t`).
-type Tell = extern "C" fn(Opaque, Word, Word, u64, u64, u64, Word, Word);
+pub(super) type Tell = extern "C" fn(Opaque, Word, Word, u64, u64, u64, Word, Word);
 
 /// The same with the channel behind the line, and the writer's name behind its rank (`rados_log_callback2_t`).
-type TellMore = extern "C" fn(Opaque, Word, Word, Word, Word, u64, u64, u64, Word, Word);
+pub(super) type TellMore = extern "C" fn(Opaque, Word, Word, Word, Word, u64, u64, u64, Word, Word);
 
 /// How a program is told.
 #[derive(Clone, Copy)]
-enum LogTold {
+pub(super) enum LogTold {
     Short(Tell),
     Long(TellMore),
 }
@@ -29,14 +28,14 @@ enum LogTold {
 /// A program's callback that is told of new entries.
 pub(super) struct LogFollower {
     /// `None`: the program wants to be told no more.
-    log: Mutex<Option<ClusterLog>>,
-    told: LogTold,
-    argument: Opaque,
+    pub(super) log: Mutex<Option<ClusterLog>>,
+    pub(super) told: LogTold,
+    pub(super) argument: Opaque,
 }
 
 impl LogFollower {
     /// Tells of entries until there are no more.
-    async fn follow(self: Arc<Self>, callbacks: Arc<Callbacks>) {
+    pub(super) async fn follow(self: Arc<Self>, callbacks: Arc<Callbacks>) {
         while let Some(entry) = self.next().await {
             let follower = Arc::clone(&self);
             callbacks.call(move || follower.tell(&entry));
@@ -87,42 +86,4 @@ impl LogFollower {
 
 fn stamp(entry: &LogEntry) -> String {
     local_time(entry.stamp.sec.into(), entry.stamp.nsec)
-}
-
-/// Has a program told, in place of what it had before; `None`: it is told no more.
-fn monitor(cluster: Handle<Rados>, level: Text, told: Option<LogTold>, argument: Opaque) -> c_int {
-    done(|| {
-        let cluster = cluster.get()?;
-        let client = cluster.client()?;
-        let Some(told) = told else {
-            cluster.follow_log(None);
-            return Ok(());
-        };
-        let level = LogLevel::named(&level.text()?).ok_or(Errno::INVAL)?;
-        let log = block_on(client.cluster().follow_log(level))?;
-        let follower = Arc::new(LogFollower { log: Mutex::new(Some(log)), told, argument });
-        cluster.follow_log(Some(Arc::clone(&follower)));
-        spawn(follower.follow(client.callbacks()));
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_monitor_log(
-    cluster: Handle<Rados>,
-    level: Text,
-    tell: Option<Tell>,
-    argument: Opaque,
-) -> c_int {
-    monitor(cluster, level, tell.map(LogTold::Short), argument)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_monitor_log2(
-    cluster: Handle<Rados>,
-    level: Text,
-    tell: Option<TellMore>,
-    argument: Opaque,
-) -> c_int {
-    monitor(cluster, level, tell.map(LogTold::Long), argument)
 }

@@ -6,6 +6,7 @@ mod conf;
 mod daemons;
 mod ioctx;
 mod log;
+mod monitor_log;
 mod names;
 mod objects;
 mod old;

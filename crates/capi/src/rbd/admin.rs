@@ -3,7 +3,7 @@
 use super::image::{RbdImage, pool_of};
 use super::new_image::NewImage;
 use super::options::ImageOptions;
-use super::progress::{Answer, Progress, run_until_refused, tell, tell_and_ask};
+use super::progress::{CallbackResult, Progress, run_until_refused, tell, tell_and_ask};
 use crate::border::{Errno, Handle, Opaque, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
@@ -84,7 +84,7 @@ extern "C" fn rbd_remove_with_progress(
     argument: Opaque,
 ) -> c_int {
     done(|| {
-        let (pool, name, answer) = (pool_of(ioctx)?, name.text()?, Answer::default());
+        let (pool, name, answer) = (pool_of(ioctx)?, name.text()?, CallbackResult::default());
         run_until_refused(&answer, rbd::remove(&pool, &name, tell_and_ask(progress, argument, &answer)))
     })
 }

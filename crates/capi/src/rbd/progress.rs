@@ -23,13 +23,13 @@ pub(super) fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64)
 }
 
 /// What a program has answered last.
-pub(super) type Answer = Rc<Cell<c_int>>;
+pub(super) type CallbackResult = Rc<Cell<c_int>>;
 
 /// The same, with a place for what the program answers.
 pub(super) fn tell_and_ask(
     progress: Progress,
     argument: Opaque,
-    answer: &Answer,
+    answer: &CallbackResult,
 ) -> impl FnMut(u64, u64) + use<> {
     let answer = Rc::clone(answer);
     move |done, all| {
@@ -41,7 +41,7 @@ pub(super) fn tell_and_ask(
 
 /// Runs something until a program answers with a negative errno.
 pub(super) fn run_until_refused(
-    answer: &Answer,
+    answer: &CallbackResult,
     work: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Errno> {
     let mut work = pin!(work);

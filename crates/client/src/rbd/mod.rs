@@ -12,7 +12,6 @@ mod image;
 mod maps;
 mod metadata;
 pub mod migration;
-pub mod mirroring;
 mod objects;
 mod open;
 mod owner;

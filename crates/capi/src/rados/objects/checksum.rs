@@ -1,6 +1,6 @@
 //! Checksums that OSDs make of objects' bytes.
 
-use super::ops::ReadOps;
+use super::ops::read::ReadOps;
 use super::request::{How, submit};
 use crate::border::{Errno, Handle, In, Out, Text};
 use crate::rados::ioctx::IoCtx;
@@ -59,7 +59,7 @@ extern "C" fn rados_read_op_checksum(
     sums_len: usize,
     result: Out<c_int>,
 ) {
-    super::ops::add(
+    super::ops::read::add(
         ops,
         || operation(kind, (init, init_len), (offset, length), chunk),
         result,

@@ -81,7 +81,7 @@ extern "C" fn rados_object_list_cursor_cmp(
 /// An object of a list (`rados_object_list_item`). Its texts are memory of `malloc`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Item {
+struct ListedObject {
     name_len: usize,
     name: *mut c_char,
     namespace_len: usize,
@@ -90,7 +90,7 @@ struct Item {
     key: *mut c_char,
 }
 
-impl Item {
+impl ListedObject {
     const EMPTY: Self = Self {
         name_len: 0,
         name: std::ptr::null_mut(),
@@ -114,7 +114,7 @@ impl Item {
     }
 }
 
-/// At most so many objects from one place on that lie before another, and where the list goes on.
+/// At most `most` objects from one place on that lie before another, and where the list goes on.
 fn collect(
     ioctx: &IoCtx,
     (from, to): (HObject, &HObject),
@@ -146,7 +146,7 @@ extern "C" fn rados_object_list(
     size: usize,
     filter: In<u8>,
     filter_len: usize,
-    results: Out<Item>,
+    results: Out<ListedObject>,
     next: Out<Handle<Cursor>>,
 ) -> c_int {
     call(|| {
@@ -155,7 +155,7 @@ extern "C" fn rados_object_list(
         }
         let (ioctx, next) = (ioctx.get()?, next.read()?);
         let (start, finish) = (start.get()?.place(), finish.get()?.place());
-        results.copy(&vec![Item::EMPTY; size], size)?;
+        results.copy(&vec![ListedObject::EMPTY; size], size)?;
         let filter = if filter.is_null() { &[] } else { filter.slice(filter_len)? };
         let (found, place) = match collect(ioctx, (start, &finish), size, filter) {
             Ok(found) => found,
@@ -164,7 +164,7 @@ extern "C" fn rados_object_list(
                 return Err(errno);
             }
         };
-        let items = found.iter().map(Item::new).collect::<Result<Vec<_>, _>>()?;
+        let items = found.iter().map(ListedObject::new).collect::<Result<Vec<_>, _>>()?;
         results.copy(&items, size)?;
         next.get()?.set(place);
         Ok(items.len() as c_int)
@@ -172,7 +172,7 @@ extern "C" fn rados_object_list(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_object_list_free(size: usize, results: In<Item>) {
+extern "C" fn rados_object_list_free(size: usize, results: In<ListedObject>) {
     call(|| {
         for item in results.slice(size)? {
             for text in [item.name, item.namespace, item.key] {

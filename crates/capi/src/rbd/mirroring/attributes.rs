@@ -7,7 +7,7 @@ use crate::rbd::lists::joined;
 use crate::runtime::block_on;
 use onego::ceph::Error;
 use onego::rados::{Cluster, Pool};
-use onego::rbd::mirroring::peers;
+use onego::rbd::pools::mirroring::peers;
 use onego_buf::List;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::rbd::image::RbdImage;
 use crate::rbd::lists::check_size;
 use crate::runtime::{AioCompletion, block_on};
 use onego::rados::Pool;
-use onego::rbd::mirroring;
+use onego::rbd::pools::mirroring;
 use onego_ceph::cls::rbd::mirror_state;
 use std::ffi::{c_char, c_int};
 

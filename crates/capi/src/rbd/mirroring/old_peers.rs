@@ -6,7 +6,7 @@ use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::rbd::lists::give;
 use crate::runtime::block_on;
-use onego::rbd::mirroring::peers;
+use onego::rbd::pools::mirroring::peers;
 use onego_ceph::cls::rbd::mirror_direction;
 use std::ffi::{c_char, c_int};
 

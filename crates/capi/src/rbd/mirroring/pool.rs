@@ -4,7 +4,7 @@ use crate::border::{Errno, Handle, Out, done, fill};
 use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::runtime::block_on;
-use onego::rbd::mirroring::{MirrorMode, mode, set_mode, uuid};
+use onego::rbd::pools::mirroring::{MirrorMode, mode, set_mode, uuid};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]

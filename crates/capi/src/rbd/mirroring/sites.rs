@@ -6,7 +6,7 @@ use crate::rbd::image::pool_of;
 use crate::rbd::lists::give;
 use crate::runtime::block_on;
 use onego::rados::Pool;
-use onego::rbd::mirroring::{add_peer, change_mirroring, last_seen, peers, remove_peer};
+use onego::rbd::pools::mirroring::{add_peer, change_mirroring, last_seen, peers, remove_peer};
 use onego_ceph::cls::rbd::{
     MirrorPeer, MirrorPeerSetClient, MirrorPeerSetCluster, MirrorPeerSetDirection, mirror_direction,
 };

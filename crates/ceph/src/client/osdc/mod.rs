@@ -18,6 +18,7 @@ mod send;
 mod session;
 mod table;
 mod target;
+mod telling;
 mod tells;
 mod waiting;
 

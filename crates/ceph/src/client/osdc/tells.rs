@@ -3,35 +3,32 @@
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::submit_command and what it calls. As there a command is given again on the
 //! next connection if one ends before the answer.
 
-use super::objects::Objects;
-use crate::client::error::{Error, errno};
+use crate::client::error::Error;
 use crate::client::hub::Hub;
-use crate::client::request::Outcome;
-use crate::messages::{CommandReply, Tell, TellReply};
-use onego_msgr::Message;
+use crate::messages::Tell;
 use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Most commands to OSDs that wait for an answer: people and their scripts give them.
-const MAX_TELLS: usize = 256;
+pub(super) const MAX_TELLS: usize = 256;
 
 /// A command without an answer.
 #[derive(Debug)]
-struct PendingTell<T> {
-    ticket: T,
-    osd: i32,
-    message: Tell,
-    sent_on: Option<ConnId>,
+pub(super) struct PendingTell<T> {
+    pub(super) ticket: T,
+    pub(super) osd: i32,
+    pub(super) message: Tell,
+    pub(super) sent_on: Option<ConnId>,
     /// When it fails, and how long after it was given.
-    deadline: Option<(Time, Duration)>,
+    pub(super) deadline: Option<(Time, Duration)>,
 }
 
 /// Commands to OSDs by their transaction ids, which are apart from those of requests to objects.
 #[derive(Debug)]
 pub(super) struct Tells<T> {
-    pending: BTreeMap<u64, PendingTell<T>>,
-    last_tid: u64,
+    pub(super) pending: BTreeMap<u64, PendingTell<T>>,
+    pub(super) last_tid: u64,
 }
 
 impl<T> Tells<T> {
@@ -61,7 +58,7 @@ impl<T> Tells<T> {
     }
 
     /// Ends those that `ends` gives an error for.
-    fn end_where(&mut self, hub: &mut Hub<T>, ends: impl Fn(&PendingTell<T>) -> Option<Error>) {
+    pub(super) fn end_where(&mut self, hub: &mut Hub<T>, ends: impl Fn(&PendingTell<T>) -> Option<Error>) {
         let ended: Vec<(u64, Error)> =
             self.pending.iter().filter_map(|(tid, tell)| Some((*tid, ends(tell)?))).collect();
         for (tid, error) in ended {
@@ -87,88 +84,5 @@ impl<T> Tells<T> {
     /// Gives all up.
     pub(super) fn close(&mut self, hub: &mut Hub<T>) {
         self.end_where(hub, |_| Some(Error::Closed));
-    }
-}
-
-impl<T> Objects<T> {
-    /// Gives an OSD a command.
-    pub(crate) fn tell(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, mut message: Tell, ticket: T) {
-        let taken = if self.closed {
-            Err(Error::Closed)
-        } else if self.tells.pending.len() >= MAX_TELLS {
-            Err(Error::Busy { what: "commands to OSDs", bound: MAX_TELLS as u64 })
-        } else {
-            self.can_be_told(osd)
-        };
-        if let Err(error) = taken {
-            return hub.complete(ticket, Err(error), None);
-        }
-        message.fsid = self.map().map(|map| map.fsid).unwrap_or_default();
-        let deadline = self.config.request_timeout.map(|timeout| (now + timeout, timeout));
-        self.wake_by(deadline.map(|(deadline, _)| deadline));
-        self.tells.last_tid += 1;
-        let tid = self.tells.last_tid;
-        self.tells.pending.insert(tid, PendingTell { ticket, osd, message, sent_on: None, deadline });
-        self.send_tell(now, hub, tid);
-        self.start_tick(now);
-    }
-
-    /// An OSD that does not exist is not found, and one that is down does not answer.
-    fn can_be_told(&self, osd: i32) -> Result<(), Error> {
-        let Some(map) = self.map() else { return Err(Error::Refused { errno: errno::ENOTCONN }) };
-        match (map.exists(osd), map.is_up(osd)) {
-            (false, _) => Err(Error::Refused { errno: errno::ENOENT }),
-            (true, false) => Err(Error::Refused { errno: errno::ENXIO }),
-            (true, true) => Ok(()),
-        }
-    }
-
-    fn send_tell(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
-        let Some(tell) = self.tells.pending.get(&tid).filter(|tell| tell.sent_on.is_none()) else { return };
-        let osd = tell.osd;
-        let Some(session) = self.session(osd) else { return self.open(now, hub, osd) };
-        let Some(conn) = session.conn else { return self.open(now, hub, osd) };
-        if !session.ready {
-            return;
-        }
-        session.used_at = now;
-        if let Some(tell) = self.tells.pending.get_mut(&tid) {
-            tell.sent_on = Some(conn);
-            hub.send(conn, tid, &tell.message);
-        }
-    }
-
-    /// Sends all commands to an OSD that are not sent, in order.
-    pub(super) fn send_tells(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
-        let on_it = self.tells.pending.iter().filter(|(_, tell)| tell.osd == osd);
-        let tids: Vec<u64> = on_it.map(|(tid, _)| *tid).collect();
-        tids.into_iter().for_each(|tid| self.send_tell(now, hub, tid));
-    }
-
-    /// The map is another one: commands to OSDs that are down or gone fail, and those to OSDs that are elsewhere are sent
-    /// there.
-    pub(super) fn aim_tells(&mut self, now: Time, hub: &mut Hub<T>) {
-        let osds: Vec<i32> = self.tells.pending.values().map(|tell| tell.osd).collect();
-        for osd in osds {
-            match self.can_be_told(osd) {
-                Ok(()) => self.send_tells(now, hub, osd),
-                Err(error) => self.tells.end_where(hub, |tell| (tell.osd == osd).then(|| error.clone())),
-            }
-        }
-    }
-
-    /// The answer to a command.
-    pub(super) fn tell_reply(&mut self, hub: &mut Hub<T>, conn: ConnId, message: &mut Message) {
-        let tid = message.header.tid;
-        if self.tells.pending.get(&tid).is_none_or(|tell| tell.sent_on != Some(conn)) {
-            tracing::debug!(tid, "an answer to no command");
-            return;
-        }
-        let Some(tell) = self.tells.pending.remove(&tid) else { return };
-        let outcome = message.decode().map_err(Error::BadReply).map(|reply| {
-            let TellReply { result, status, output } = reply;
-            Outcome::Command(CommandReply { result, status, output, command: Vec::new() })
-        });
-        hub.complete(tell.ticket, outcome, None);
     }
 }

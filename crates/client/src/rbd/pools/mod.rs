@@ -4,6 +4,7 @@ mod group;
 mod group_images;
 mod group_snapshots;
 mod groups;
+pub mod mirroring;
 mod names;
 mod namespaces;
 mod settings;

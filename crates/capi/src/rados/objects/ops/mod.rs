@@ -1,9 +1,7 @@
 //! Operations that are applied as one.
 
-mod read;
+pub(super) mod read;
 mod write;
-
-pub(super) use read::{ReadOps, add};
 
 use crate::border::{Errno, In, Out, Text};
 use crate::runtime::lock;

@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `src/librbd/api/Mirror.cc`.
 
-use super::details::time;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::time;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
     MirrorImage, MirrorImageGet, MirrorImageList, MirrorModeGet, MirrorModeSet, MirrorPeer, MirrorPeerAdd,
