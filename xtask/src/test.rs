@@ -57,8 +57,8 @@ pub(crate) fn run(options: &Options, checks: &[Check]) -> Result<()> {
     match prepared {
         Ok(None) => {}
         Ok(Some(prepared)) => {
-            add(program(&workspace, options.long)
-                .map(|onego| took.time("scenarios", || prepared.run(&onego))))
+            let program = program(&workspace, options.long);
+            add(program.map(|onego| took.time("scenarios", || prepared.run(&onego))));
         }
         Err(error) => add(Err(error)),
     }
