@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// What programs that have an image open do while a snapshot is made.
 #[derive(clap::Args)]
-pub(super) struct QuiesceOptions {
+pub(crate) struct QuiesceOptions {
     /// Do not ask programs that have the image open to let their writes rest
     #[arg(long)]
     skip_quiesce: bool,
