@@ -52,10 +52,14 @@ pub(in crate::rbd) async fn quiesced<T>(
     if quiesce == Quiesce::Skip {
         return body().await;
     }
+    // All of them first: nobody may be left asked and not told of the end.
+    let mut ids = Vec::new();
+    for header in headers {
+        ids.push(request_id(header).await?);
+    }
     let mut begun = Vec::new();
     let mut failed = None;
-    for header in headers {
-        let id = request_id(header).await?;
+    for (header, id) in headers.iter().zip(ids) {
         let asked = notify(header, Operation::Quiesce { id }).await;
         begun.push((header, id));
         if let (Err(error), Quiesce::Must) = (asked, quiesce) {
