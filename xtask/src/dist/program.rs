@@ -10,7 +10,7 @@ use std::process::Command;
 /// The C library is linked in, so the program runs on any Linux.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// Most bytes of the program, which has 15.3 million.
+/// Most bytes of the program.
 pub(crate) const MAX_SIZE: u64 = 15 << 20;
 
 /// Builds the program.
