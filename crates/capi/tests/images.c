@@ -2,43 +2,18 @@
  * What programs in C rely on of librbd beyond reads and writes, and what is easily got wrong: sizes of lists, errors, bounds,
  * owners. It runs on Ceph's own library and on ours.
  *
- *     images CONF
+ *     images CONF [ours]
  *
  * CONF names a cluster with a pool "rbd".
  */
-#include <errno.h>
+#include "check.h"
 #include <pthread.h>
 #include <rbd/librbd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MIB (1024 * 1024)
 #define OBJECT (4 * MIB)
-
-static const char *conf;
-static rados_t cluster;
-static rados_ioctx_t pool;
-
-/* Ends the program if something is not as it should be. */
-#define CHECK(is_so) check((is_so), #is_so, __LINE__)
-static void check(int is_so, const char *text, int line) {
-    if (!is_so) {
-        printf("line %d: not so: %s\n", line, text);
-        exit(1);
-    }
-}
-
-/* Checks a number, and shows it if it is another. */
-#define EQUAL(actual, expected) equal((long long)(actual), (long long)(expected), #actual, __LINE__)
-static void equal(long long actual, long long expected, const char *text, int line) {
-    if (actual != expected) {
-        printf("line %d: %s is %lld, not %lld\n", line, text, actual, expected);
-        exit(1);
-    }
-}
 
 static rbd_image_t new_image(const char *name, uint64_t size, uint64_t features) {
     rbd_image_t image;
@@ -857,35 +832,27 @@ static void data_is_encrypted(void) {
     EQUAL(rbd_remove(pool, "small"), 0);
 }
 
-#define RUN(test) (printf("%s\n", #test), fflush(stdout), test())
+static const struct test TESTS[] = {
+    TEST(options_have_types),
+    TEST(snapshots_are_kept),
+    TEST(images_are_opened_by_their_ids),
+    TEST(clones_know_their_parents),
+    TEST(locks_have_holders),
+    TEST(the_owner_is_an_address),
+    TEST(writes_compare_before),
+    TEST(changes_are_visited),
+    TEST(reads_go_through_an_image),
+    TEST(copies_are_images),
+    TEST(the_trash_keeps_images),
+    TEST(groups_have_images),
+    TEST(namespaces_keep_images_apart),
+    TEST(pools_have_settings_and_sums),
+    TEST(features_are_switched),
+    TEST(programs_are_told_of_changes),
+    TEST(images_move),
+    TEST(data_is_encrypted),
+};
 
 int main(int argc, char **argv) {
-    CHECK(argc >= 2);
-    conf = argv[1];
-    EQUAL(rados_create(&cluster, "admin"), 0);
-    EQUAL(rados_conf_read_file(cluster, conf), 0);
-    EQUAL(rados_connect(cluster), 0);
-    EQUAL(rados_ioctx_create(cluster, "rbd", &pool), 0);
-    RUN(options_have_types);
-    RUN(snapshots_are_kept);
-    RUN(images_are_opened_by_their_ids);
-    RUN(clones_know_their_parents);
-    RUN(locks_have_holders);
-    RUN(the_owner_is_an_address);
-    RUN(writes_compare_before);
-    RUN(changes_are_visited);
-    RUN(reads_go_through_an_image);
-    RUN(copies_are_images);
-    RUN(the_trash_keeps_images);
-    RUN(groups_have_images);
-    RUN(namespaces_keep_images_apart);
-    RUN(pools_have_settings_and_sums);
-    RUN(features_are_switched);
-    RUN(programs_are_told_of_changes);
-    RUN(images_move);
-    RUN(data_is_encrypted);
-    rados_ioctx_destroy(pool);
-    rados_shutdown(cluster);
-    printf("all is well\n");
-    return 0;
+    return run_tests(argc, argv, TESTS, sizeof TESTS / sizeof *TESTS);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Rados {
     conf: Mutex<Conf>,
     client: Mutex<Option<Arc<SharedClient>>>,
     watches: Watches,
-    /// Who is told of the cluster's log.
+    /// The program's callback for the cluster's log.
     log: Mutex<Option<Arc<LogFollower>>>,
 }
 
@@ -45,7 +45,7 @@ impl Rados {
         }
     }
 
-    /// Has another, or nobody, told of the cluster's log.
+    /// Replaces the callback for the cluster's log, or removes it.
     pub(super) fn follow_log(&self, follower: Option<Arc<LogFollower>>) {
         let before = std::mem::replace(&mut *lock(&self.log), follower);
         before.into_iter().for_each(|before| before.end());

@@ -1,13 +1,10 @@
-//! The cluster's log, of whose new entries programs are told.
+//! Gives programs the new entries of the cluster's log.
 
 use crate::border::{Opaque, local_time};
-use crate::runtime::{Callbacks, lock};
+use crate::runtime::{Callbacks, lock, next_of};
 use onego::rados::{ClusterLog, LogEntry};
 use std::ffi::{CString, c_char};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
 pub(super) type Word = *const c_char;
 
@@ -25,7 +22,7 @@ pub(super) enum LogTold {
     Long(TellMore),
 }
 
-/// A program's callback that is told of new entries.
+/// A program's callback for new entries.
 pub(super) struct LogFollower {
     /// `None`: the program wants to be told no more.
     pub(super) log: Mutex<Option<ClusterLog>>,
@@ -36,18 +33,10 @@ pub(super) struct LogFollower {
 impl LogFollower {
     /// Tells of entries until there are no more.
     pub(super) async fn follow(self: Arc<Self>, callbacks: Arc<Callbacks>) {
-        while let Some(entry) = self.next().await {
+        while let Some(entry) = next_of(&self.log, ClusterLog::next).await {
             let follower = Arc::clone(&self);
             callbacks.call(move || follower.tell(&entry));
         }
-    }
-
-    async fn next(&self) -> Option<LogEntry> {
-        poll_fn(|cx| match lock(&self.log).as_mut() {
-            Some(log) => pin!(log.next()).poll(cx),
-            None => Poll::Ready(None),
-        })
-        .await
     }
 
     fn tell(&self, entry: &LogEntry) {

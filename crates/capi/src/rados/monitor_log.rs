@@ -1,4 +1,4 @@
-//! Programs ask to be told of the cluster's log.
+//! Programs follow the cluster's log.
 
 use super::cluster::Rados;
 use super::log::{LogFollower, LogTold, Tell, TellMore};
@@ -8,7 +8,7 @@ use onego::rados::LogLevel;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
-/// Has a program told, in place of what it had before; `None`: it is told no more.
+/// Sets a program's callback in place of the one before; `None` removes it.
 fn monitor(cluster: Handle<Rados>, level: Text, told: Option<LogTold>, argument: Opaque) -> c_int {
     done(|| {
         let cluster = cluster.get()?;

@@ -1,16 +1,13 @@
 //! The watches that a handle of a cluster has, and the callbacks that tell its program what happens to them.
 
 use crate::border::{Errno, Opaque};
-use crate::runtime::{Callbacks, lock, spawn};
+use crate::runtime::{Callbacks, lock, next_of, spawn};
 use onego::rados::{Notification, Watch, WatchEvent};
 use onego_buf::List;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
 /// Told of a notification: the program's argument, the notification's number, the watch's, the sender's, and what it says
 /// (`rados_watchcb2_t`).
@@ -105,18 +102,9 @@ impl Watches {
 }
 
 impl Watched {
-    /// What happens next; `None` at the end.
-    async fn next(&self) -> Option<WatchEvent> {
-        poll_fn(|cx| match lock(&self.watch).as_mut() {
-            Some(watch) => pin!(watch.next()).poll(cx),
-            None => Poll::Ready(None),
-        })
-        .await
-    }
-
     /// Tells the program what happens, until the watch ends.
     async fn follow(self: Arc<Self>, callbacks: Arc<Callbacks>) {
-        while let Some(event) = self.next().await {
+        while let Some(event) = next_of(&self.watch, Watch::next).await {
             let watched = Arc::clone(&self);
             match event {
                 WatchEvent::Notify(notification) => callbacks.call(move || watched.notified(notification)),

@@ -65,12 +65,11 @@ impl RbdImage {
         let shown = match (snapshot, key) {
             (None, ImageKey::Name(name)) => Shown::head(open_name(&pool, &name, access).await?),
             (None, ImageKey::Id(id)) => Shown::head(open_id(&pool, &id, access).await?),
-            (Some(snapshot), ImageKey::Name(name)) => {
-                let details = ImageDetails::of(&pool, &name).await?;
-                Shown::at(&pool, &details, &snapshot).await?
-            }
-            (Some(snapshot), ImageKey::Id(id)) => {
-                let details = ImageDetails::of_id(&pool, &id).await?;
+            (Some(snapshot), key) => {
+                let details = match key {
+                    ImageKey::Name(name) => ImageDetails::of(&pool, &name).await?,
+                    ImageKey::Id(id) => ImageDetails::of_id(&pool, &id).await?,
+                };
                 Shown::at(&pool, &details, &snapshot).await?
             }
         };

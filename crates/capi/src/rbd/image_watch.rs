@@ -1,15 +1,12 @@
 //! Watches of images, by which programs are told that an image has changed, or that a snapshot of it is about to be made.
 
 use crate::border::{Errno, Opaque};
-use crate::runtime::{Callbacks, lock, spawn};
+use crate::runtime::{Callbacks, lock, next_of, spawn};
 use onego::rbd::{ImageEvent, ImageWatch, QuiesceRequest};
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
-/// A program's function that is told of an event, with its own argument (`rbd_update_callback_t`).
+/// A program's callback for an event; it gets the program's own argument (`rbd_update_callback_t`).
 pub(super) type Told = extern "C" fn(Opaque);
 
 /// What a program is told.
@@ -80,18 +77,9 @@ impl ImageWatches {
 }
 
 impl Watched {
-    /// What happens next; `None` at the end.
-    async fn next(&self) -> Option<ImageEvent> {
-        poll_fn(|cx| match lock(&self.watch).as_mut() {
-            Some(watch) => pin!(watch.next()).poll(cx),
-            None => Poll::Ready(None),
-        })
-        .await
-    }
-
     /// Tells the program what happens, until the watch ends.
     async fn follow(self: Arc<Self>, callbacks: Arc<Callbacks>) {
-        while let Some(event) = self.next().await {
+        while let Some(event) = next_of(&self.watch, ImageWatch::next).await {
             let watched = Arc::clone(&self);
             callbacks.call(move || watched.tell(event));
         }

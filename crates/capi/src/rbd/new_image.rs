@@ -23,16 +23,6 @@ pub(super) struct NewImage {
     pub(super) format: Option<CloneFormat>,
 }
 
-/// Features that follow from something else than the features of the image that a new one is made of.
-const NOT_INHERITED: Features = Features(
-    Features::STRIPING.0
-        | Features::DATA_POOL.0
-        | Features::JOURNALING.0
-        | Features::OPERATIONS.0
-        | Features::MIGRATING.0
-        | Features::NON_PRIMARY.0,
-);
-
 impl NewImage {
     pub(super) fn sized(size: u64, features: Option<u64>) -> Self {
         Self { size, features, ..Self::default() }
@@ -68,7 +58,7 @@ impl NewImage {
         let conf = ioctx.rados().conf().clone();
         let configured = |name: &str| conf.number(name).filter(|value| *value > 0);
         let layout = self.layout(like, configured)?;
-        let inherited = like.map(|like| like.features.without(NOT_INHERITED).0);
+        let inherited = like.map(|like| like.features.without(Features::NOT_INHERITED).0);
         let features =
             self.features.or(inherited).map(|features| Features(features).without(Features::STRIPING));
         // Those of the defaults that can be kept true.

@@ -16,6 +16,14 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn named(image: Text, snapshot: Text, access: Access) -> Self {
+        Self { key: ImageKey::Name, image, snapshot, access }
+    }
+
+    fn with_id(image: Text, snapshot: Text, access: Access) -> Self {
+        Self { key: ImageKey::Id, image, snapshot, access }
+    }
+
     fn request(&self, ioctx: &IoCtx) -> Result<OpenRequest, Errno> {
         let snapshot = Some(self.snapshot.text_or_empty().into_owned()).filter(|name| !name.is_empty());
         // The image outlives its program's handle of the cluster only by mistake, and knows nothing of it then.
@@ -62,7 +70,7 @@ extern "C" fn rbd_open(
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
 ) -> c_int {
-    open(ioctx, image, &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::Write })
+    open(ioctx, image, &Wanted::named(name, snapshot, Access::Write))
 }
 
 #[unsafe(no_mangle)]
@@ -73,12 +81,7 @@ extern "C" fn rbd_aio_open(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(
-        ioctx,
-        image,
-        &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::Write },
-        completion,
-    )
+    aio_open(ioctx, image, &Wanted::named(name, snapshot, Access::Write), completion)
 }
 
 #[unsafe(no_mangle)]
@@ -88,7 +91,7 @@ extern "C" fn rbd_open_read_only(
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
 ) -> c_int {
-    open(ioctx, image, &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::ReadOnly })
+    open(ioctx, image, &Wanted::named(name, snapshot, Access::ReadOnly))
 }
 
 #[unsafe(no_mangle)]
@@ -99,12 +102,7 @@ extern "C" fn rbd_aio_open_read_only(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(
-        ioctx,
-        image,
-        &Wanted { key: ImageKey::Name, image: name, snapshot, access: Access::ReadOnly },
-        completion,
-    )
+    aio_open(ioctx, image, &Wanted::named(name, snapshot, Access::ReadOnly), completion)
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +112,7 @@ extern "C" fn rbd_open_by_id(
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
 ) -> c_int {
-    open(ioctx, image, &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::Write })
+    open(ioctx, image, &Wanted::with_id(id, snapshot, Access::Write))
 }
 
 #[unsafe(no_mangle)]
@@ -125,12 +123,7 @@ extern "C" fn rbd_aio_open_by_id(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(
-        ioctx,
-        image,
-        &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::Write },
-        completion,
-    )
+    aio_open(ioctx, image, &Wanted::with_id(id, snapshot, Access::Write), completion)
 }
 
 #[unsafe(no_mangle)]
@@ -140,7 +133,7 @@ extern "C" fn rbd_open_by_id_read_only(
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
 ) -> c_int {
-    open(ioctx, image, &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::ReadOnly })
+    open(ioctx, image, &Wanted::with_id(id, snapshot, Access::ReadOnly))
 }
 
 #[unsafe(no_mangle)]
@@ -151,12 +144,7 @@ extern "C" fn rbd_aio_open_by_id_read_only(
     snapshot: Text,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    aio_open(
-        ioctx,
-        image,
-        &Wanted { key: ImageKey::Id, image: id, snapshot, access: Access::ReadOnly },
-        completion,
-    )
+    aio_open(ioctx, image, &Wanted::with_id(id, snapshot, Access::ReadOnly), completion)
 }
 
 #[unsafe(no_mangle)]

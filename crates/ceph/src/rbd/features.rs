@@ -59,6 +59,16 @@ impl Features {
             | Self::DEEP_FLATTEN.0,
     );
 
+    /// Features that follow from something else than the features of the image that a new one is made of.
+    pub const NOT_INHERITED: Self = Self(
+        Self::STRIPING.0
+            | Self::DATA_POOL.0
+            | Self::JOURNALING.0
+            | Self::OPERATIONS.0
+            | Self::MIGRATING.0
+            | Self::NON_PRIMARY.0,
+    );
+
     /// Features without which the image's bytes cannot even be found: its data is being moved elsewhere.
     pub const UNREADABLE: Self = Self(Self::MIGRATING.0);
 

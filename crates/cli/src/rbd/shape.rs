@@ -10,16 +10,6 @@ use std::collections::BTreeMap;
 /// 4 MiB (`rbd_default_order`).
 const DEFAULT_ORDER: u8 = 22;
 
-/// Features that follow from something else than the source's features, or that come later.
-const NOT_INHERITED: Features = Features(
-    Features::STRIPING.0
-        | Features::DATA_POOL.0
-        | Features::JOURNALING.0
-        | Features::OPERATIONS.0
-        | Features::MIGRATING.0
-        | Features::NON_PRIMARY.0,
-);
-
 /// How the bytes of a new image lie in the cluster.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Shape {
@@ -83,7 +73,7 @@ impl Shape {
         let layout = if says_layout { self.layout()? } else { source.layout };
         let features = match self.features() {
             Some(features) => features,
-            None => source.features.without(NOT_INHERITED),
+            None => source.features.without(Features::NOT_INHERITED),
         };
         let mut options = CreateOptions::new(source.size).with_layout(layout).with_features(features);
         options.data_pool = match &self.data_pool {

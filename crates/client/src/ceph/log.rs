@@ -1,4 +1,4 @@
-//! Who follows the cluster's log.
+//! The streams that follow the cluster's log.
 
 use futures_channel::mpsc;
 use onego_ceph::messages::LogEntry;

@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int};
 /// What keys of options begin with among the metadata (`ImageCtx::METADATA_CONF_PREFIX`).
 const PREFIX: &str = "conf_";
 
-/// Who sets an option (`RBD_CONFIG_SOURCE_*`).
+/// Where an option is set (`RBD_CONFIG_SOURCE_*`).
 #[derive(Clone, Copy)]
 enum Source {
     Config,

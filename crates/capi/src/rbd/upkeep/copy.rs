@@ -18,24 +18,17 @@ struct Copy {
     name: Text,
 }
 
-impl Copy {
-    /// What is shown becomes a new image.
-    fn make(&self, wanted: &NewImage, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
-        let image = self.image.get()?;
-        let details = image.details()?;
-        let options = wanted.options(self.ioctx.get()?, Some(&details.info))?;
-        let snapshot = match image.snapshot() {
-            Some(id) => Some(details.snapshot_by_id(id)?.name.clone()),
-            None => None,
-        };
-        let to = (&pool_of(self.ioctx)?, &*self.name.text()?);
-        let from = (image.pool(), &*details.info.name, snapshot.as_deref());
-        block_on(image.image()?.flush())?;
-        Ok(block_on(upkeep::copy(from, to, &options, told))?)
-    }
+/// What of an image is copied.
+enum Part {
+    /// What it shows.
+    Shown,
+    /// All of it, with its snapshots.
+    Deep,
+}
 
-    /// The image with its snapshots becomes a new image.
-    fn make_deep(&self, wanted: &NewImage, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+impl Copy {
+    /// Makes a new image.
+    fn make(&self, part: &Part, wanted: &NewImage, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
         let image = self.image.get()?;
         let details = image.details()?;
         let options = wanted.options(self.ioctx.get()?, Some(&details.info))?;
@@ -46,7 +39,10 @@ impl Copy {
         let to = (&pool_of(self.ioctx)?, &*self.name.text()?);
         let from = (image.pool(), &*details.info.name, snapshot.as_deref());
         block_on(image.image()?.flush())?;
-        Ok(block_on(upkeep::deep_copy(from, to, &options, wanted.copy_kind(), told))?)
+        Ok(match part {
+            Part::Shown => block_on(upkeep::copy(from, to, &options, told)),
+            Part::Deep => block_on(upkeep::deep_copy(from, to, &options, wanted.copy_kind(), told)),
+        }?)
     }
 }
 
@@ -81,7 +77,7 @@ fn copy_open(
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_copy(image: Handle<RbdImage>, ioctx: Handle<IoCtx>, name: Text) -> c_int {
-    done(|| Copy { image, ioctx, name }.make(&NewImage::default(), |_, _| {}))
+    done(|| Copy { image, ioctx, name }.make(&Part::Shown, &NewImage::default(), |_, _| {}))
 }
 
 #[unsafe(no_mangle)]
@@ -108,7 +104,7 @@ extern "C" fn rbd_copy4(
     options: Handle<ImageOptions>,
     _sparse_size: usize,
 ) -> c_int {
-    done(|| Copy { image, ioctx, name }.make(&NewImage::of(options.get()?)?, |_, _| {}))
+    done(|| Copy { image, ioctx, name }.make(&Part::Shown, &NewImage::of(options.get()?)?, |_, _| {}))
 }
 
 #[unsafe(no_mangle)]
@@ -119,7 +115,7 @@ extern "C" fn rbd_copy_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| Copy { image, ioctx, name }.make(&NewImage::default(), tell(progress, argument)))
+    done(|| Copy { image, ioctx, name }.make(&Part::Shown, &NewImage::default(), tell(progress, argument)))
 }
 
 #[unsafe(no_mangle)]
@@ -156,7 +152,7 @@ extern "C" fn rbd_copy_with_progress4(
 ) -> c_int {
     done(|| {
         let wanted = NewImage::of(options.get()?)?;
-        Copy { image, ioctx, name }.make(&wanted, tell(progress, argument))
+        Copy { image, ioctx, name }.make(&Part::Shown, &wanted, tell(progress, argument))
     })
 }
 
@@ -181,6 +177,6 @@ extern "C" fn rbd_deep_copy_with_progress(
 ) -> c_int {
     done(|| {
         let wanted = NewImage::of(options.get()?)?;
-        Copy { image, ioctx, name }.make_deep(&wanted, tell(progress, argument))
+        Copy { image, ioctx, name }.make(&Part::Deep, &wanted, tell(progress, argument))
     })
 }
