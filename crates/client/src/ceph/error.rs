@@ -341,6 +341,7 @@ impl Errno {
     pub const NOSYS: Self = Self(38);
     pub const NOTEMPTY: Self = Self(39);
     pub const OVERFLOW: Self = Self(75);
+    pub const RESTART: Self = Self(85);
     pub const OPNOTSUPP: Self = Self(95);
     pub const NOTCONN: Self = Self(107);
     pub const SHUTDOWN: Self = Self(108);

@@ -273,25 +273,21 @@ pub async fn resize(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, name).await?;
-    let info = header.details().await?.info;
-    info.check_writable()?;
     let ask = |id| Operation::Resize { size, id, allow_shrink: true };
-    if size < info.size {
-        match header.owned(async |details| keep_what_is_cut(&header, details, size).await).await {
-            Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
-                return header.ask_owner(ask, &mut progress).await;
+    header
+        .done_or_asked(ask, &mut progress, async |progress| {
+            let info = header.details().await?.info;
+            info.check_writable()?;
+            if size < info.size {
+                header.owned(async |details| keep_what_is_cut(&header, details, size).await).await?;
             }
-            other => other?,
-        }
-    }
-    let image = Image::open_bare(pool, info).await?;
-    match image.resize(size, &mut progress).await {
-        Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
-            image.close().await?;
-            header.ask_owner(ask, &mut progress).await
-        }
-        other => other.and(image.close().await),
-    }
+            let image = Image::open_bare(pool, info).await?;
+            let resized = image.resize(size, progress).await;
+            // The first error is the one to tell.
+            let closed = image.close().await;
+            resized.and(closed)
+        })
+        .await
 }
 
 impl Image {

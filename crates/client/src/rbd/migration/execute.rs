@@ -15,17 +15,13 @@ pub async fn execute(pool: &Pool, image: &str, mut progress: impl FnMut(u64, u64
     )?;
     let destination = &sides.destination;
     sides.set_state(state::EXECUTING).await?;
-    let copied = copy(&sides, &mut progress).await;
-    if let Err(Error::Image(onego_rbd::Error::LockRefused { .. })) = copied {
-        destination.ask_owner(|id| Operation::Migrate { id }, &mut progress).await?;
-    } else {
-        copied?;
-    }
+    let ask = |id| Operation::Migrate { id };
+    destination.done_or_asked(ask, &mut progress, async |progress| copy(&sides, progress).await).await?;
     sides.set_state(state::EXECUTED).await?;
     destination.notify_changed().await
 }
 
-async fn copy(sides: &Sides, progress: &mut impl FnMut(u64, u64)) -> Result<(), Error> {
+async fn copy(sides: &Sides, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
     let destination = &sides.destination;
     let image = Image::open(&destination.pool, &destination.name).await?;
     let copied = async {

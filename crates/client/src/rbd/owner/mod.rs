@@ -8,9 +8,12 @@ pub(super) use serve::ImageOperator;
 
 use super::details::{Header, ImageDetails};
 use super::image::Image;
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::{AsyncRequestId, Operation};
+
+/// Owners that are asked one after the other.
+const MAX_OWNERS: u32 = 16;
 
 impl Header {
     /// Does something that changes the image, as its owner. `body` is given what the image is from then on: the owner of before
@@ -21,45 +24,58 @@ impl Header {
     ) -> Result<T, Error> {
         let details = self.details().await?;
         match self.take_over(&details).await? {
-            Taken::Free => body(&details).await,
-            Taken::Owned(image) => self.as_owner(image, body).await,
-            Taken::Refused(error) => Err(error),
+            Some(image) => self.as_owner(image, body).await,
+            None => body(&details).await,
         }
     }
 
     /// The same, or, where another client keeps the lock, has that one carry out `operation`.
     pub(super) async fn owned_or_asked(
         &self,
-        operation: impl FnOnce(AsyncRequestId) -> Operation,
+        operation: impl Fn(AsyncRequestId) -> Operation,
         mut progress: impl FnMut(u64, u64),
-        body: impl AsyncFnOnce(&ImageDetails, &mut dyn FnMut(u64, u64)) -> Result<(), Error>,
+        body: impl AsyncFn(&ImageDetails, &mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let details = self.details().await?;
-        match self.take_over(&details).await? {
-            Taken::Free => body(&details, &mut progress).await,
-            Taken::Owned(image) => {
-                self.as_owner(image, async |details| body(details, &mut progress).await).await
-            }
-            Taken::Refused(_) => self.ask_owner(operation, &mut progress).await,
-        }
+        let own = async |progress: &mut dyn FnMut(u64, u64)| {
+            self.owned(async |details| body(details, progress).await).await
+        };
+        self.done_or_asked(operation, &mut progress, own).await
     }
 
-    async fn take_over(&self, details: &ImageDetails) -> Result<Taken, Error> {
-        if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
-            return Ok(Taken::Free);
-        }
-        let image = Image::open_bare(&self.pool, details.info.clone()).await?;
-        match image.lock().await {
-            Ok(()) => Ok(Taken::Owned(image)),
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = image.close().await;
-                match error {
-                    Error::Image(onego_rbd::Error::LockRefused { .. }) => Ok(Taken::Refused(error)),
-                    error => Err(error),
-                }
+    /// The same with an `own` that takes the lock itself. If an owner lets go of the lock before it is done, the next one does the
+    /// work, which may be this client.
+    pub(super) async fn done_or_asked(
+        &self,
+        operation: impl Fn(AsyncRequestId) -> Operation,
+        mut progress: &mut dyn FnMut(u64, u64),
+        own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for _ in 0..MAX_OWNERS {
+            match own(progress).await {
+                Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {}
+                result => return result,
+            }
+            match self.ask_owner(&operation, &mut progress).await {
+                Err(Error::Refused { errno: Errno::RESTART, .. }) => {}
+                result => return result,
             }
         }
+        let reason = format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done");
+        Err(Error::Busy { what: self.describe(), reason })
+    }
+
+    /// The image, which this client owns as long as it is open; `None`: it has no exclusive lock.
+    async fn take_over(&self, details: &ImageDetails) -> Result<Option<Image>, Error> {
+        if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
+            return Ok(None);
+        }
+        let image = Image::open_bare(&self.pool, details.info.clone()).await?;
+        if let Err(error) = image.lock().await {
+            // The first error is the one to tell.
+            let _ = image.close().await;
+            return Err(error);
+        }
+        Ok(Some(image))
     }
 
     async fn as_owner<T>(
@@ -75,14 +91,4 @@ impl Header {
         let closed = image.close().await;
         result.and_then(|value| closed.map(|()| value))
     }
-}
-
-/// What came of the wish to own an image.
-enum Taken {
-    /// It has no exclusive lock.
-    Free,
-    /// This client owns it as long as it is open.
-    Owned(Image),
-    /// Another client keeps the lock.
-    Refused(Error),
 }

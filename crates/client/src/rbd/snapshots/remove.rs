@@ -24,7 +24,7 @@ pub async fn remove_by_id(pool: &Pool, image: &str, id: u64) -> Result<(), Error
     let details = header.details().await?;
     let known = details.snapshot_by_id(id)?;
     let snapshot = SnapshotName { name: known.name.clone(), namespace: known.kind.clone() };
-    let ask = |id| Operation::SnapRemove { snapshot, id };
+    let ask = |id| Operation::SnapRemove { snapshot: snapshot.clone(), id };
     header
         .owned_or_asked(ask, |_, _| {}, async |details, _| remove_snapshot(&header, details, id).await)
         .await
