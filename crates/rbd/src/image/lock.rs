@@ -43,6 +43,10 @@ const RETRY: Duration = Duration::from_secs(2);
 /// does not watch for half as long.
 const MAX_UNANSWERED: u32 = 9;
 
+/// How often a lock of this very client may be found without a watch before it is broken: for a little longer than a watch
+/// outlives its connection.
+const MAX_UNWATCHED: u32 = 16;
+
 impl<T> OpenImage<T> {
     /// This user of the image, as notifications call it.
     pub(super) fn client_id(&self, host: &impl Host<T>) -> ClientId {
@@ -218,10 +222,16 @@ impl<T> OpenImage<T> {
                 && watcher.addr.sock == locker.addr.sock
                 && watcher.addr.nonce == locker.addr.nonce
         });
+        let is_ours = locker.id.locker == EntityName::client(host.global_id());
+        self.lock.unwatched = if is_ours && !is_alive { self.lock.unwatched + 1 } else { 0 };
         if is_alive {
             self.ask_owner(host);
-        } else if locker.id.locker == EntityName::client(host.global_id()) {
-            // An image of this very client, which was not closed: nothing of it is on its way.
+        } else if is_ours && self.lock.unwatched < MAX_UNWATCHED {
+            // Another handle of this client may be about to watch anew. It writes meanwhile, and nobody can shut it out.
+            self.wait_for_lock(now, host);
+        } else if is_ours {
+            // It was not closed: nothing of it is on its way.
+            self.lock.unwatched = 0;
             self.break_lock(host, &locker);
         } else {
             tracing::warn!(

@@ -22,6 +22,8 @@ pub(super) struct Lock<T> {
     pub(super) is_requested: bool,
     /// How often in a row the owner was asked and did not answer.
     pub(super) unanswered: u32,
+    /// How often in a row a lock of this very client was found without a watch.
+    pub(super) unwatched: u32,
     /// Callers that wait for the lock.
     pub(super) takers: Vec<T>,
     /// Callers that wait until it is let go.
@@ -85,6 +87,7 @@ impl<T> Default for Lock<T> {
             is_pinned: false,
             is_requested: false,
             unanswered: 0,
+            unwatched: 0,
             takers: Vec::new(),
             leavers: Vec::new(),
         }

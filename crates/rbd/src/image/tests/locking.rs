@@ -29,7 +29,11 @@ fn their_addr() -> EntityAddr {
 
 /// A header that another client has locked.
 fn their_lock(cookie: &str, tag: &str) -> Vec<u8> {
-    let id = LockerId { locker: EntityName::client(THEM), cookie: cookie.to_owned() };
+    lock_of(THEM, cookie, tag)
+}
+
+fn lock_of(client: u64, cookie: &str, tag: &str) -> Vec<u8> {
+    let id = LockerId { locker: EntityName::client(client), cookie: cookie.to_owned() };
     let holder = LockerInfo { expiration: Utime::default(), addr: their_addr(), description: String::new() };
     let lockers = BTreeMap::from([(id, holder)]);
     LockInfo { lockers, kind: kind::EXCLUSIVE, tag: tag.to_owned() }.to_bytes()
@@ -144,6 +148,33 @@ fn a_dead_owner_is_shut_out_before_its_lock_is_broken() {
     bed.complete(ticket, Ok(client::Outcome::Version(50)));
     let broken = bed.call::<BreakLock>(HEADER, 0, Vec::new());
     assert_eq!((broken.locker, broken.cookie.as_str()), (EntityName::client(THEM), "auto 99"));
+    bed.take_lock();
+    bed.notify();
+    bed.data(0, 0);
+    bed.is_done(1);
+}
+
+#[test]
+fn another_handle_of_this_client_has_time_to_watch_anew() {
+    let mut bed = Bed::open(facts(locked()));
+    bed.write(0, 1);
+    let mut found = 0;
+    loop {
+        bed.call::<Lock>(HEADER, -16, Vec::new());
+        let (_, ticket) = bed.request(HEADER);
+        let watchers = Watchers::default().to_bytes();
+        bed.reply(ticket, 0, vec![lock_of(US, &format!("auto {THEIR_WATCH}"), "internal"), watchers]);
+        found += 1;
+        if !bed.is_quiet() {
+            break;
+        }
+        bed.now = bed.script.wake_at.expect("a time to try again");
+        bed.image.due(bed.now, &mut bed.script);
+    }
+    // Twice as many seconds: a watch ends after 30.
+    assert_eq!(found, 16);
+    let broken = bed.call::<BreakLock>(HEADER, 0, Vec::new());
+    assert_eq!((broken.locker, broken.cookie.as_str()), (EntityName::client(US), "auto 99"));
     bed.take_lock();
     bed.notify();
     bed.data(0, 0);
