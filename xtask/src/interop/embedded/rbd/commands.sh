@@ -29,8 +29,8 @@ r() {
     rbd "$@" > said 2> errors
     code=$?
     same < said
-    # In one line: the library logs wherever another thread is in one of its own.
-    same < errors | tr '\n' ' '
+    # In one line: the library logs wherever another thread is in one of its own, between two words, too.
+    same < errors | tr -s '\n ' ' '
     [ -s errors ] && echo
     [ $code = 0 ] || echo "exit code $code"
 }
