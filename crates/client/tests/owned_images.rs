@@ -6,6 +6,8 @@ use onego::ceph::{Config, Error};
 use onego::rados::{Cluster, Pool};
 use onego::rbd::upkeep::CopyKind;
 use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration, snapshots};
+use onego_ceph::rbd::HEADER_UPDATE;
+use std::time::Duration;
 
 const SIZE: u64 = 8 << 20;
 const PIECE: usize = 4096;
@@ -116,6 +118,30 @@ fn an_image_with_snapshots_moves_while_it_is_written() {
             assert_eq!(bytes(&at, 5 << 20).await?, vec![0; PIECE]);
         }
         assert!(rbd::upkeep::check_object_map(&theirs, "to", None, |_, _| {}).await?);
+        Ok(())
+    });
+}
+
+#[test]
+fn readers_of_a_moving_image_see_what_has_not_come_yet_after_its_header_changes() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "from", &options()).await?;
+        let from = Image::open(&ours, "from").await?;
+        from.write(1 << 20, vec![1; PIECE]).await?;
+        from.close().await?;
+        snapshots::create(&ours, "from", "one").await?;
+        migration::prepare((&ours, "from"), (&ours, "to"), &options(), CopyKind::AsSource).await?;
+        let readers = [Image::open_at(&ours, "to", "one").await?, Image::open_read_only(&ours, "to").await?];
+        // Who says that the header has changed waits until those who watch it have read it.
+        let header = format!("rbd_header.{}", rbd::info(&theirs, "to").await?.id);
+        theirs.notify(&header, HEADER_UPDATE.to_vec(), Duration::from_secs(10)).await?;
+        for reader in &readers {
+            assert!(bytes(reader, 1 << 20).await? == vec![1; PIECE]);
+        }
+        migration::execute(&theirs, "to", |_, _| {}).await?;
+        for reader in &readers {
+            assert!(bytes(reader, 1 << 20).await? == vec![1; PIECE]);
+        }
         Ok(())
     });
 }

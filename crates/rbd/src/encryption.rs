@@ -71,8 +71,9 @@ impl Encryption {
     /// Decrypts what begins at byte `at` of the image, which is a sector's first.
     pub(crate) fn decrypt(&self, at: u64, sealed: &List) -> List {
         let mut bytes = sealed.to_vec();
-        let length = self.decrypt_in_place(at, &mut bytes, sealed.len());
-        bytes.truncate(length);
+        // The zeros with which an object ends may have been cut off, also within a sector.
+        bytes.resize(bytes.len().next_multiple_of(self.sector as usize), 0);
+        self.decrypt_in_place(at, &mut bytes, sealed.len());
         bytes.into()
     }
 
@@ -94,4 +95,43 @@ impl Encryption {
 /// Bytes after which the image's bytes lie in new objects.
 pub fn stripe_period(layout: &Layout) -> u64 {
     layout.object_size() * layout.stripe_count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_luks::{Costs, Format, KeySize, Version};
+
+    fn encryption() -> Encryption {
+        let layout = Layout::plain(16).unwrap();
+        let costs = Costs { iterations: 1000, memory: 64, passes: 1 };
+        let format = Format {
+            version: Version::One,
+            key_size: KeySize::Aes256,
+            alignment: stripe_period(&layout),
+            costs,
+        };
+        let mut random = |bytes: &mut [u8]| {
+            bytes.iter_mut().zip((1..=u8::MAX).cycle()).for_each(|(byte, number)| *byte = number);
+        };
+        let made = format.make(b"open sesame", &mut random).unwrap();
+        let sectors = made.header.sectors(&made.key).unwrap();
+        Encryption::new(format.data_offset(), sectors, &layout, 4 << 20).unwrap()
+    }
+
+    #[test]
+    fn an_object_whose_last_zeros_were_cut_off_is_decrypted() {
+        let encryption = encryption();
+        let at = encryption.data_offset();
+        let ends_with_zero = |number: u16| {
+            let plain = List::from(number.to_be_bytes().repeat(512));
+            let sealed = encryption.encrypt(at, &plain);
+            (sealed.last() == Some(&0)).then(|| (plain, sealed.to_vec()))
+        };
+        let (plain, mut sealed) = (1..10_000).find_map(ends_with_zero).unwrap();
+        while sealed.last() == Some(&0) {
+            sealed.pop();
+        }
+        assert!(encryption.decrypt(at, &sealed.into()).to_vec() == plain.to_vec());
+    }
 }

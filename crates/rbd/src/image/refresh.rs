@@ -122,9 +122,13 @@ impl<T> OpenImage<T> {
     /// Takes over what the header says.
     fn learn(&mut self, state: ImageState) {
         let start = self.facts.data.start();
+        // What shows through an image that is being moved here is its source, of which the parent in the header says nothing. Who
+        // only reads the image keeps it until the move is over.
+        let reads_source =
+            self.migration.is_none() && self.facts.state.features.contains(Features::MIGRATING);
         self.learn_migration(state.features);
         self.view.set_size(state.data_size(start));
-        if self.migration.is_some() {
+        if self.migration.is_some() || reads_source {
             self.facts.state = state;
             return;
         }
