@@ -10,14 +10,12 @@ use onego_buf::extents::Extents;
 use onego_wire::Time;
 use std::cell::RefCell;
 
-/// Zeros of the holes of a read.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
 /// A device whose bytes are in memory: written lists become part of it, and reads are sent from where they lie. What was
 /// never written, trimmed or made zeros takes no memory.
 pub struct Memory {
     geometry: Geometry,
     extents: RefCell<Extents>,
+    /// What holes are read from.
     zeros: Segment,
 }
 
@@ -25,7 +23,7 @@ impl Memory {
     /// A device of that geometry that reads as zeros.
     pub fn new(geometry: Geometry) -> Self {
         let geometry = Geometry { trim_granularity: Some(1), gains_by_merging: false, ..geometry };
-        Self { geometry, extents: RefCell::default(), zeros: Segment::from_static(&ZEROS) }
+        Self { geometry, extents: RefCell::default(), zeros: Segment::from_static(onego_buf::zeros()) }
     }
 
     /// Bytes of memory that the data takes.

@@ -7,15 +7,12 @@ use crate::status::{BlockStatus, StatusExtent};
 use onego_buf::{List, Segment};
 use onego_wire::Time;
 
-/// Zeros that stand for what a device does not hold.
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
-
-/// A list of zeros, without memory of its own.
+/// A list of zeros, without memory of its own: they stand for what a device does not hold.
 pub fn zeros(mut length: u64) -> List {
     let mut list = List::new();
     while length > 0 {
-        let part = length.min(ZEROS.len() as u64);
-        list.push(Segment::from_static(&ZEROS[..part as usize]));
+        let part = length.min(onego_buf::zeros().len() as u64);
+        list.push(Segment::from_static(&onego_buf::zeros()[..part as usize]));
         length -= part;
     }
     list

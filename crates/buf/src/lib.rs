@@ -19,6 +19,7 @@ mod pool;
 mod segment;
 mod slab;
 mod sync;
+mod zeros;
 
 pub use arena::Arena;
 pub use crc::crc32c;
@@ -27,3 +28,4 @@ pub use list::{List, Segments};
 pub use pool::Pool;
 pub use segment::{Segment, SegmentMut};
 pub use slab::Slab;
+pub use zeros::zeros;

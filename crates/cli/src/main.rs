@@ -38,7 +38,9 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Storage data at one go: Ceph block devices from userspace, and an embedded cluster to try them on
 #[derive(Parser)]
@@ -245,16 +247,17 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// Events go to standard error, so that they never mix with what a command gives.
 fn log(verbose: u8) {
-    let level = ["warn", "info", "debug"].get(usize::from(verbose)).unwrap_or(&"trace");
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    const LEVELS: [LevelFilter; 3] = [LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG];
+    let level = *LEVELS.get(usize::from(verbose)).unwrap_or(&LevelFilter::TRACE);
+    let by_module = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    let filter = by_module.unwrap_or_else(|| Targets::new().with_default(level));
     // Colours are for people, and not for those who have said so (no-color.org).
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(colours)
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
 #[cfg(test)]

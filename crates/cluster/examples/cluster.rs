@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN).init();
     let mut config = Config::default();
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {

@@ -8,7 +8,7 @@ mod program;
 mod release;
 mod tree;
 
-pub(crate) use program::MAX_SIZE;
+pub(crate) use program::{MAX_SIZE, is_static};
 
 use crate::sh;
 use crate::workspace::Workspace;

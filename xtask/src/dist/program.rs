@@ -10,6 +10,12 @@ use std::process::Command;
 /// The C library is linked in, so the program runs on any Linux.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
+/// What the linker gets beside its own script, from the root of the tree, where it runs.
+const NO_UNWIND: &str = "xtask/src/dist/no-unwind.ld";
+
+/// How zstd compresses at levels that the messenger does not use: its level is 1.
+const UNUSED_STRATEGIES: [&str; 7] = ["DFAST", "GREEDY", "LAZY", "LAZY2", "BTLAZY2", "BTOPT", "BTULTRA"];
+
 /// Most bytes of the program.
 pub(crate) const MAX_SIZE: u64 = 15 << 20;
 
@@ -44,11 +50,16 @@ pub(super) fn build_again(workspace: &Workspace, first: &Path) -> Result<()> {
 
 /// Checks that a program is small and needs nothing else.
 pub(super) fn check(program: &Path) -> Result<()> {
-    let headers = sh::text(Command::new("readelf").args(["--wide", "--program-headers"]).arg(program))?;
-    ensure!(!headers.contains("INTERP"), "{} needs shared libraries", program.display());
+    ensure!(is_static(program)?, "{} needs shared libraries", program.display());
     let size = fs::metadata(program)?.len();
     ensure!(size <= MAX_SIZE, "{} has {size} bytes: at most {MAX_SIZE} are wanted", program.display());
     Ok(())
+}
+
+/// Does a program need no shared library?
+pub(crate) fn is_static(program: &Path) -> Result<bool> {
+    let headers = sh::text(Command::new("readelf").args(["--wide", "--program-headers"]).arg(program))?;
+    Ok(!headers.contains("INTERP"))
 }
 
 /// Gets the compiler for C and the standard library that belong to the target.
@@ -68,14 +79,18 @@ fn build_in(root: &Path, target: &Path) -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let home = home.context("there is no home directory")?;
-    // Where it was built is nobody's business, and would make two builds differ. A panic ends the program, so nothing unwinds it;
-    // packed relocations are a tenth of plain ones (musl 1.2.4 and later know them).
+    // Where it was built is nobody's business, and would make two builds differ. A panic ends the program, so nothing unwinds it:
+    // what it would be unwound by is a megabyte, which the compiler makes for all because the standard library's code has it. Packed
+    // relocations are a tenth of plain ones (musl 1.2.4 and later know them).
     let (root_shown, home_shown, target_shown) = (root.display(), home.display(), target.display());
     let rust = format!(
         "--remap-path-prefix={root_shown}=/onego --remap-path-prefix={home_shown}=/cargo \
-         -Cforce-unwind-tables=no -Clink-arg=-Wl,-z,pack-relative-relocs"
+         -Clink-arg=-Wl,-T,{NO_UNWIND} -Clink-arg=-Wl,-z,pack-relative-relocs"
     );
-    let c = format!("-ffile-prefix-map={target_shown}=/target -ffile-prefix-map={home_shown}=/cargo");
+    let mut c = format!("-ffile-prefix-map={target_shown}=/target -ffile-prefix-map={home_shown}=/cargo");
+    for strategy in UNUSED_STRATEGIES {
+        c += &format!(" -DZSTD_EXCLUDE_{strategy}_BLOCK_COMPRESSOR");
+    }
     let mut command = sh::cargo();
     command.current_dir(root).env("RUSTFLAGS", rust).env("CFLAGS", c);
     command.args(["build", "--quiet", "--locked", "--profile", "dist", "--package", "onego-cli"]);

@@ -1,11 +1,10 @@
 //! Where the zeros of bytes are.
 
+use onego_buf::zeros;
 use std::ops::Range;
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
 fn is_zeros(bytes: &[u8]) -> bool {
-    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
+    bytes.chunks(zeros().len()).all(|chunk| chunk == &zeros()[..chunk.len()])
 }
 
 /// The parts of bytes that have to be kept: what is left when blocks of `grain` bytes that are zeros are taken away. The

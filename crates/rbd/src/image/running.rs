@@ -11,9 +11,6 @@ use onego_msgr::encoding::Decode as _;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Zeros that stand for what an image does not hold.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
 /// A request that is under way.
 #[derive(Debug)]
 pub(super) struct Running<T> {
@@ -248,11 +245,11 @@ pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
     }
 }
 
-/// Appends zeros until the list has `length` bytes.
+/// Appends zeros, which stand for what an image does not hold, until the list has `length` bytes.
 pub(super) fn fill_up(list: &mut List, length: u64) {
     while (list.len() as u64) < length {
-        let missing = (length - list.len() as u64).min(ZEROS.len() as u64);
-        list.push(Segment::from_static(&ZEROS[..missing as usize]));
+        let missing = (length - list.len() as u64).min(onego_buf::zeros().len() as u64);
+        list.push(Segment::from_static(&onego_buf::zeros()[..missing as usize]));
     }
 }
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 /// The static program: the one of the stage, if that is such a one, or else the tree's.
 pub(super) fn program(stage: &Stage) -> Result<PathBuf> {
-    let workspace = Workspace::load()?;
-    dist::program(&workspace, Some(stage.onego_program())).or_else(|_| dist::program(&workspace, None))
+    let given = stage.onego_program();
+    dist::program(&Workspace::load()?, dist::is_static(given)?.then_some(given))
 }
 
 /// All that users install, made of the static program.

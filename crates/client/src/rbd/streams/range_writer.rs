@@ -15,10 +15,7 @@ const PIECE: u64 = 1 << 20;
 /// Reads in flight: more than any network keeps on its way, and little memory.
 const WINDOW: usize = 32;
 
-/// Zeros that are written.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// Most zeros that are given at a time, in segments of [`ZEROS`].
+/// Most zeros that are given at a time, in segments of [`onego_buf::zeros`].
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
 /// The records of a diff's ranges: one each, with its data unless that is all zeros.
@@ -98,8 +95,8 @@ impl RangeWriter {
         let mut now = (*zeros).min(ZEROS_AT_A_TIME);
         *zeros -= now;
         while now > 0 {
-            let part = now.min(ZEROS.len() as u64);
-            out.push(Segment::from_static(&ZEROS[..part as usize]));
+            let part = now.min(onego_buf::zeros().len() as u64);
+            out.push(Segment::from_static(&onego_buf::zeros()[..part as usize]));
             now -= part;
         }
         Some(out)

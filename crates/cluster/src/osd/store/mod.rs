@@ -196,16 +196,13 @@ pub(crate) struct Store {
     zeros: Segment,
 }
 
-/// Zeros to read holes from.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
 impl Store {
     pub(crate) fn new() -> Self {
         Self {
             pools: FxHashMap::default(),
             objects: Slab::new(),
             used: 0,
-            zeros: Segment::from_static(&ZEROS),
+            zeros: Segment::from_static(onego_buf::zeros()),
         }
     }
 
