@@ -1,4 +1,5 @@
 use super::ancestors::Generation;
+use super::details::Header;
 use super::header::{ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
@@ -275,10 +276,13 @@ impl Image {
         self.control(ImageControl::Refresh).await
     }
 
-    /// Changes the size in the header and in the object map, and tells the others. What is cut off is given up before
-    /// ([`clear`](super::clear)).
+    /// Changes the size in the header and in the object map, and waits until the others know it. What is cut off is given up
+    /// before ([`clear`](super::clear)).
     pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
-        self.control(|done| ImageControl::Resize(size, done)).await
+        self.control(|done| ImageControl::Resize(size, done)).await?;
+        let Open { pool, info, .. } = &*self.open;
+        let header = Header { pool: pool.clone(), id: info.id.clone(), name: info.name.clone() };
+        header.notify_changed().await
     }
 
     /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.

@@ -332,8 +332,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Changes the size in the header and in the object map, and tells the others. What is cut off must have been given up
-    /// before ([`Io::Trim`]), under the lock.
+    /// Changes the size in the header and in the object map. What is cut off must have been given up before ([`Io::Trim`]), under
+    /// the lock; that the header has changed is for the caller to tell the others.
     pub fn resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));

@@ -6,15 +6,10 @@ use super::lock_state::LockState;
 use super::machine::{OpenImage, ResizeStep};
 use super::refresh_state::Waiter;
 use crate::host::{Host, Purpose, Ticket};
-use crate::notify::Notification;
 use onego_ceph::client::{Error as ClientError, OpReply};
 use onego_ceph::cls::Method as _;
 use onego_ceph::cls::rbd::{ObjectMapResize, SetSize, state};
 use onego_ceph::ops::flag;
-use onego_msgr::encoding::Encode as _;
-
-/// Seconds that others have to learn the size.
-const NOTIFY_TIMEOUT: u32 = 5;
 
 impl<T> OpenImage<T> {
     /// Begins when nothing is in flight that could reach behind the new end.
@@ -74,9 +69,9 @@ impl<T> OpenImage<T> {
             }
             (ResizeStep::ShrinkingMap, result) => {
                 self.map_resized(host, objects, &result);
-                self.tell_size(host);
+                self.learn_size(host);
             }
-            (ResizeStep::SettingSize, Ok(_)) => self.tell_size(host),
+            (ResizeStep::SettingSize, Ok(_)) => self.learn_size(host),
             (ResizeStep::Waiting, _) => {}
         }
         self.settle_resize(host);
@@ -96,11 +91,9 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The header has the size: this client takes it over, and the others are told.
-    fn tell_size(&mut self, host: &mut impl Host<T>) {
+    /// The header has the size, and this client takes it over. The others are told by the caller, who has to wait for them.
+    fn learn_size(&mut self, host: &mut impl Host<T>) {
         let Some(resize) = self.resize.take() else { return };
         self.refresh_for(host, Waiter::Caller(resize.token));
-        let update = Notification::HeaderUpdate.to_bytes();
-        host.notify(self.facts.header.clone(), update.into(), NOTIFY_TIMEOUT, Ticket(Purpose::Nobody));
     }
 }

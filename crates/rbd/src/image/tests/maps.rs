@@ -137,7 +137,6 @@ fn the_map_is_never_smaller_than_the_image() {
     assert_eq!(bed.call::<SetSize>(HEADER, 0, Vec::new()).size, 20 * OBJECT);
     bed.state.size = 20 * OBJECT;
     bed.refresh();
-    bed.notify();
     bed.is_done(2);
     bed.image.resize(bed.now, &mut bed.script, 5 * OBJECT, 3);
     bed.call::<SetSize>(HEADER, 0, Vec::new());
