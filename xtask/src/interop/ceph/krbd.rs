@@ -57,8 +57,7 @@ fn shared(stage: &Stage) -> Result<()> {
     kernel_wrote(stage, &mut guest, 2)?;
     at_once(stage, &mut guest)?;
     // Ours is killed while it owns the lock.
-    stage.host(&format!("nbdcopy other.raw {URI}"))?;
-    owned(stage)?;
+    write_by_ours(stage)?;
     drop(server);
     ring(stage, 4)?;
     kernel_wrote(stage, &mut guest, 4)?;
@@ -102,10 +101,17 @@ fn owned(stage: &Stage) -> Result<()> {
 /// Our server asks the kernel for the lock, writes the whole image, and keeps the lock.
 fn asked_of_kernel(stage: &Stage) -> Result<Embedded> {
     let server = Embedded::start_nbd(stage, "-c ceph.conf", "rbd:rbd/disk")?;
-    stage.host(&format!("nbdcopy other.raw {URI}"))?;
+    write_by_ours(stage)?;
     both_have(stage, "disk", "other.raw")?;
-    owned(stage)?;
+    // Whoever checked the object map has taken the lock for that.
+    write_by_ours(stage)?;
     Ok(server)
+}
+
+/// Writes the whole image by our server, which owns the lock then.
+fn write_by_ours(stage: &Stage) -> Result<()> {
+    stage.host(&format!("nbdcopy other.raw {URI}"))?;
+    owned(stage)
 }
 
 /// Both write, each to its half, and verify.
