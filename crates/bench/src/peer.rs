@@ -20,11 +20,13 @@ impl Peer {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .args(arguments)
-            .stdin(Stdio::null())
+            // A pipe that is closed at once, where /dev/null would be needed: containers may have no such device.
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // An interrupt at the terminal is for the client.
             .process_group(0)
             .spawn()?;
+        drop(child.stdin.take());
         let said = BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?);
         Ok(Running { child, said })
     }
