@@ -1,6 +1,7 @@
 //! Handles of clusters.
 
 use super::conf::Conf;
+use super::context;
 use super::log::LogFollower;
 use super::watches::Watches;
 use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
@@ -22,7 +23,9 @@ impl Rados {
     fn with(conf: Conf) -> Handle<Self> {
         let (conf, client) = (Mutex::new(conf), Mutex::new(None));
         let (watches, log) = (Watches::default(), Mutex::new(None));
-        Handle::give(Arc::new(Self { conf, client, watches, log }))
+        let handle = Handle::give(Arc::new(Self { conf, client, watches, log }));
+        context::given(handle.address());
+        handle
     }
 
     fn create(identity: Identity) -> Handle<Self> {
@@ -94,11 +97,15 @@ extern "C" fn rados_create2(
     })
 }
 
-/// A context is the handle that it was asked of: this makes another handle like it.
+/// A context of ours is the handle that it was asked of: this makes another handle like it.
 #[unsafe(no_mangle)]
 extern "C" fn rados_create_with_context(cluster: Out<Handle<Rados>>, context: Handle<Rados>) -> c_int {
     done(|| {
-        let conf = context.get()?.conf().clone();
+        let conf = match context.address() {
+            0 => return Err(Errno::INVAL),
+            ours if context::is_ours(ours) => context.get()?.conf().clone(),
+            _ => context::foreign()?,
+        };
         cluster.set(Rados::with(conf))
     })
 }
@@ -125,6 +132,7 @@ extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn rados_shutdown(cluster: Handle<Rados>) {
     call(|| {
+        context::taken(cluster.address());
         let cluster = cluster.take()?;
         cluster.watches.clear();
         cluster.follow_log(None);
