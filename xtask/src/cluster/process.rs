@@ -103,6 +103,12 @@ impl Daemon {
             .context("NSpid is no number")
     }
 
+    /// What the process has mapped, as `/proc/PID/maps` has it.
+    pub(crate) fn mapped(&self) -> Result<String> {
+        fs::read_to_string(format!("/proc/{}/maps", self.pid))
+            .context("cannot read what a process has mapped")
+    }
+
     /// The most memory that the process ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
