@@ -161,8 +161,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     "capi-test-rados", "upstream's tests of librados's bindings for Python pass on our library and our embedded cluster", capi::bindings::rados;
     "capi-test-rbd", "upstream's tests of librbd's bindings for Python run on our library and our embedded cluster", capi::bindings::rbd;
-    "capi-daemons", "tgt, libvirt, rbd-fuse and helpers of Ganesha and ctdb do on our librados and librbd what they do on Ceph's", capi::daemons::on_ours;
     long_reef:
+    "capi-daemons", "tgt, libvirt, rbd-fuse and helpers of Ganesha and ctdb do on our librados and librbd what they do on Ceph's", capi::daemons::on_ours;
     "capi-daemons-real", "the same on a real cluster", capi::daemons::on_real_ceph;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;

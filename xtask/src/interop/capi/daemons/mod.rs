@@ -29,20 +29,24 @@ pub(in crate::interop) fn on_real_ceph(stage: &Stage) -> Result<()> {
     run(stage)
 }
 
+/// What is done with one daemon.
+type Part = fn(Run<'_>) -> Result<()>;
+
+const PARTS: [(&str, Part); 5] = [
+    ("tgt", tgt::exports),
+    ("libvirt", libvirt::manages),
+    ("rbd-fuse", rbd_fuse::mounts),
+    ("ganesha-rados-grace", ganesha::keeps_grace),
+    ("ctdb", ctdb::locks),
+];
+
 fn run(stage: &Stage) -> Result<()> {
     ensure_pool(stage)?;
     disk::make(&stage.path("disk.raw"), 17)?;
     // Daemons have their sockets there, and the system's own may, too.
     stage.ceph("mount -t tmpfs tmpfs /run")?;
     for library in [Library::Ceph, Library::Ours] {
-        let parts: [(&str, fn(Run<'_>) -> Result<()>); 5] = [
-            ("tgt", tgt::exports),
-            ("libvirt", libvirt::manages),
-            ("rbd-fuse", rbd_fuse::mounts),
-            ("ganesha-rados-grace", ganesha::keeps_grace),
-            ("ctdb", ctdb::locks),
-        ];
-        for (name, part) in parts {
+        for (name, part) in PARTS {
             part(Run { stage, library }).with_context(|| format!("{name} on the library {library:?}"))?;
         }
         let left = stage.ceph("rbd ls")?;
