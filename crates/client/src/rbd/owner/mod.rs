@@ -50,18 +50,22 @@ impl Header {
         mut progress: &mut dyn FnMut(u64, u64),
         own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        for _ in 0..MAX_OWNERS {
+        let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
+        for owners in 0..MAX_OWNERS {
             match own(progress).await {
                 Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {}
                 result => return result,
             }
             match self.ask_owner(&operation, &mut progress).await {
                 Err(Error::Refused { errno: Errno::RESTART, .. }) => {}
+                // What the owners before have done is not undone: this is no refusal that leaves everything as it was.
+                Err(Error::Refused { errno: Errno::OPNOTSUPP, what }) if owners > 0 => {
+                    return busy(format!("its lock changed hands before the work was done, and {what} refuses it"));
+                }
                 result => return result,
             }
         }
-        let reason = format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done");
-        Err(Error::Busy { what: self.describe(), reason })
+        busy(format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done"))
     }
 
     /// The image, which this client owns as long as it is open; `None`: it has no exclusive lock.
