@@ -111,6 +111,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
+    "capi-memcheck", "what programs in C rely on holds under valgrind, which finds no fault with our library's use of memory", capi::memcheck::run;
     "package-debian11", "our package for Debian is installed on Debian 11, used, by Prometheus, too, and removed: nothing is left", package::on_bullseye;
     "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;
     "package-alone", "the static program runs in a root without any other file, and starts as fast as is said", package::program_alone;
@@ -164,6 +165,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_reef:
     "capi-daemons", "tgt, libvirt, rbd-fuse and helpers of Ganesha and ctdb do on our librados and librbd what they do on Ceph's", capi::daemons::on_ours;
     "capi-daemons-real", "the same on a real cluster", capi::daemons::on_real_ceph;
+    "capi-soak", "fio with 8 jobs verifies images through our librbd while OSDs of our embedded cluster stop and start, and its memory stays flat", capi::soak::run;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;

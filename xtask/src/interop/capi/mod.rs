@@ -3,9 +3,11 @@
 pub(super) mod bindings;
 pub(super) mod daemons;
 mod library;
+pub(super) mod memcheck;
 mod names;
 mod programs;
 mod relied_on;
+pub(super) mod soak;
 pub(super) mod tcmu;
 
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
