@@ -20,16 +20,14 @@ pub(crate) struct Rados {
 }
 
 impl Rados {
-    fn with(conf: Conf) -> Handle<Self> {
+    fn give(cluster: Out<Handle<Self>>, conf: Conf) -> Result<(), Errno> {
         let (conf, client) = (Mutex::new(conf), Mutex::new(None));
         let (watches, log) = (Watches::default(), Mutex::new(None));
-        let handle = Handle::give(Arc::new(Self { conf, client, watches, log }));
-        context::given(handle.address());
-        handle
-    }
-
-    fn create(identity: Identity) -> Handle<Self> {
-        Self::with(Conf::new(identity))
+        let made = Arc::new(Self { conf, client, watches, log });
+        let address = Handle::of(&made).address();
+        cluster.give(made)?;
+        context::given(address);
+        Ok(())
     }
 
     /// Its client; ENOTCONN before it is connected.
@@ -74,7 +72,7 @@ extern "C" fn rados_version(major: Out<c_int>, minor: Out<c_int>, extra: Out<c_i
 extern "C" fn rados_create(cluster: Out<Handle<Rados>>, id: Text) -> c_int {
     done(|| {
         let name = if id.is_null() { AuthName::client("admin") } else { AuthName::client(&id.text()?) };
-        cluster.set(Rados::create(Identity::default().with_name(name)))
+        Rados::give(cluster, Conf::new(Identity::default().with_name(name)))
     })
 }
 
@@ -93,7 +91,7 @@ extern "C" fn rados_create2(
         if !cluster_name.text_or_empty().is_empty() {
             identity = identity.with_cluster(&cluster_name.text()?);
         }
-        cluster.set(Rados::create(identity))
+        Rados::give(cluster, Conf::new(identity))
     })
 }
 
@@ -106,7 +104,7 @@ extern "C" fn rados_create_with_context(cluster: Out<Handle<Rados>>, context: Ha
             ours if context::is_ours(ours) => context.get()?.conf().clone(),
             _ => context::foreign()?,
         };
-        cluster.set(Rados::with(conf))
+        Rados::give(cluster, conf)
     })
 }
 
