@@ -26,7 +26,7 @@ const fn scenario(
     Scenario { name, what, release, guest: false, long: false, run }
 }
 
-/// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph or
+/// Scenarios that start guests, of which the last belong to the long form of the tests, also with 18.2; those that have no release of Ceph or
 /// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
 /// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
 /// 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
@@ -35,6 +35,7 @@ macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
         long_guests: $($long:literal, $long_what:literal, $long_run:path;)*
+        long_reef_guests: $($reef_guest:literal, $reef_guest_what:literal, $reef_guest_run:path;)*
         once: $($once:literal, $once_what:literal, $once_run:path;)*
         long_once: $($rare:literal, $rare_what:literal, $rare_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
@@ -51,6 +52,7 @@ macro_rules! scenarios {
         &[
             $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
             $(Scenario { guest: true, long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
+            $(Scenario { guest: true, long: true, ..scenario(concat!("ceph18-", $reef_guest), $reef_guest_what, Release::Reef, $reef_guest_run) },)*
             $(scenario($once, $once_what, Release::Pacific, $once_run),)*
             $(Scenario { long: true, ..scenario($rare, $rare_what, Release::Pacific, $rare_run) },)*
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
@@ -99,6 +101,10 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
     "package-debian12", "our package is installed on Debian 12, used, by Prometheus and the kernel's NFS client, too, and removed: nothing is left", package::on_bookworm;
     "package-debian13", "the same on Debian 13", package::on_trixie;
+    "krbd-shared", "the kernel's client, in a guest, and we write a clone on our embedded cluster by turns and at once", ceph::krbd::on_ours;
+    "ceph16-krbd-shared", "the same on a real cluster", ceph::krbd::on_real_ceph;
+    long_reef_guests:
+    "krbd-shared", "the kernel's client, in a guest, and we write a clone on a real cluster by turns and at once", ceph::krbd::on_real_ceph;
     once:
     "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;

@@ -181,7 +181,8 @@ async fn check_map(pool: &Pool, id: &str, header: &str, snap: u64) -> Result<Map
             Err(Error::NotFound { .. }) => false,
             Err(error) => return Err(error),
         };
-        if is_there && matches!(map.get(number), state::NONEXISTENT | state::PENDING) {
+        // What somebody was about to remove, and died, may be there: no client takes it for absent.
+        if is_there && map.get(number) == state::NONEXISTENT {
             unknown.push(number);
         }
     }

@@ -17,6 +17,15 @@ struct Change {
     /// It has no effect later than this.
     over: Option<Moment>,
     acknowledged: bool,
+    /// The block shows this only if the change is broken off.
+    is_broken_off: bool,
+}
+
+impl Change {
+    /// One that begins now.
+    fn new(stamp: u64, client: u32, now: Moment) -> Self {
+        Self { stamp, client, begun: now, over: None, acknowledged: false, is_broken_off: false }
+    }
 }
 
 /// The changes of one block, or of an image's size, in the order in which they began.
@@ -28,16 +37,25 @@ pub(crate) struct History {
 impl History {
     /// It shows `stamp` since `now`.
     pub(crate) fn new(stamp: u64, now: Moment) -> Self {
-        let first = Change { stamp, client: u32::MAX, begun: now, over: Some(now), acknowledged: true };
+        let mut first = Change::new(stamp, u32::MAX, now);
+        (first.over, first.acknowledged) = (Some(now), true);
         Self { changes: vec![first] }
     }
 
     pub(crate) fn begin(&mut self, client: u32, stamp: u64, now: Moment) {
-        self.changes.push(Change { stamp, client, begun: now, over: None, acknowledged: false });
+        self.changes.push(Change::new(stamp, client, now));
+    }
+
+    /// A change begins that, if it is broken off, may show what the block showed first of all.
+    pub(crate) fn begin_with_first(&mut self, client: u32, stamp: u64, now: Moment) {
+        let first = self.changes.first().map_or(ZEROS, |first| first.stamp);
+        self.changes.push(Change { is_broken_off: true, ..Change::new(first, client, now) });
+        self.begin(client, stamp, now);
     }
 
     /// The change of that moment is acknowledged.
     pub(crate) fn acknowledge(&mut self, begun: Moment, now: Moment) {
+        self.changes.retain(|change| change.begun != begun || !change.is_broken_off);
         for change in self.changes.iter_mut().filter(|change| change.begun == begun) {
             (change.over, change.acknowledged) = (Some(now), true);
         }

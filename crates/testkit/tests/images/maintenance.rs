@@ -1,6 +1,6 @@
 //! Snapshots, clones and sizes: what users do with images beside reads and writes, and what it comes to.
 
-use super::history::{Moment, ZEROS};
+use super::history::{History, Moment, ZEROS};
 use super::model::{BLOCK, ImageModel, MAX_BLOCKS, SnapshotModel};
 use super::user::{Job, JobAnswer};
 use super::world::{Fate, SharedWorld};
@@ -23,8 +23,10 @@ pub(super) fn noted(image: &mut ImageModel, job: &Job, client: u32, now: Moment)
         }
         Job::Resize(size) => {
             image.size.begin(client, *size, now);
+            // Objects are removed before the size changes: meanwhile a clone's parent shows through, as with librbd.
+            let begin = if image.is_clone { History::begin_with_first } else { History::begin };
             let cut = &mut image.blocks[(size / BLOCK) as usize..];
-            cut.iter_mut().for_each(|block| block.begin(client, ZEROS, now));
+            cut.iter_mut().for_each(|block| begin(block, client, ZEROS, now));
         }
         Job::RemoveSnapshot(index) => image.snapshots[*index].removal = Some(now),
         _ => {}

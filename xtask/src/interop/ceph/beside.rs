@@ -299,12 +299,16 @@ fn shape(report: &str) -> String {
         return format!("{head}\n{names:?}");
     }
     let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
-    let is_second = |line: &&str| !line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    // Their head comes with the first of them, which a benchmark that ends within a second lacks.
+    let is_second = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("sec Cur ops")
+    };
     let masked = |line: &str| {
         let words = line.split(' ').map(|word| if has_digit(word) { "N" } else { word });
         words.collect::<Vec<_>>().join(" ")
     };
-    report.lines().filter(is_second).map(masked).collect::<Vec<_>>().join("\n")
+    report.lines().filter(|line| !is_second(line)).map(masked).collect::<Vec<_>>().join("\n")
 }
 
 /// Both programs watch one object and notify its watchers: each sees what the other one says.

@@ -4,6 +4,7 @@ pub(super) mod beside;
 pub(super) mod cephx;
 pub(super) mod compression;
 pub(super) mod images;
+pub(super) mod krbd;
 pub(super) mod load;
 mod masks;
 pub(super) mod migration;

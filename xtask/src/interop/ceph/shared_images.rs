@@ -79,7 +79,7 @@ fn turns(stage: &Stage, image: &str) -> Result<()> {
 }
 
 /// Both sides see the same, and the object map is true.
-fn both_have(stage: &Stage, image: &str, file: &str) -> Result<()> {
+pub(super) fn both_have(stage: &Stage, image: &str, file: &str) -> Result<()> {
     stage.ceph(&format!("rbd export rbd/{image} theirs.raw"))?;
     stage.onego(&format!("--conf ceph.conf rbd export rbd/{image} ours.raw"))?;
     for exported in ["theirs.raw", "ours.raw"] {
@@ -90,7 +90,7 @@ fn both_have(stage: &Stage, image: &str, file: &str) -> Result<()> {
 }
 
 /// `rbd` finds nothing wrong with the object map.
-fn checked(stage: &Stage, image: &str) -> Result<()> {
+pub(super) fn checked(stage: &Stage, image: &str) -> Result<()> {
     stage.ceph(&format!("rbd object-map check rbd/{image}"))?;
     let info = json(&stage.ceph(&format!("rbd info --format json rbd/{image}"))?)?;
     ensure!(info["flags"].as_array().is_some_and(Vec::is_empty), "the object map is damaged: {info}");

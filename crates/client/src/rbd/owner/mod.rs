@@ -60,7 +60,9 @@ impl Header {
                 Err(Error::Refused { errno: Errno::RESTART, .. }) => {}
                 // What the owners before have done is not undone: this is no refusal that leaves everything as it was.
                 Err(Error::Refused { errno: Errno::OPNOTSUPP, what }) if owners > 0 => {
-                    return busy(format!("its lock changed hands before the work was done, and {what} refuses it"));
+                    return busy(format!(
+                        "its lock changed hands before the work was done, and {what} refuses it"
+                    ));
                 }
                 result => return result,
             }
