@@ -48,6 +48,7 @@ const NEEDS: &[Need] = &[
     Need { program: "setfacl", package: "acl" },
     Need { program: "strip", package: "binutils" },
     Need { program: "tshark", package: "tshark" },
+    Need { program: "valgrind", package: "valgrind" },
     Need { program: "xz", package: "xz-utils" },
 ];
 

@@ -403,9 +403,10 @@ static int visit(uint64_t offset, size_t length, int exists, void *arg) {
 static void changes_are_visited(void) {
     rbd_image_t image = new_image("changes", 16 * MIB, RBD_FEATURE_LAYERING);
     struct ranges ranges = {0};
+    char ones[4096];
     EQUAL(rbd_diff_iterate2(image, NULL, 0, 16 * MIB, 1, 0, visit, &ranges), 0);
     EQUAL(ranges.count, 0);
-    EQUAL(rbd_write(image, 0, 4096, memset(malloc(4096), 1, 4096)), 4096);
+    EQUAL(rbd_write(image, 0, sizeof ones, memset(ones, 1, sizeof ones)), sizeof ones);
     EQUAL(rbd_snap_create(image, "one"), 0);
     EQUAL(rbd_write(image, OBJECT, 6, "second"), 6);
     EQUAL(rbd_discard(image, 0, OBJECT), OBJECT);

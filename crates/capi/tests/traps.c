@@ -562,6 +562,30 @@ static int threads(void) {
     return count;
 }
 
+static void a_handle_is_a_context_for_others(void) {
+    rados_t like;
+    uint64_t size;
+    EQUAL(rados_create_with_context(&like, rados_cct(cluster)), 0);
+    EQUAL(rados_connect(like), 0);
+    EQUAL(rados_pool_lookup(like, "rbd") >= 0, 1);
+    rados_shutdown(like);
+    /* The one that it was made of lives on. */
+    EQUAL(rados_write_full(pool, "after", "x", 1), 0);
+    EQUAL(rados_stat(pool, "after", &size, NULL), 0);
+    EQUAL(rados_remove(pool, "after"), 0);
+}
+
+/* rbd-fuse has a context of libceph-common's, of which nothing is known here but that the program's command line is in it. */
+static void a_context_of_others_is_not_looked_into(void) {
+    static const uint64_t foreign[64];
+    rados_t handle;
+    EQUAL(setenv("CEPH_CONF", conf, 1), 0);
+    EQUAL(rados_create_with_context(&handle, (rados_config_t)foreign), 0);
+    EQUAL(rados_connect(handle), 0);
+    EQUAL(rados_pool_lookup(handle, "rbd") >= 0, 1);
+    rados_shutdown(handle);
+}
+
 static void handles_share_a_client(void) {
     enum { COUNT = 32 };
     rados_t handles[COUNT];
@@ -613,7 +637,9 @@ static const struct test tests[] = {
     TEST(vectors_gather_and_scatter),
     TEST(images_open_and_close_in_the_background),
     TEST(a_handle_connects_in_a_child),
+    TEST(a_handle_is_a_context_for_others),
     OURS(handles_share_a_client),
+    OURS(a_context_of_others_is_not_looked_into),
     OURS(null_is_refused),
 };
 

@@ -35,7 +35,19 @@ impl Release {
             // Its compressor zlib is not loaded without this library, which no package of Ceph depends on. Prometheus reads our
             // metrics.
             Self::Tentacle => &["libqatzip3", "prometheus"],
-            Self::Pacific | Self::Reef => &[],
+            // What Ceph's libraries have as their users beside fio, QEMU and Python.
+            Self::Reef => &[
+                "ctdb",
+                "libiscsi-bin",
+                "libvirt-clients",
+                "libvirt-daemon",
+                "libvirt-daemon-driver-storage-rbd",
+                "nfs-ganesha-rados-grace",
+                "rbd-fuse",
+                "tcmu-runner",
+                "tgt-rbd",
+            ],
+            Self::Pacific => &[],
         };
         [PACKAGES, own].concat()
     }

@@ -103,12 +103,27 @@ impl Daemon {
             .context("NSpid is no number")
     }
 
+    /// What the process has mapped, as `/proc/PID/maps` has it.
+    pub(crate) fn mapped(&self) -> Result<String> {
+        fs::read_to_string(format!("/proc/{}/maps", self.pid))
+            .context("cannot read what a process has mapped")
+    }
+
     /// The most memory that the process ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The memory that the process has, in bytes.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line =
-            status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM in status")?;
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("VmHWM is no number")?;
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        let value = value.with_context(|| format!("no {name} in status"))?;
+        let kib: u64 = value.trim().trim_end_matches(" kB").parse().context("memory is no number")?;
         Ok(kib * 1024)
     }
 

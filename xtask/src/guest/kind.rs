@@ -1,7 +1,7 @@
 //! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
 
 /// All kinds.
-pub(super) const KINDS: [&Kind; 6] = [&RBD, &NBD, &NFS, &RDMA, &UBLK, &VIRTIO_BLK];
+pub(super) const KINDS: [&Kind; 7] = [&RBD, &NBD, &NFS, &RDMA, &TCMU, &UBLK, &VIRTIO_BLK];
 
 /// Which of Debian's kernels a guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,18 @@ pub(crate) const UBLK: Kind = Kind {
     modules: &["e1000", "crc32c_generic", "crc32c-intel", "ext4", "ublk_drv"],
     packages: &[],
     files: &[],
+    loaded: &[],
+};
+
+/// SCSI disks that programs serve: tcmu-runner for the kernel's target, which is the disk's own initiator, too.
+pub(crate) const TCMU: Kind = Kind {
+    name: "tcmu",
+    series: Series::Release,
+    processors: 1,
+    modules: &["e1000", "crc32c_generic", "crc32c-intel", "ext4", "sd_mod", "target_core_user", "tcm_loop"],
+    packages: &["tcmu-runner", "libtcmu2", "libnl-3-200", "libnl-genl-3-200"],
+    // Without what it is linked with: the library that it is to find is the script's.
+    files: &["etc/tcmu/tcmu.conf", "usr/lib/x86_64-linux-gnu/tcmu-runner/handler_rbd.so"],
     loaded: &[],
 };
 

@@ -25,7 +25,7 @@ use archive::Archive;
 pub(crate) use disk::ServedDisk;
 use kernel::Kernel;
 use kind::KINDS;
-pub(crate) use kind::{Kind, NBD, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK, VIRTIO_BLK};
+pub(crate) use kind::{Kind, NBD, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, TCMU, UBLK, VIRTIO_BLK};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

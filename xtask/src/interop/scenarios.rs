@@ -29,7 +29,7 @@ const fn scenario(
 /// Scenarios that start guests, of which the last belong to the long form of the tests, also with 18.2; those that have no release of Ceph or
 /// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
 /// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
-/// 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
+/// 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
 /// to the long form.
 macro_rules! scenarios {
     (
@@ -43,6 +43,7 @@ macro_rules! scenarios {
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
         reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
+        long_reef: $($deep:literal, $deep_what:literal, $deep_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         long_since_reef: $($late:literal, $late_what:literal, $late_run:path;)*
         long_of_tentacle: $($far:literal, $far_what:literal, $far_run:path;)*
@@ -67,6 +68,7 @@ macro_rules! scenarios {
             $(Scenario { long: true, ..scenario(concat!("ceph16-", $first), $first_what, Release::Pacific, $first_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $first), $first_what, Release::Tentacle, $first_run) },)*
             $(scenario(concat!("ceph18-", $only), $only_what, Release::Reef, $only_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph18-", $deep), $deep_what, Release::Reef, $deep_run) },)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph18-", $late), $late_what, Release::Reef, $late_run) },)*
@@ -94,6 +96,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", nfs::verbs::nfs;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::ours_on_kernel;
     long_guests:
+    "tcmu-guest", "tcmu-runner, in a guest, has an image of our embedded cluster as a disk of the kernel through our librbd", capi::tcmu::disk;
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
     "package-debian12", "our package is installed on Debian 12, used, by Prometheus and the kernel's NFS client, too, and removed: nothing is left", package::on_bookworm;
@@ -114,6 +117,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
+    "capi-memcheck", "what programs in C rely on holds under valgrind, which finds no fault with our library's use of memory", capi::memcheck::run;
     "package-debian11", "our package for Debian is installed on Debian 11, used, by Prometheus, too, and removed: nothing is left", package::on_bullseye;
     "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;
     "package-alone", "the static program runs in a root without any other file, and starts as fast as is said", package::program_alone;
@@ -164,6 +168,10 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     "capi-test-rados", "upstream's tests of librados's bindings for Python pass on our library and our embedded cluster", capi::bindings::rados;
     "capi-test-rbd", "upstream's tests of librbd's bindings for Python run on our library and our embedded cluster", capi::bindings::rbd;
+    long_reef:
+    "capi-daemons", "tgt, libvirt, rbd-fuse and helpers of Ganesha and ctdb do on our librados and librbd what they do on Ceph's", capi::daemons::on_ours;
+    "capi-daemons-real", "the same on a real cluster", capi::daemons::on_real_ceph;
+    "capi-soak", "fio with 8 jobs verifies images through our librbd while OSDs of our embedded cluster stop and start, and its memory stays flat", capi::soak::run;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;

@@ -34,6 +34,11 @@ impl<T> Handle<T> {
         Self(Arc::as_ptr(thing))
     }
 
+    /// Where it points to: a program may have handed over something else.
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr()
+    }
+
     /// The thing.
     pub(crate) fn get(&self) -> Result<&T, Errno> {
         // SAFETY: the program holds a reference to it for as long as its call lasts, and with it this value.

@@ -1,9 +1,11 @@
 //! Memory of the program's that is read or written during its call, or until what it began has completed.
 
 use super::errno::Errno;
+use super::handle::Handle;
 use onego_buf::{Segment, SegmentMut};
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Memory with values that are read.
 #[repr(transparent)]
@@ -83,6 +85,16 @@ impl In<u8> {
         // SAFETY: the program leaves what it wants written alone until the request has completed; `lender` is what
         // completes it.
         Ok(unsafe { Segment::lent(ptr, len, lender) })
+    }
+}
+
+impl<T> Out<Handle<T>> {
+    /// Gives the program a reference to a thing. Null is an error, and the thing is gone.
+    pub(crate) fn give(&self, thing: Arc<T>) -> Result<(), Errno> {
+        if self.is_null() {
+            return Err(Errno::INVAL);
+        }
+        self.set(Handle::give(thing))
     }
 }
 

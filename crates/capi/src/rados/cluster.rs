@@ -1,6 +1,7 @@
 //! Handles of clusters.
 
 use super::conf::Conf;
+use super::context;
 use super::log::LogFollower;
 use super::watches::Watches;
 use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
@@ -19,14 +20,14 @@ pub(crate) struct Rados {
 }
 
 impl Rados {
-    fn with(conf: Conf) -> Handle<Self> {
+    fn give(cluster: Out<Handle<Self>>, conf: Conf) -> Result<(), Errno> {
         let (conf, client) = (Mutex::new(conf), Mutex::new(None));
         let (watches, log) = (Watches::default(), Mutex::new(None));
-        Handle::give(Arc::new(Self { conf, client, watches, log }))
-    }
-
-    fn create(identity: Identity) -> Handle<Self> {
-        Self::with(Conf::new(identity))
+        let made = Arc::new(Self { conf, client, watches, log });
+        let address = Handle::of(&made).address();
+        cluster.give(made)?;
+        context::given(address);
+        Ok(())
     }
 
     /// Its client; ENOTCONN before it is connected.
@@ -71,7 +72,7 @@ extern "C" fn rados_version(major: Out<c_int>, minor: Out<c_int>, extra: Out<c_i
 extern "C" fn rados_create(cluster: Out<Handle<Rados>>, id: Text) -> c_int {
     done(|| {
         let name = if id.is_null() { AuthName::client("admin") } else { AuthName::client(&id.text()?) };
-        cluster.set(Rados::create(Identity::default().with_name(name)))
+        Rados::give(cluster, Conf::new(Identity::default().with_name(name)))
     })
 }
 
@@ -90,16 +91,20 @@ extern "C" fn rados_create2(
         if !cluster_name.text_or_empty().is_empty() {
             identity = identity.with_cluster(&cluster_name.text()?);
         }
-        cluster.set(Rados::create(identity))
+        Rados::give(cluster, Conf::new(identity))
     })
 }
 
-/// A context is the handle that it was asked of: this makes another handle like it.
+/// A context of ours is the handle that it was asked of: this makes another handle like it.
 #[unsafe(no_mangle)]
 extern "C" fn rados_create_with_context(cluster: Out<Handle<Rados>>, context: Handle<Rados>) -> c_int {
     done(|| {
-        let conf = context.get()?.conf().clone();
-        cluster.set(Rados::with(conf))
+        let conf = match context.address() {
+            0 => return Err(Errno::INVAL),
+            ours if context::is_ours(ours) => context.get()?.conf().clone(),
+            _ => context::foreign()?,
+        };
+        Rados::give(cluster, conf)
     })
 }
 
@@ -125,6 +130,7 @@ extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn rados_shutdown(cluster: Handle<Rados>) {
     call(|| {
+        context::taken(cluster.address());
         let cluster = cluster.take()?;
         cluster.watches.clear();
         cluster.follow_log(None);

@@ -37,7 +37,7 @@ pub(crate) struct View {
 }
 
 impl IoCtx {
-    fn create(rados: &Arc<Rados>, pool: i64) -> Result<Handle<Self>, Errno> {
+    fn create(rados: &Arc<Rados>, pool: i64) -> Result<Arc<Self>, Errno> {
         let view = View {
             namespace: String::new(),
             key: String::new(),
@@ -47,13 +47,7 @@ impl IoCtx {
             version: 0,
         };
         let (rados, client) = (Arc::clone(rados), rados.client()?);
-        Ok(Handle::give(Arc::new(Self {
-            rados,
-            client,
-            pool,
-            view: Mutex::new(view),
-            flights: Arc::default(),
-        })))
+        Ok(Arc::new(Self { rados, client, pool, view: Mutex::new(view), flights: Arc::default() }))
     }
 
     pub(crate) fn rados(&self) -> &Arc<Rados> {
@@ -114,7 +108,7 @@ extern "C" fn rados_ioctx_create(cluster: Handle<Rados>, name: Text, ioctx: Out<
     done(|| {
         let cluster = cluster.share()?;
         let pool = block_on(cluster.client()?.cluster().pool(&name.text()?))?;
-        ioctx.set(IoCtx::create(&cluster, pool.id())?)
+        ioctx.give(IoCtx::create(&cluster, pool.id())?)
     })
 }
 
@@ -129,7 +123,7 @@ extern "C" fn rados_ioctx_create2(cluster: Handle<Rados>, pool: i64, ioctx: Out<
         {
             return Err(Errno::NOENT);
         }
-        ioctx.set(IoCtx::create(&cluster, pool)?)
+        ioctx.give(IoCtx::create(&cluster, pool)?)
     })
 }
 

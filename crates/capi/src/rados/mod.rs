@@ -3,6 +3,7 @@
 mod cluster;
 mod command;
 mod conf;
+mod context;
 mod daemons;
 mod ioctx;
 mod log;

@@ -10,7 +10,7 @@ extern "C" fn rbd_aio_create_completion(
     complete: Callback,
     completion: Out<Handle<AioCompletion>>,
 ) -> c_int {
-    done(|| completion.set(Handle::give(AioCompletion::new(argument, [complete, None]))))
+    done(|| completion.give(AioCompletion::new(argument, [complete, None])))
 }
 
 #[unsafe(no_mangle)]

@@ -38,7 +38,7 @@ fn open(ioctx: Handle<IoCtx>, image: Out<Handle<RbdImage>>, wanted: &Wanted) -> 
     done(|| {
         let ioctx = ioctx.get()?;
         let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
-        image.set(Handle::give(block_on(RbdImage::open(client, pool, wanted.request(ioctx)?))?))
+        image.give(block_on(RbdImage::open(client, pool, wanted.request(ioctx)?))?)
     })
 }
 
@@ -55,7 +55,7 @@ fn aio_open(
         let opener = Arc::clone(&client);
         client.start(completion.share()?, None, |_| {
             Ok(async move {
-                image.set(Handle::give(RbdImage::open(opener, pool, request).await?))?;
+                image.give(RbdImage::open(opener, pool, request).await?)?;
                 Ok(0)
             })
         });

@@ -74,7 +74,7 @@ fn check(option: c_int) -> Result<(), Errno> {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_image_options_create(options: Out<Handle<ImageOptions>>) {
-    options.set_if_wanted(Handle::give(Arc::default()));
+    call(|| options.give(Arc::default()));
 }
 
 #[unsafe(no_mangle)]

@@ -1,10 +1,14 @@
 //! Programs that were built for librados and librbd, on our library under these names.
 
 pub(super) mod bindings;
+pub(super) mod daemons;
 mod library;
+pub(super) mod memcheck;
 mod names;
 mod programs;
 mod relied_on;
+pub(super) mod soak;
+pub(super) mod tcmu;
 
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
 use anyhow::Result;

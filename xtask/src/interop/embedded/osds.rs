@@ -23,7 +23,7 @@ fn seconds() -> u32 {
 }
 
 /// Stops one OSD after the other and starts it again, for as long as a load lasts.
-fn trouble(stage: &Stage, seconds: u32, mut check: impl FnMut() -> Result<()>) -> Result<()> {
+pub(crate) fn trouble(stage: &Stage, seconds: u32, mut check: impl FnMut() -> Result<()>) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(u64::from(seconds).saturating_sub(5));
     for osd in [0, 1, 2].into_iter().cycle() {
         if Instant::now() >= end {
@@ -39,7 +39,7 @@ fn trouble(stage: &Stage, seconds: u32, mut check: impl FnMut() -> Result<()>) -
 }
 
 /// Waits until everything is where it belongs again.
-fn wait_until_healthy(stage: &Stage) -> Result<()> {
+pub(crate) fn wait_until_healthy(stage: &Stage) -> Result<()> {
     let start = Instant::now();
     loop {
         let status: Value = serde_json::from_str(&stage.ceph("ceph -s --format json")?)?;

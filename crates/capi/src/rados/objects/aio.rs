@@ -12,7 +12,7 @@ extern "C" fn rados_aio_create_completion(
     safe: Callback,
     completion: Out<Handle<AioCompletion>>,
 ) -> c_int {
-    done(|| completion.set(Handle::give(AioCompletion::new(argument, [complete, safe]))))
+    done(|| completion.give(AioCompletion::new(argument, [complete, safe])))
 }
 
 #[unsafe(no_mangle)]
@@ -21,7 +21,7 @@ extern "C" fn rados_aio_create_completion2(
     complete: Callback,
     completion: Out<Handle<AioCompletion>>,
 ) -> c_int {
-    done(|| completion.set(Handle::give(AioCompletion::new(argument, [complete, None]))))
+    done(|| completion.give(AioCompletion::new(argument, [complete, None])))
 }
 
 #[unsafe(no_mangle)]

@@ -83,7 +83,7 @@ extern "C" fn rados_nobjects_list_open(ioctx: Handle<IoCtx>, list: Out<Handle<Ob
             last: None,
             shown: Default::default(),
         };
-        list.set(Handle::give(Arc::new(ObjectList { client, pool, state: Mutex::new(state) })))
+        list.give(Arc::new(ObjectList { client, pool, state: Mutex::new(state) }))
     })
 }
 

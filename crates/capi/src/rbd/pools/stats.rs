@@ -66,7 +66,7 @@ impl Sums {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_pool_stats_create(stats: Out<Handle<PoolStats>>) {
-    stats.set_if_wanted(Handle::give(Arc::default()));
+    call(|| stats.give(Arc::default()));
 }
 
 #[unsafe(no_mangle)]
