@@ -48,7 +48,7 @@ impl Target {
 /// Seconds for each target where tests wait: a minute or two for all of them.
 const BRIEFLY: u32 = 5;
 
-/// Below so many seconds for each target, a build that is optimised less takes less time than its fuzzing then lacks.
+/// Below this number of seconds for each target, a build that is optimised less takes less time than its fuzzing then lacks.
 const OPTIMISED_FROM: u32 = 30;
 
 /// libFuzzer's bounds. No decoder may take more than a few times its input: an input that makes one allocation of
@@ -181,7 +181,7 @@ fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Command {
     command
 }
 
-/// A command of `cargo fuzz` as it is for so many seconds of each target.
+/// A command of `cargo fuzz` that gives each target a number of seconds.
 fn for_seconds(mut command: Command, seconds: u32) -> Command {
     if seconds < OPTIMISED_FROM {
         command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");

@@ -128,7 +128,7 @@ fn at_once(stage: &Stage, guest: &mut Running) -> Result<()> {
     checked(stage, "disk")
 }
 
-/// The guest is switched off while it writes: whoever writes next takes its lock, and nothing of it comes later.
+/// The guest is switched off while it writes: the next writer takes its lock, and nothing of it comes later.
 fn death_of_kernel(stage: &Stage, mut guest: Running) -> Result<()> {
     ring(stage, 5)?;
     guest.wait_for("done 5")?;
