@@ -592,7 +592,8 @@ static void handles_share_a_client(void) {
     int before = threads();
     for (int i = 0; i < COUNT; i++)
         connect_to(&handles[i]);
-    EQUAL(threads(), before);
+    /* Threads of earlier tests may end meanwhile. */
+    CHECK(threads() <= before);
     EQUAL(rados_get_instance_id(handles[0]), rados_get_instance_id(cluster));
     for (int i = 0; i < COUNT; i++)
         rados_shutdown(handles[i]);

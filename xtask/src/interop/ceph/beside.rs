@@ -247,10 +247,13 @@ fn compare(stage: &Stage, theirs: &str, ours: &str, same: Same, is_real: bool) -
         _ => ensure!(said(&their_end.stdout) == said(&our_end.stdout), differ("the output")),
     }
     if matches!(same, All | AllOnReal | Words) {
-        // On a busy machine, ours says what it waits for.
-        let is_news = |line: &&str| !line.starts_with("onego: waiting for ");
-        let our_words: String = said(&our_end.stderr).split_inclusive('\n').filter(is_news).collect();
-        ensure!(said(&their_end.stderr) == our_words, differ("what is said on standard error"));
+        // On a busy machine, ours says what it waits for, and Ceph's that a connection came too late for it.
+        let is_news = |line: &&str| {
+            !line.starts_with("onego: waiting for ") && !line.contains(" monclient: get_auth_request ")
+        };
+        let words =
+            |end: &Output| -> String { said(&end.stderr).split_inclusive('\n').filter(is_news).collect() };
+        ensure!(words(&their_end) == words(&our_end), differ("what is said on standard error"));
     }
     Ok(())
 }
