@@ -48,9 +48,6 @@ impl Target {
 /// Seconds for each target where tests wait: a minute or two for all of them.
 const BRIEFLY: u32 = 5;
 
-/// Below this number of seconds for each target, a build that is optimised less takes less time than its fuzzing then lacks.
-const OPTIMISED_FROM: u32 = 30;
-
 /// libFuzzer's bounds. No decoder may take more than a few times its input: an input that makes one allocation of
 /// this size, or stays in the decoder for so long, is a finding.
 const BOUNDS: &[&str] = &["-max_len=65536", "-malloc_limit_mb=64", "-rss_limit_mb=1024", "-timeout=10"];
@@ -119,7 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Fuzzes these targets, as many at a time as there are processors: each keeps one busy.
 fn fuzz_all(workspace: &Workspace, targets: &[Target], seconds: u32) -> Result<(), Vec<anyhow::Error>> {
-    sh::run(&mut for_seconds(cargo_fuzz(workspace, &["build"]), seconds)).map_err(|error| vec![error])?;
+    sh::run(&mut cargo_fuzz(workspace, &["build"])).map_err(|error| vec![error])?;
     let left = Mutex::new(targets.iter());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let failed = Mutex::new(Vec::new());
@@ -176,16 +173,8 @@ fn keep(workspace: &Workspace, folder: &Path, targets: &[Target]) -> Result<()> 
 
 /// The command that fuzzes a target for that time.
 fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Command {
-    let mut command = for_seconds(cargo_fuzz(workspace, &["run", target, "--"]), seconds);
+    let mut command = cargo_fuzz(workspace, &["run", target, "--"]);
     command.arg(format!("-max_total_time={seconds}")).args(BOUNDS);
-    command
-}
-
-/// A command of `cargo fuzz` that gives each target a number of seconds.
-fn for_seconds(mut command: Command, seconds: u32) -> Command {
-    if seconds < OPTIMISED_FROM {
-        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    }
     command
 }
 
