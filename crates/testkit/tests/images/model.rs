@@ -21,6 +21,8 @@ pub(crate) struct ImageModel {
     pub(crate) is_clone: bool,
     /// Clones between it and the first image.
     pub(crate) depth: usize,
+    /// The client that became the owner of its lock last.
+    pub(crate) owner: Option<u32>,
 }
 
 /// A snapshot, also one that is being made or that was removed.
@@ -79,6 +81,7 @@ impl ImageModel {
             snapshots: Vec::new(),
             is_clone: depth > 0,
             depth,
+            owner: None,
         }
     }
 

@@ -184,6 +184,7 @@ impl SharedWorld {
             if is_owner && !user.was_owner {
                 self.moment += 1;
                 self.summary.hand_overs += 1;
+                self.images[user.image].owner = Some(user.number);
                 for history in self.images[user.image].histories() {
                     history.bury(|client| self.dead.contains(&client), self.moment);
                 }
