@@ -241,8 +241,9 @@ fn clone(stage: &Stage) -> Result<()> {
         let info = json(&stage.ceph("rbd info --format json far/child")?)?;
         ensure!(info.get("parent").is_none() == options.contains("--flatten"), "after `{options}`: {info}");
         removed(stage, "far/child")?;
-        let children = stage.ceph("rbd children --all rbd/old@base")?;
-        ensure!(children.is_empty(), "after `{program} migration prepare {options}`: {children}");
+        let what = format!("after `{program} migration prepare {options}`");
+        let children = stage.ceph("rbd children --all rbd/old@base").with_context(|| what.clone())?;
+        ensure!(children.is_empty(), "{what}: {children}");
     }
     removed(stage, "rbd/old")
 }
