@@ -4,17 +4,13 @@ use crate::geometry::Geometry;
 use crate::outcome::Outcome;
 use crate::request::{Op, Request};
 use crate::status::{BlockStatus, StatusExtent};
-use onego_buf::{List, Segment};
+use onego_buf::List;
 use onego_wire::Time;
 
 /// A list of zeros, without memory of its own: they stand for what a device does not hold.
-pub fn zeros(mut length: u64) -> List {
+pub fn zeros(length: u64) -> List {
     let mut list = List::new();
-    while length > 0 {
-        let part = length.min(onego_buf::zeros().len() as u64);
-        list.push(Segment::from_static(&onego_buf::zeros()[..part as usize]));
-        length -= part;
-    }
+    list.push_zeros(length);
     list
 }
 

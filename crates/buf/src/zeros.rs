@@ -1,5 +1,6 @@
 //! Bytes that are zero.
 
+use crate::{List, Segment};
 use std::cell::UnsafeCell;
 
 /// How many there are.
@@ -22,9 +23,29 @@ pub fn zeros() -> &'static [u8; LENGTH] {
     unsafe { &*ZEROS.0.get() }
 }
 
+impl List {
+    /// Appends zeros, which take no memory of their own.
+    pub fn push_zeros(&mut self, mut length: u64) {
+        while length > 0 {
+            let part = length.min(LENGTH as u64);
+            self.push(Segment::from_static(&zeros()[..part as usize]));
+            length -= part;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_may_have_more_zeros_than_there_are() {
+        for length in [0, 1, LENGTH, 3 * LENGTH + 5] {
+            let mut list = List::from(vec![7]);
+            list.push_zeros(length as u64);
+            assert!(list.to_vec() == [vec![7], vec![0; length]].concat());
+        }
+    }
 
     #[test]
     fn they_are_zeros_on_a_page_boundary() {

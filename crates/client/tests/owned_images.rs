@@ -132,7 +132,7 @@ fn readers_of_a_moving_image_see_what_has_not_come_yet_after_its_header_changes(
         snapshots::create(&ours, "from", "one").await?;
         migration::prepare((&ours, "from"), (&ours, "to"), &options(), CopyKind::AsSource).await?;
         let readers = [Image::open_at(&ours, "to", "one").await?, Image::open_read_only(&ours, "to").await?];
-        // Who says that the header has changed waits until those who watch it have read it.
+        // The call returns when all who watch the header have read it again.
         let header = format!("rbd_header.{}", rbd::info(&theirs, "to").await?.id);
         theirs.notify(&header, HEADER_UPDATE.to_vec(), Duration::from_secs(10)).await?;
         for reader in &readers {

@@ -143,6 +143,11 @@ pub(crate) fn time(at: Utime) -> SystemTime {
 }
 
 impl Header {
+    /// The image that this is known of.
+    pub(crate) fn of(pool: &Pool, info: &ImageInfo) -> Self {
+        Self { pool: pool.clone(), id: info.id.clone(), name: info.name.clone() }
+    }
+
     /// The image called `name`.
     pub(crate) async fn named(pool: &Pool, name: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;

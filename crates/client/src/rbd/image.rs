@@ -280,9 +280,7 @@ impl Image {
     /// before ([`clear`](super::clear)).
     pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
         self.control(|done| ImageControl::Resize(size, done)).await?;
-        let Open { pool, info, .. } = &*self.open;
-        let header = Header { pool: pool.clone(), id: info.id.clone(), name: info.name.clone() };
-        header.notify_changed().await
+        Header::of(&self.open.pool, &self.open.info).notify_changed().await
     }
 
     /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.

@@ -91,7 +91,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The header has the size, and this client takes it over. The others are told by the caller, who has to wait for them.
+    /// The header has the size: this client reads it there. The caller tells the others, and waits for them.
     fn learn_size(&mut self, host: &mut impl Host<T>) {
         let Some(resize) = self.resize.take() else { return };
         self.refresh_for(host, Waiter::Caller(resize.token));

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::flush::WriteEpoch;
 use crate::request::{Allocated, Outcome};
-use onego_buf::{List, Segment, SegmentMut};
+use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{Error as ClientError, OpReply, Request};
 use onego_ceph::ops::{Op, Stat};
 use onego_ceph::rbd::Layout;
@@ -247,10 +247,7 @@ pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
 
 /// Appends zeros, which stand for what an image does not hold, until the list has `length` bytes.
 pub(super) fn fill_up(list: &mut List, length: u64) {
-    while (list.len() as u64) < length {
-        let missing = (length - list.len() as u64).min(onego_buf::zeros().len() as u64);
-        list.push(Segment::from_static(&onego_buf::zeros()[..missing as usize]));
-    }
+    list.push_zeros(length.saturating_sub(list.len() as u64));
 }
 
 /// Joins the parts that a buffer was split into.

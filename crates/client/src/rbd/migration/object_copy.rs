@@ -39,7 +39,7 @@ impl ObjectCopier {
         info: &ImageInfo,
         spec: &MigrationSpec,
     ) -> Result<Self, Error> {
-        let header = Header { pool: pool.clone(), id: info.id.clone(), name: info.name.clone() };
+        let header = Header::of(pool, info);
         let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
         let source = Header { pool: home, id: spec.image_id.clone(), name: spec.image_name.clone() };
         let mut steps = Vec::new();

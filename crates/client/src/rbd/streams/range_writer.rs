@@ -6,7 +6,7 @@ use crate::ceph::error::Error;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
-use onego_buf::{List, Segment};
+use onego_buf::List;
 use onego_rbd::stream::{DiffRecord, DiffVersion};
 
 /// Bytes of one read.
@@ -15,7 +15,7 @@ const PIECE: u64 = 1 << 20;
 /// Reads in flight: more than any network keeps on its way, and little memory.
 const WINDOW: usize = 32;
 
-/// Most zeros that are given at a time, in segments of [`onego_buf::zeros`].
+/// Most zeros that are given at a time.
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
 /// The records of a diff's ranges: one each, with its data unless that is all zeros.
@@ -92,13 +92,9 @@ impl RangeWriter {
             return Some(std::mem::take(data)).filter(|data| !data.is_empty());
         }
         let mut out = List::new();
-        let mut now = (*zeros).min(ZEROS_AT_A_TIME);
+        let now = (*zeros).min(ZEROS_AT_A_TIME);
         *zeros -= now;
-        while now > 0 {
-            let part = now.min(onego_buf::zeros().len() as u64);
-            out.push(Segment::from_static(&onego_buf::zeros()[..part as usize]));
-            now -= part;
-        }
+        out.push_zeros(now);
         Some(out)
     }
 
