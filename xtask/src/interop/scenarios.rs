@@ -26,11 +26,11 @@ const fn scenario(
     Scenario { name, what, release, guest: false, long: false, run }
 }
 
-/// Scenarios that start guests, of which the last belong to the long form of the tests, also with 18.2; those that have no release of Ceph or
-/// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
+/// Scenarios that start guests, of which the last belong to the long form of the tests, also with 18.2; those that have no release of
+/// Ceph or 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
 /// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
-/// 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
-/// to the long form.
+/// 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the long form; and
+/// those of 20.2, of which the first belong to the long form.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*

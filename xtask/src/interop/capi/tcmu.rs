@@ -9,7 +9,11 @@ use std::fs;
 use std::process::Command;
 
 /// What is done in the guest, after the lines that write the configuration.
-const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!("tcmu.sh"));
+const SCRIPT: &str = concat!(
+    include_str!("../../guest/files.sh"),
+    include_str!("../../guest/verify.sh"),
+    include_str!("tcmu.sh")
+);
 
 /// What the script says of each part that works.
 const PARTS: &[&str] = &["load", "file system", "restart", "removal"];

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use std::fs;
 use std::process::Command;
 
-const SCRIPT: &str = include_str!("krbd.sh");
+const SCRIPT: &str = concat!(include_str!("../../guest/verify.sh"), include_str!("krbd.sh"));
 
 /// Where our server of NBD has the image.
 const URI: &str = "nbd://127.0.0.1:10809/rbd/disk";
@@ -66,13 +66,15 @@ fn shared(stage: &Stage) -> Result<()> {
 }
 
 fn start(stage: &Stage) -> Result<Running> {
-    let sum = |file: &str| -> Result<String> {
-        let said = sh::text(Command::new("sha256sum").arg(stage.path(file)))?;
-        Ok(said.split(' ').next().unwrap_or_default().to_owned())
-    };
-    let (before, theirs) = (sum("parent.raw")?, sum("other.raw")?);
+    let (before, theirs) = (sum(stage, "parent.raw")?, sum(stage, "other.raw")?);
     let script = format!("MONITOR={ADDRESS}\nBEFORE={before}\nTHEIRS={theirs}\n{SCRIPT}");
     Guest::prepare(stage, &RBD)?.start(stage, "guest", &script, &["fio"], &[])
+}
+
+/// The sum of a file.
+fn sum(stage: &Stage, file: &str) -> Result<String> {
+    let said = sh::text(Command::new("sha256sum").arg(stage.path(file)))?;
+    Ok(said.split(' ').next().unwrap_or_default().to_owned())
 }
 
 /// Says in the guest that it is its turn.
@@ -86,9 +88,7 @@ fn kernel_wrote(stage: &Stage, guest: &mut Running, turn: u32) -> Result<()> {
     guest.wait_for(&format!("done {turn}"))?;
     owned(stage)?;
     stage.onego("--conf ceph.conf rbd export rbd/disk seen.raw")?;
-    let seen = sh::text(Command::new("sha256sum").arg(stage.path("seen.raw")))?;
-    let seen = seen.split(' ').next().unwrap_or_default();
-    let line = format!("sum {turn}: {seen}");
+    let line = format!("sum {turn}: {}", sum(stage, "seen.raw")?);
     ensure!(guest.has_said(&line), "the kernel sees something else than `{line}`");
     both_have(stage, "disk", "seen.raw")?;
     Ok(fs::remove_file(stage.path("seen.raw"))?)

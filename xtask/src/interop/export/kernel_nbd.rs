@@ -5,7 +5,11 @@ use crate::guest::{Guest, NBD};
 use anyhow::{Context as _, Result, ensure};
 
 /// What is done in the guest, after the lines that say where the monitor is, and the program.
-const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!("kernel_nbd.sh"));
+const SCRIPT: &str = concat!(
+    include_str!("../../guest/files.sh"),
+    include_str!("../../guest/verify.sh"),
+    include_str!("kernel_nbd.sh")
+);
 
 /// The programs of the host that the script runs, beside ours.
 const PROGRAMS: &[&str] = &["fio", "mke2fs", "nbd-client"];

@@ -28,13 +28,6 @@ disconnect() {
     /host/nbd-client -d $device > /dev/null && until [ "$(cat /sys/block/nbd0/size)" = 0 ]; do sleep 0.1; done
 }
 
-verify() { # verify NAME OPTIONS...: fio writes to the device and reads back what it wrote
-    name=$1
-    shift
-    /host/fio --name="$name" --filename=$device --direct=1 --ioengine=libaio --iodepth=16 --verify=crc32c \
-        --verify_fatal=1 --thread "$@" > /tmp/fio 2>&1 || { cat /tmp/fio; return 1; }
-}
-
 client() {
     step=connect && connect -C 2 &&
     step=size && [ "$(cat /sys/block/nbd0/size)" = 262144 ] &&

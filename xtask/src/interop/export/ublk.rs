@@ -5,7 +5,11 @@ use crate::guest::{Guest, UBLK};
 use anyhow::{Context as _, Result, ensure};
 
 /// What is done in the guest, after the line that says where the monitor is.
-const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!("ublk.sh"));
+const SCRIPT: &str = concat!(
+    include_str!("../../guest/files.sh"),
+    include_str!("../../guest/verify.sh"),
+    include_str!("ublk.sh")
+);
 
 /// The programs of the host that the script runs, beside ours.
 const PROGRAMS: &[&str] = &["fio", "mke2fs"];
