@@ -26,6 +26,11 @@ impl Tally {
     }
 }
 
+/// Whether this line of a test program says that a test failed: `test a::b ... FAILED`.
+pub(crate) fn is_failure(line: &str) -> bool {
+    line.starts_with("test ") && line.ends_with("... FAILED")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +40,8 @@ mod tests {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.01s";
         assert_eq!(Tally::of_summary(line), Some(Tally { passed: 12, failed: 3 }));
         assert_eq!(Tally::of_summary("test result_is_read ... ok"), None);
+        assert!(
+            !is_failure(line) && !is_failure("test is_read ... ok") && is_failure("test is_read ... FAILED")
+        );
     }
 }

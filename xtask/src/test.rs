@@ -5,7 +5,7 @@ use crate::long::{self, LONG};
 use crate::packages;
 use crate::program::find_onego;
 use crate::sh;
-use crate::tally::Tally;
+use crate::tally::{Tally, is_failure};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::{BufRead as _, BufReader};
@@ -117,15 +117,20 @@ fn crate_tests(workspace: &Workspace, long: bool, filter: Option<&str>) -> Resul
         command.env(LONG, "1");
     }
     let mut child = command.spawn().context("cannot start cargo test")?;
-    let mut tally = Tally::default();
+    let (mut tally, mut failures) = (Tally::default(), Vec::new());
     for line in BufReader::new(child.stdout.take().context("cargo test has no output")?).lines() {
         let line = line?;
         println!("{line}");
         if let Some(part) = Tally::of_summary(&line) {
             tally.add(part);
         }
+        if is_failure(&line) {
+            failures.push(line);
+        }
     }
     let status = child.wait()?;
+    // Said again: a long log is read from its end.
+    failures.iter().for_each(|failure| eprintln!("{failure}"));
     if !status.success() && tally.failed == 0 {
         bail!("`cargo test --workspace` failed without a failing test (does it compile?): {status}");
     }

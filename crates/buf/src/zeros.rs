@@ -1,6 +1,7 @@
 //! Bytes that are zero.
 
-use crate::{List, Segment};
+use crate::list::List;
+use crate::segment::Segment;
 use std::cell::UnsafeCell;
 
 /// How many there are.

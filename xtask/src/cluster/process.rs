@@ -64,8 +64,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Asks the process to end in order (SIGTERM) and waits until it has.
+    /// Asks the process to end in order (SIGTERM) and waits until it has. An error if it is gone already.
     pub(crate) fn stop(mut self) -> Result<()> {
+        self.check_alive()?;
         signal("TERM", self.pid)?;
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {

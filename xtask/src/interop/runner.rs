@@ -6,7 +6,7 @@ use crate::program::find_onego;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::{guest, long, packages, sh};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -118,7 +118,7 @@ impl Prepared {
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         let table: Vec<_> = self.scenarios.iter().zip(results.into_values()).collect();
         print_table(&table);
-        let failed = table.iter().filter(|(_, outcome)| !outcome.ok).count();
+        let failed = print_failures(&table);
         Tally { passed: table.len() - failed, failed }
     }
 
@@ -132,15 +132,13 @@ impl Prepared {
                 stage.clear()
             });
         let took = start.elapsed();
+        let folder = self.home.folder(scenario.name);
+        let result = result.with_context(|| format!("its files are in {}", folder.display()));
         match &result {
             Ok(()) => eprintln!("{} is ok after {:.1} s", scenario.name, took.as_secs_f64()),
-            Err(error) => eprintln!(
-                "{} failed: {error:#}\nits files are in {}",
-                scenario.name,
-                self.home.folder(scenario.name).display()
-            ),
+            Err(error) => eprintln!("{} failed: {error:#}", scenario.name),
         }
-        ScenarioOutcome { ok: result.is_ok(), took }
+        ScenarioOutcome { result, took }
     }
 }
 
@@ -150,14 +148,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How a scenario went.
 struct ScenarioOutcome {
-    ok: bool,
+    result: Result<()>,
     took: Duration,
 }
 
 fn print_table(table: &[(&&Scenario, ScenarioOutcome)]) {
     println!("\n{:26} {:6} {:>8}", "scenario", "result", "seconds");
-    for (scenario, ScenarioOutcome { ok, took }) in table {
-        let result = if *ok { "ok" } else { "FAILED" };
+    for (scenario, ScenarioOutcome { result, took }) in table {
+        let result = if result.is_ok() { "ok" } else { "FAILED" };
         println!("{:26} {result:6} {:8.1}", scenario.name, took.as_secs_f64());
     }
+}
+
+/// Says again, behind the table, why scenarios failed, and counts them: a long log is read from its end.
+fn print_failures(table: &[(&&Scenario, ScenarioOutcome)]) -> usize {
+    let failures =
+        table.iter().filter_map(|(scenario, outcome)| Some((scenario.name, outcome.result.as_ref().err()?)));
+    failures.map(|(name, error)| eprintln!("\n{name} failed: {error:#}")).count()
 }

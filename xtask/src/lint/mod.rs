@@ -42,7 +42,7 @@ pub(crate) fn all() -> Result<()> {
     run(&Options::default())
 }
 
-/// Runs the checks that the options name, even after one has failed, and names those that failed.
+/// Runs the checks that the options name, even after one has failed, and says which failed and why.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let workspace = Workspace::load()?;
     let is_named = |check: &&Check| {
@@ -55,12 +55,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Ok(()) => eprintln!("{name}: ok"),
             Err(error) => {
                 eprintln!("{name}: {error:#}");
-                failed.push(*name);
+                failed.push(format!("{name}: {error:#}"));
             }
         }
     }
     if !failed.is_empty() {
-        bail!("lint failed: {}", failed.join(", "));
+        bail!("lint failed\n{}", failed.join("\n"));
     }
     Ok(())
 }
