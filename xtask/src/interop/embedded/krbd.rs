@@ -6,7 +6,11 @@ use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
 /// What is done in the guest, after the lines that say with what.
-const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!("krbd.sh"));
+const SCRIPT: &str = concat!(
+    include_str!("../../guest/files.sh"),
+    include_str!("../../guest/verify.sh"),
+    include_str!("krbd.sh")
+);
 
 /// The programs of the host that the script runs.
 const PROGRAMS: &[&str] = &["fio", "mke2fs"];

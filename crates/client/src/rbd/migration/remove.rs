@@ -4,7 +4,7 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::admin::remove_with_id;
 use crate::rbd::details::Header;
 use crate::rbd::pools::restore;
-use crate::rbd::release::{ignore_missing, remove_snapshot};
+use crate::rbd::release::{detach_from_parent, ignore_missing, remove_snapshot};
 use onego_ceph::cls::rbd::{DirRemoveImage, MigrationRemove, SetProtectionStatus, TrashRemove, protection};
 use onego_ceph::rbd::{DIRECTORY, id_object};
 
@@ -15,10 +15,22 @@ pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) ->
     let Sides { source, destination, .. } = &sides;
     ignore_missing(destination.change(&MigrationRemove {}).await)?;
     destination.notify_changed().await?;
+    forget_former_parent(&sides).await?;
     remove_all(source, progress).await?;
     let entry = TrashRemove { id: source.id.clone() };
     let trash = crate::rbd::details::TRASH;
     ignore_missing(source.pool.operate_write(trash, WriteOp::new().call(&entry)).await.map(drop))
+}
+
+/// Takes a destination that was flattened off the list of its former parent's clones. librbd's preparation makes the
+/// destination a clone first, and then takes the parent out of its header alone.
+///
+/// Source: ceph `src/librbd/api/Migration.cc` (`create_dst_image`).
+async fn forget_former_parent(sides: &Sides) -> Result<(), Error> {
+    if sides.destination.details().await?.origin.is_some() {
+        return Ok(());
+    }
+    detach_from_parent(&sides.destination, &sides.source.details().await?).await
 }
 
 /// Ends a migration by removing the destination, with all that was written there: the image is again what it was, at its old
