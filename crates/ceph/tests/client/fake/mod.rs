@@ -1,11 +1,10 @@
 //! A cluster in memory, on virtual time, that does what a test tells it to: monitors that know maps and answer
 //! commands, and OSDs that serve requests, hold them back, or fall silent. It speaks the real protocol to a real
 //! [`Client`] and moves its bytes.
-#![allow(dead_code, unreachable_pub, reason = "each test takes it in and uses a part of it")]
 
 mod nodes;
 
-pub use nodes::{Mon, Osd};
+pub(crate) use nodes::{Mon, Osd};
 
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::client::{Client, Completion, Config, Error, Event, OpReply, Request};
@@ -25,19 +24,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const POOL: i64 = 1;
-pub const FSID: Uuid = Uuid([7; 16]);
+pub(crate) const POOL: i64 = 1;
+pub(crate) const FSID: Uuid = Uuid([7; 16]);
 
 /// One of the cluster's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Node {
+pub(crate) enum Node {
     Mon(usize),
     Osd(usize),
 }
 
 /// What happens to those who connect to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     Up,
     /// Connections are refused.
     Dead,
@@ -58,24 +57,24 @@ struct Wire {
     stalls_after: Option<usize>,
 }
 
-pub struct Fake {
-    pub now: Time,
-    pub client: Client<u32>,
-    pub map: OsdMap,
-    pub changes: BTreeMap<Epoch, Vec<u8>>,
-    pub whole: BTreeMap<Epoch, Vec<u8>>,
-    pub mons: Vec<Mon>,
-    pub osds: Vec<Osd>,
+pub(crate) struct Fake {
+    pub(crate) now: Time,
+    pub(crate) client: Client<u32>,
+    pub(crate) map: OsdMap,
+    pub(crate) changes: BTreeMap<Epoch, Vec<u8>>,
+    pub(crate) whole: BTreeMap<Epoch, Vec<u8>>,
+    pub(crate) mons: Vec<Mon>,
+    pub(crate) osds: Vec<Osd>,
     /// What is in the pools, and what was written in which order.
-    pub store: nodes::Store,
-    pub done: Vec<Completion<u32>>,
-    pub events: Vec<Event>,
+    pub(crate) store: nodes::Store,
+    pub(crate) done: Vec<Completion<u32>>,
+    pub(crate) events: Vec<Event>,
     /// Since when each group has had the primary that it has.
-    pub same_primary_since: BTreeMap<PgId, Epoch>,
+    pub(crate) same_primary_since: BTreeMap<PgId, Epoch>,
     /// Connections that were opened to each node.
-    pub opened: BTreeMap<Node, usize>,
+    pub(crate) opened: BTreeMap<Node, usize>,
     /// The global id that each connection was opened with.
-    pub peers: HashMap<ConnId, u64>,
+    pub(crate) peers: HashMap<ConnId, u64>,
     wires: Vec<Wire>,
     /// The next connection to this OSD breaks after this many bytes to the client.
     break_next: BTreeMap<Node, usize>,
@@ -83,30 +82,30 @@ pub struct Fake {
     next_ticket: u32,
 }
 
-pub fn mon_addr(mon: usize) -> EntityAddr {
+pub(crate) fn mon_addr(mon: usize) -> EntityAddr {
     EntityAddr::msgr2(SocketAddr::new([10, 0, 0, mon as u8 + 1].into(), 3300), 0)
 }
 
-pub fn osd_addr(osd: usize, nonce: u32) -> EntityAddr {
+pub(crate) fn osd_addr(osd: usize, nonce: u32) -> EntityAddr {
     EntityAddr::msgr2(SocketAddr::new([10, 0, 1, osd as u8 + 1].into(), 6800), nonce)
 }
 
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub fn write(object: &ObjectName, bytes: &[u8]) -> Request {
+pub(crate) fn write(object: &ObjectName, bytes: &[u8]) -> Request {
     Request::one(POOL, object.clone(), Op::Write { offset: 0, data: bytes.to_vec().into() })
 }
 
-pub fn append(object: &ObjectName, bytes: &[u8]) -> Request {
+pub(crate) fn append(object: &ObjectName, bytes: &[u8]) -> Request {
     Request::one(POOL, object.clone(), Op::Append { data: bytes.to_vec().into() })
 }
 
-pub fn read(object: &ObjectName, length: u64) -> Request {
+pub(crate) fn read(object: &ObjectName, length: u64) -> Request {
     Request::one(POOL, object.clone(), Op::Read { offset: 0, length })
 }
 
 /// A pool of one copy an object, so that each OSD is primary of some groups.
-pub fn pool(pg_num: u32) -> OsdPool {
+pub(crate) fn pool(pg_num: u32) -> OsdPool {
     OsdPool { size: 1, min_size: 1, pg_num, pgp_num: pg_num, ..OsdPool::default() }
 }
 
@@ -128,12 +127,12 @@ fn first_map(osds: usize) -> OsdMap {
 }
 
 impl Fake {
-    pub fn new(mons: usize, osds: usize) -> Self {
+    pub(crate) fn new(mons: usize, osds: usize) -> Self {
         Self::with(mons, osds, |_| {})
     }
 
     /// A cluster, and a client of it whose settings are changed by `adjust`.
-    pub fn with(mons: usize, osds: usize, adjust: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(mons: usize, osds: usize, adjust: impl FnOnce(&mut Config)) -> Self {
         let addrs = (0..mons).map(|mon| AddrVec(vec![mon_addr(mon)]));
         let mut config = Config::new(addrs, "admin", Pool::new(1 << 24));
         adjust(&mut config);
@@ -166,7 +165,7 @@ impl Fake {
     }
 
     /// A cluster whose client has its first map.
-    pub fn ready(mons: usize, osds: usize) -> Self {
+    pub(crate) fn ready(mons: usize, osds: usize) -> Self {
         let mut fake = Self::new(mons, osds);
         fake.settle();
         assert!(fake.client.osdmap().is_some(), "the client has no map");
@@ -181,7 +180,7 @@ impl Fake {
     }
 
     /// From now on those who connect to a node find it like this. Connections that are open break unless it is up.
-    pub fn set_health(&mut self, node: Node, health: Health) {
+    pub(crate) fn set_health(&mut self, node: Node, health: Health) {
         *self.health(node) = health;
         if health != Health::Up {
             self.break_connections(node);
@@ -189,7 +188,7 @@ impl Fake {
     }
 
     /// Breaks the connections to a node.
-    pub fn break_connections(&mut self, node: Node) {
+    pub(crate) fn break_connections(&mut self, node: Node) {
         let broken: Vec<ConnId> =
             self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect();
         for conn in broken {
@@ -198,7 +197,7 @@ impl Fake {
     }
 
     /// Breaks the connections to a node when it has sent `bytes` more bytes, the next one if there is none.
-    pub fn break_after(&mut self, node: Node, bytes: usize) {
+    pub(crate) fn break_after(&mut self, node: Node, bytes: usize) {
         match self.wires.iter_mut().find(|wire| wire.node == node) {
             Some(wire) => wire.breaks_after = Some(bytes),
             None => drop(self.break_next.insert(node, bytes)),
@@ -206,7 +205,7 @@ impl Fake {
     }
 
     /// Holds back what a node sends after `bytes` more bytes on its connection.
-    pub fn stall_after(&mut self, node: Node, bytes: usize) {
+    pub(crate) fn stall_after(&mut self, node: Node, bytes: usize) {
         self.wires
             .iter_mut()
             .filter(|wire| wire.node == node)
@@ -214,7 +213,7 @@ impl Fake {
     }
 
     /// Holds nothing back any more.
-    pub fn unstall(&mut self) {
+    pub(crate) fn unstall(&mut self) {
         self.wires.iter_mut().for_each(|wire| wire.stalls_after = None);
     }
 
@@ -235,7 +234,7 @@ impl Fake {
     }
 
     /// Lets everything happen that happens at once.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
             let acted = self.act();
             let moved = self.deliver();
@@ -342,12 +341,12 @@ impl Fake {
     }
 
     /// The server's end of a connection, if it is still open.
-    pub fn server(&mut self, conn: ConnId) -> Option<&mut Connection> {
+    pub(crate) fn server(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.wires.iter_mut().find(|wire| wire.conn == conn).map(|wire| &mut wire.server)
     }
 
     /// The connections to a node.
-    pub fn connections(&self, node: Node) -> Vec<ConnId> {
+    pub(crate) fn connections(&self, node: Node) -> Vec<ConnId> {
         self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect()
     }
 
@@ -407,7 +406,7 @@ impl Fake {
     }
 
     /// Lets time pass.
-    pub fn advance(&mut self, wait: Duration) {
+    pub(crate) fn advance(&mut self, wait: Duration) {
         let until = self.now + wait;
         self.settle();
         while let Some(deadline) = self.client.deadline().filter(|deadline| *deadline <= until) {
@@ -420,13 +419,13 @@ impl Fake {
     }
 
     /// The next epoch of the map, as `change` makes it, given to those who have asked for it.
-    pub fn publish<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
+    pub(crate) fn publish<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         self.publish_quietly(change);
         self.tell_subscribers();
     }
 
     /// The next epoch of the map, which is not published yet.
-    pub fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
+    pub(crate) fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         let mut next = Incremental { fsid: FSID, epoch: self.map.epoch + 1, ..Incremental::default() };
         next.new_ratios = onego_ceph::osdmap::Ratios { nearfull: -1.0, full: -1.0, backfillfull: -1.0 };
         change(&mut next);
@@ -444,7 +443,7 @@ impl Fake {
     }
 
     /// Maps from `start` on, as a monitor gives them.
-    pub fn update_from(&self, start: Epoch) -> MapUpdate {
+    pub(crate) fn update_from(&self, start: Epoch) -> MapUpdate {
         let newest = self.map.epoch;
         let mut update = MapUpdate { fsid: FSID, oldest: 1, newest, ..MapUpdate::default() };
         if start > 1 && (start..=newest).all(|epoch| self.changes.contains_key(&epoch)) {
@@ -456,54 +455,54 @@ impl Fake {
     }
 
     /// Submits a request and returns its ticket.
-    pub fn submit(&mut self, request: Request) -> u32 {
+    pub(crate) fn submit(&mut self, request: Request) -> u32 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         self.client.submit(self.now, request, ticket).map_err(|rejected| rejected.error).unwrap();
         ticket
     }
 
-    pub fn ticket(&mut self) -> u32 {
+    pub(crate) fn ticket(&mut self) -> u32 {
         self.next_ticket += 1;
         self.next_ticket
     }
 
     /// Takes the completion with that ticket.
-    pub fn take_done(&mut self, ticket: u32) -> Option<Completion<u32>> {
+    pub(crate) fn take_done(&mut self, ticket: u32) -> Option<Completion<u32>> {
         self.collect();
         let at = self.done.iter().position(|completion| completion.ticket == ticket)?;
         Some(self.done.remove(at))
     }
 
     /// Takes the completion of a request that must have succeeded.
-    pub fn expect_ok(&mut self, ticket: u32) -> OpReply {
+    pub(crate) fn expect_ok(&mut self, ticket: u32) -> OpReply {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap()
     }
 
     /// Takes the completion of a request that must have failed.
-    pub fn expect_error(&mut self, ticket: u32) -> Error {
+    pub(crate) fn expect_error(&mut self, ticket: u32) -> Error {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap_err()
     }
 
     /// The placement group of an object.
-    pub fn group(&self, object: &ObjectName) -> PgId {
+    pub(crate) fn group(&self, object: &ObjectName) -> PgId {
         let pool = &self.map.pools[&POOL];
         pool.pg(pool.object_pg(POOL, object, "", "", -1))
     }
 
     /// Has the client ask for the next map.
-    pub fn want_map(&mut self) {
+    pub(crate) fn want_map(&mut self) {
         self.client.want_newer_map(self.now);
         self.settle();
     }
 
     /// An object whose primary is that OSD.
-    pub fn object_on(&self, osd: i32) -> ObjectName {
+    pub(crate) fn object_on(&self, osd: i32) -> ObjectName {
         self.objects_on(osd).next().unwrap()
     }
 
     /// Objects whose primary is that OSD.
-    pub fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
+    pub(crate) fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
         (0..1000).map(|n| ObjectName::from(format!("object{n}").as_str())).filter(move |name| {
             let raw = self.map.pools[&POOL].object_pg(POOL, name, "", "", -1);
             self.map.place(raw).acting_primary == osd

@@ -1,12 +1,10 @@
 //! Where placement groups and objects are, compared with what Ceph's `osdmaptool` says.
 
-mod osdmap_support;
-
+use crate::support::random::Shape;
+use crate::support::{load, osdmaptool, random, simple, store};
 use onego_ceph::crush::Workspace;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::PgId;
-use osdmap_support::random::Shape;
-use osdmap_support::{load, osdmaptool, random, simple, store};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use onego_wire::Reader;
 
 /// What stands in the file, one after the other: incremental maps, and last a whole one.
 fn recorded() -> Vec<&'static [u8]> {
-    let mut r = Reader::new(include_bytes!("data/osdmap-20.2.bin"));
+    let mut r = Reader::new(include_bytes!("../data/osdmap-20.2.bin"));
     let mut maps = Vec::new();
     while !r.is_empty() {
         maps.push(r.blob("a recorded map").unwrap());

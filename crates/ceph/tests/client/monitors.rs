@@ -1,8 +1,6 @@
 //! The session with the monitors: finding one, keeping one, and what they tell.
 
-mod client_fake;
-
-use client_fake::{FSID, Fake, Health, Node, POOL, SECOND, write};
+use crate::fake::{FSID, Fake, Health, Node, POOL, SECOND, write};
 use onego_buf::List;
 use onego_ceph::client::{Error, Event, Outcome};
 use onego_ceph::messages::{MapUpdate, ObjectName};

@@ -14,20 +14,20 @@ use onego_wire::ConnId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A monitor.
-pub struct Mon {
-    pub health: Health,
+pub(crate) struct Mon {
+    pub(crate) health: Health,
     /// Commands that it was given.
-    pub commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
     /// It leaves questions unanswered.
-    pub mute: bool,
+    pub(crate) mute: bool,
     /// Connections that wait for the OSD map, from which epoch on, and whether once.
     waiting: Vec<(ConnId, Epoch, bool)>,
     /// Subscriptions to the OSD map that it was asked for.
-    pub subscriptions: Vec<(Epoch, bool)>,
+    pub(crate) subscriptions: Vec<(Epoch, bool)>,
 }
 
 impl Mon {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             health: Health::Up,
             commands: Vec::new(),
@@ -40,34 +40,34 @@ impl Mon {
 
 /// A request that an OSD holds back.
 #[derive(Debug, Clone)]
-pub struct Held {
-    pub conn: ConnId,
-    pub tid: u64,
-    pub op: OsdOp,
+pub(crate) struct Held {
+    pub(crate) conn: ConnId,
+    pub(crate) tid: u64,
+    pub(crate) op: OsdOp,
 }
 
 /// An OSD.
-pub struct Osd {
-    pub health: Health,
+pub(crate) struct Osd {
+    pub(crate) health: Health,
     /// Requests are kept in `held` instead of being served.
-    pub hold: bool,
-    pub held: Vec<Held>,
+    pub(crate) hold: bool,
+    pub(crate) held: Vec<Held>,
     /// Everything that came: transaction, attempt, object.
-    pub seen: Vec<(u64, i32, String)>,
+    pub(crate) seen: Vec<(u64, i32, String)>,
     /// Backoffs that the client has acknowledged.
-    pub acknowledged: Vec<u64>,
+    pub(crate) acknowledged: Vec<u64>,
     /// A connection that brings a request to this object ends at once.
-    pub poison: Option<ObjectName>,
+    pub(crate) poison: Option<ObjectName>,
     /// What requests get instead of being served, the next one first.
-    pub answers: Vec<OsdOpReply>,
+    pub(crate) answers: Vec<OsdOpReply>,
     /// Watches: cookie and generation of the last registration, and pings.
-    pub watches: BTreeMap<u64, (WatchOp, u32)>,
-    pub pings: usize,
-    pub notify_acks: Vec<(u64, u64, Vec<u8>)>,
+    pub(crate) watches: BTreeMap<u64, (WatchOp, u32)>,
+    pub(crate) pings: usize,
+    pub(crate) notify_acks: Vec<(u64, u64, Vec<u8>)>,
 }
 
 impl Osd {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             health: Health::Up,
             hold: false,
@@ -85,10 +85,10 @@ impl Osd {
 
 /// What is in the pools.
 #[derive(Default)]
-pub struct Store {
-    pub objects: BTreeMap<(i64, ObjectName), Vec<u8>>,
+pub(crate) struct Store {
+    pub(crate) objects: BTreeMap<(i64, ObjectName), Vec<u8>>,
     /// Writes in the order in which they were applied.
-    pub writes: Vec<(ObjectName, Vec<u8>)>,
+    pub(crate) writes: Vec<(ObjectName, Vec<u8>)>,
     /// Changes that were applied, by transaction: those that come again are not applied again.
     applied: BTreeSet<u64>,
 }
@@ -184,7 +184,7 @@ impl Fake {
     }
 
     /// Sends maps to those who have asked for them.
-    pub fn tell_subscribers(&mut self) {
+    pub(crate) fn tell_subscribers(&mut self) {
         let newest = self.map.epoch;
         for mon in 0..self.mons.len() {
             for (conn, start, once) in std::mem::take(&mut self.mons[mon].waiting) {
@@ -202,7 +202,7 @@ impl Fake {
     }
 
     /// Sends a message to the client.
-    pub fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
+    pub(crate) fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
         if let Some(server) = self.server(conn) {
             server.send_payload(tid, payload);
         }
@@ -223,7 +223,7 @@ impl Fake {
     }
 
     /// Serves a request.
-    pub fn answer(&mut self, osd: usize, held: &Held) {
+    pub(crate) fn answer(&mut self, osd: usize, held: &Held) {
         let Held { conn, tid, op } = held;
         let state = &mut self.osds[osd];
         let reply = match state.answers.pop() {
@@ -257,7 +257,7 @@ impl Fake {
     }
 
     /// Serves all that an OSD held back, and from now on what comes.
-    pub fn release(&mut self, osd: usize) {
+    pub(crate) fn release(&mut self, osd: usize) {
         self.osds[osd].hold = false;
         for held in std::mem::take(&mut self.osds[osd].held) {
             self.answer(osd, &held);
@@ -265,7 +265,7 @@ impl Fake {
     }
 
     /// OSDs forget the requests that they hold back if they would drop them by the newest map.
-    pub fn drop_misdirected(&mut self) {
+    pub(crate) fn drop_misdirected(&mut self) {
         for osd in 0..self.osds.len() {
             let held = std::mem::take(&mut self.osds[osd].held);
             self.osds[osd].held = held.into_iter().filter(|held| !self.would_drop(osd, &held.op)).collect();
@@ -287,13 +287,13 @@ impl Fake {
     }
 
     /// Asks the client to leave a range of objects of a request's group alone, or no longer.
-    pub fn backoff(&mut self, held: &Held, op: BackoffOp, id: u64, begin: HObject, end: HObject) {
+    pub(crate) fn backoff(&mut self, held: &Held, op: BackoffOp, id: u64, begin: HObject, end: HObject) {
         let epoch = self.map.epoch;
         self.send(held.conn, 0, &Backoff { pg: held.op.pg, epoch, op, id, begin, end });
     }
 
     /// A reply that sends a request to another pool.
-    pub fn redirection(pool: i64) -> OsdOpReply {
+    pub(crate) fn redirection(pool: i64) -> OsdOpReply {
         let locator = onego_ceph::types::ObjectLocator { pool, ..Default::default() };
         OsdOpReply {
             redirect: Some(Redirect { locator, object: ObjectName::default() }),

@@ -1,8 +1,6 @@
 //! Requests to objects, when nothing goes wrong and when the cluster changes under them.
 
-mod client_fake;
-
-use client_fake::{Fake, Node, POOL, SECOND, append, pool, read, write};
+use crate::fake::{Fake, Node, POOL, SECOND, append, pool, read, write};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{Error, Outcome, Request};
 use onego_ceph::messages::{BackoffOp, ObjectName, OsdOp, OsdOpReply};

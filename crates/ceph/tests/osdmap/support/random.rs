@@ -17,17 +17,17 @@ use std::sync::Arc;
 
 /// How large a map is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    pub seed: u64,
-    pub osds: usize,
-    pub osds_per_host: usize,
+pub(crate) struct Shape {
+    pub(crate) seed: u64,
+    pub(crate) osds: usize,
+    pub(crate) osds_per_host: usize,
     /// Placement groups over all pools, about.
-    pub pgs: u32,
+    pub(crate) pgs: u32,
 }
 
 /// A random map: OSDs that are up and down, in and out and not there; pools of both kinds; and all that moves
 /// placement groups about.
-pub fn map(shape: Shape) -> OsdMap {
+pub(crate) fn map(shape: Shape) -> OsdMap {
     let rng = &mut SmallRng::seed_from_u64(shape.seed);
     let mut map = OsdMap {
         epoch: rng.random_range(1..1000),

@@ -1,12 +1,10 @@
 //! The history of a real cluster: each incremental map that a Ceph monitor made, applied to the map before, must give
 //! the whole map that the monitor made, byte for byte.
 
-mod osdmap_support;
-
+use crate::support::cluster::Cluster;
+use crate::support::run;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_msgr::encoding::{Decode, Encode};
-use osdmap_support::cluster::Cluster;
-use osdmap_support::run;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! Watches of objects, and notifications.
 
-mod client_fake;
-
-use client_fake::{Fake, Health, Node, POOL, SECOND};
+use crate::fake::{Fake, Health, Node, POOL, SECOND};
 use onego_buf::List;
 use onego_ceph::client::{Error, Event, Notified, Outcome, WatchId, WatchTarget};
 use onego_ceph::messages::{ObjectName, OpResult, OsdOpReply, WatchEvent, WatchNotify};

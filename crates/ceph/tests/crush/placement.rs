@@ -1,9 +1,7 @@
 //! Placement is Ceph's own, for every kind of bucket, step and tunable.
 
-mod crush_support;
-
-use crush_support::random::{self, Random};
-use crush_support::{Folder, Inputs, compare_mappings, compile, crushtool, load};
+use crate::support::random::{self, Random};
+use crate::support::{Folder, Inputs, compare_mappings, compile, crushtool, load};
 
 const ALGORITHMS: &[&str] = &["uniform", "list", "tree", "straw", "straw2"];
 

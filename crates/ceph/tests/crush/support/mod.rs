@@ -1,5 +1,4 @@
 //! Ceph's own `crushtool` as the oracle, and random maps to ask it about.
-#![allow(dead_code)] // Each test program uses a part of this.
 
 pub(crate) mod random;
 pub(crate) mod text;

@@ -1,14 +1,12 @@
 //! What incremental maps change, beyond what a monitor alone can be made to change.
 
-mod osdmap_support;
-
+use crate::support::random::{self, Shape};
 use onego_ceph::osdmap::{
     CrimsonChange, Incremental, IntervalSet, MAX_OSDS, MapError, OsdMap, StretchMode, state,
 };
 use onego_ceph::types::{PgId, Utime, Uuid};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::DecodeError;
-use osdmap_support::random::{self, Shape};
 
 const PG: PgId = PgId { pool: 1, seed: 0 };
 

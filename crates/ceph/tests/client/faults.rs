@@ -1,8 +1,6 @@
 //! Requests to objects while connections break and OSDs fall silent.
 
-mod client_fake;
-
-use client_fake::{Fake, Health, Node, POOL, SECOND, append, read, write};
+use crate::fake::{Fake, Health, Node, POOL, SECOND, append, read, write};
 use onego_buf::SegmentMut;
 use onego_ceph::client::{Error, Event, Outcome, Request};
 use onego_ceph::messages::ObjectName;
@@ -229,7 +227,7 @@ fn an_osd_that_has_another_address_is_reached_there() {
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.settle();
     fake.want_map();
-    let addrs = onego_msgr::addr::AddrVec(vec![client_fake::osd_addr(0, 2)]);
+    let addrs = onego_msgr::addr::AddrVec(vec![crate::fake::osd_addr(0, 2)]);
     fake.osds[0].hold = false;
     fake.publish(|change| change.new_up_client.insert(0, addrs));
     fake.settle();

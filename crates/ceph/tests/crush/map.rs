@@ -1,9 +1,7 @@
 //! Maps say to us what they say to Ceph, and maps that peers would not make do no harm.
 
-mod crush_support;
-
-use crush_support::random::{self, Random};
-use crush_support::{Folder, Inputs, compare_mappings, compile, crushtool, load, text};
+use crate::support::random::{self, Random};
+use crate::support::{Folder, Inputs, compare_mappings, compile, crushtool, load, text};
 use onego_ceph::crush::{
     Bucket, ChooseArg, ChooseArgs, CrushMap, DEFAULT_CHOOSE_ARGS, Layout, Rule, Step, StepOp, WEIGHT_ONE,
 };

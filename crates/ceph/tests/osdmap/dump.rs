@@ -1,10 +1,8 @@
 //! What maps say, compared with what Ceph's `osdmaptool` says of them.
 
-mod osdmap_support;
-
+use crate::support::random::Shape;
+use crate::support::{dump, load, osdmaptool, random, simple, store};
 use onego_ceph::osdmap::OsdMap;
-use osdmap_support::random::Shape;
-use osdmap_support::{dump, load, osdmaptool, random, simple, store};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -1,9 +1,8 @@
 //! Ceph's own `osdmaptool` and its like as oracles, and random maps to ask them about.
-#![allow(dead_code, unreachable_pub)] // Each test program uses a part of this.
 
-pub mod cluster;
-pub mod dump;
-pub mod random;
+pub(crate) mod cluster;
+pub(crate) mod dump;
+pub(crate) mod random;
 
 use onego_ceph::osdmap::OsdMap;
 use onego_msgr::encoding::{Decode, Encode};
@@ -12,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// What the program prints, given those arguments.
-pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
+pub(crate) fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     let output = output(Command::new(program).args(arguments));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} fails: {error}");
@@ -20,12 +19,12 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
 }
 
 /// Runs the program to its end, which may be a bad one.
-pub fn output(command: &mut Command) -> Output {
+pub(crate) fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{}", missing(command, &error)))
 }
 
 /// Says what to do if a program cannot be run.
-pub fn missing(command: &Command, error: &std::io::Error) -> String {
+pub(crate) fn missing(command: &Command, error: &std::io::Error) -> String {
     let program = command.get_program().to_string_lossy();
     format!(
         "{program}: {error}. These tests need Ceph's programs: apt-get install ceph-base ceph-common ceph-mon"
@@ -33,7 +32,7 @@ pub fn missing(command: &Command, error: &std::io::Error) -> String {
 }
 
 /// A map that one of Ceph's programs wrote. It must encode again to the bytes of the file.
-pub fn load(file: &Path) -> OsdMap {
+pub(crate) fn load(file: &Path) -> OsdMap {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let map = OsdMap::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     assert_eq!(map.to_bytes(), bytes, "{} encodes differently", file.display());
@@ -41,19 +40,19 @@ pub fn load(file: &Path) -> OsdMap {
 }
 
 /// Writes a map to a file.
-pub fn store(map: &OsdMap, file: &Path) {
+pub(crate) fn store(map: &OsdMap, file: &Path) {
     std::fs::write(file, map.to_bytes()).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
 /// What osdmaptool says, given a map and those arguments.
-pub fn osdmaptool(file: &Path, arguments: &[&str]) -> String {
+pub(crate) fn osdmaptool(file: &Path, arguments: &[&str]) -> String {
     let mut all = vec![file.as_os_str()];
     all.extend(arguments.iter().map(OsStr::new));
     run("osdmaptool", &all)
 }
 
 /// A new map with one pool, made by osdmaptool.
-pub fn simple(file: &Path, osds: usize, pg_bits: u32) -> OsdMap {
+pub(crate) fn simple(file: &Path, osds: usize, pg_bits: u32) -> OsdMap {
     let (osds, bits) = (osds.to_string(), pg_bits.to_string());
     osdmaptool(file, &["--createsimple", &osds, "--with-default-pool", "--pg-bits", &bits, "--clobber"]);
     load(file)

@@ -46,7 +46,7 @@ const RELEASES: [&str; 21] = [
 ];
 
 /// The whole map.
-pub fn osdmap(map: &OsdMap) -> Value {
+pub(crate) fn osdmap(map: &OsdMap) -> Value {
     let osds: Vec<usize> = (0..map.max_osd).filter(|osd| map.exists(*osd as i32)).collect();
     json!({
         "epoch": map.epoch,
@@ -250,7 +250,7 @@ fn osd_xinfo(map: &OsdMap, id: usize) -> Value {
 }
 
 /// Addresses, as monmaptool prints them too.
-pub fn addrs(addrs: &AddrVec) -> Value {
+pub(crate) fn addrs(addrs: &AddrVec) -> Value {
     let kind = |addr: &EntityAddr| match addr.kind {
         AddrKind::None => "none",
         AddrKind::Legacy => "v1",
@@ -302,7 +302,7 @@ fn until<A: Display>(map: &BTreeMap<A, Utime>) -> Value {
 }
 
 /// Times of the first ten years are spans to Ceph (ceph `src/include/utime.h`, utime_t::localtime).
-pub fn time(time: Utime) -> String {
+pub(crate) fn time(time: Utime) -> String {
     let micros = time.nsec / 1000;
     if time.sec < 60 * 60 * 24 * 365 * 10 {
         return format!("{}.{micros:06}", time.sec);
@@ -333,7 +333,7 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// Asserts that two dumps say the same, but for what is derived and for the last digits of numbers.
-pub fn assert_same(ours: &Value, theirs: &Value, path: &str) {
+pub(crate) fn assert_same(ours: &Value, theirs: &Value, path: &str) {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
             let keys = |map: &Map<String, Value>| -> Vec<String> {

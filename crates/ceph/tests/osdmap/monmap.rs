@@ -1,11 +1,9 @@
 //! What monitor maps say, compared with what Ceph's `monmaptool` says of them.
 
-mod osdmap_support;
-
+use crate::support::{dump, run};
 use onego_ceph::monmap::{MonInfo, MonMap};
 use onego_ceph::types::Utime;
 use onego_msgr::encoding::{Decode, Encode};
-use osdmap_support::{dump, run};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;

@@ -20,7 +20,7 @@ const ONE_TRY: Duration = Duration::from_secs(10);
 const LOG_LINES: usize = 60;
 
 /// A daemon of the cluster, ended when dropped.
-pub struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
 }
@@ -62,14 +62,14 @@ impl Drop for Daemon {
 }
 
 /// A monitor and, if wanted, OSDs that keep their data in memory.
-pub struct Cluster {
+pub(crate) struct Cluster {
     dir: TempDir,
     monitor: Daemon,
 }
 
 impl Cluster {
     /// Starts the monitor and waits until it answers.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let dir = TempDir::new().unwrap();
         let path = dir.path().display();
         let address = own_address();
@@ -115,7 +115,7 @@ impl Cluster {
     }
 
     /// Starts the OSD of that id, which exists in the map, and waits until it is up.
-    pub fn start_osd(&mut self, id: &str, uuid: &str) -> Daemon {
+    pub(crate) fn start_osd(&mut self, id: &str, uuid: &str) -> Daemon {
         fs::create_dir_all(self.dir.path().join(format!("osd.{id}"))).unwrap();
         let mkfs = output(program(&self.dir, "ceph-osd").args(["-i", id, "--mkfs", "--osd-uuid", uuid]));
         assert!(mkfs.status.success(), "{}", String::from_utf8_lossy(&mkfs.stderr));
@@ -129,7 +129,7 @@ impl Cluster {
     }
 
     /// Gives commands to Ceph's own client, one after the other. They may fail: what matters is what they change.
-    pub fn ceph(&mut self, commands: &[&str]) -> String {
+    pub(crate) fn ceph(&mut self, commands: &[&str]) -> String {
         let mut command = ceph(&self.dir, PATIENCE);
         let mut child = command
             .stdin(Stdio::piped())
@@ -151,7 +151,7 @@ impl Cluster {
     }
 
     /// Ends the monitor and gives the folder of its store, which stays as long as this value.
-    pub fn stop_monitor(&mut self) -> PathBuf {
+    pub(crate) fn stop_monitor(&mut self) -> PathBuf {
         // What it has acknowledged is in the store.
         let _ = self.monitor.child.kill();
         let _ = self.monitor.child.wait();

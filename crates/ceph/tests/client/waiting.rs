@@ -1,8 +1,6 @@
 //! What a client says it waits for, and why.
 
-mod client_fake;
-
-use client_fake::{Fake, Health, Node, POOL, SECOND, osd_addr, pool, write};
+use crate::fake::{Fake, Health, Node, POOL, SECOND, osd_addr, pool, write};
 use onego_ceph::client::{Awaited, Error, Waiting};
 use onego_ceph::messages::{BackoffOp, ObjectName};
 use onego_ceph::osdmap::{Pool as OsdPool, flag as map_flag, pool_flag, state};

@@ -1,0 +1,6 @@
+//! Images of an embedded cluster.
+
+mod damaged;
+mod encrypted;
+mod owned;
+mod shared;
