@@ -215,6 +215,11 @@ mod tests {
             Ok(FaultyFile(self.directory.create(name)?, self.fuse.clone()))
         }
 
+        fn reuse(&self, old: &str, name: &str) -> io::Result<FaultyFile> {
+            self.fuse.burn()?;
+            Ok(FaultyFile(self.directory.reuse(old, name)?, self.fuse.clone()))
+        }
+
         fn sync(&self, file: &mut FaultyFile) -> io::Result<()> {
             self.fuse.burn()?;
             self.directory.sync(&mut file.0)

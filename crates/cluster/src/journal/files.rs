@@ -23,6 +23,10 @@ pub trait Files {
     /// Makes an empty file, also if there is one of that name.
     fn create(&self, name: &str) -> io::Result<Self::File>;
 
+    /// Takes a file that is there for a new one: it gets another name and is written from the front. What was in it stays
+    /// behind what is written, until the file is finished. An error of kind `NotFound` if there is no such file.
+    fn reuse(&self, old: &str, name: &str) -> io::Result<Self::File>;
+
     /// Writes to a file, perhaps later from the memory in which the bytes are now.
     fn append(&self, file: &mut Self::File, bytes: List) -> io::Result<()> {
         bytes.segments().try_for_each(|segment| file.write_all(segment))
@@ -174,6 +178,11 @@ impl Files for Directory {
 
     fn create(&self, name: &str) -> io::Result<DirectFile> {
         DirectFile::create(&self.path.join(name))
+    }
+
+    fn reuse(&self, old: &str, name: &str) -> io::Result<DirectFile> {
+        self.rename(old, name)?;
+        DirectFile::reuse(&self.path.join(name))
     }
 
     fn append(&self, file: &mut DirectFile, bytes: List) -> io::Result<()> {

@@ -19,6 +19,10 @@ const UNWRITTEN_LIMIT: u64 = 64 << 20;
 /// Answers that may be held back before no more is read from clients.
 const HELD_LIMIT: usize = 16_384;
 
+/// How many times as long as the last checkpoint a log becomes before the next one: checkpoints then cost half as many bytes as
+/// logs.
+const LOGS_PER_CHECKPOINT: u64 = 2;
+
 /// Something to be done with the files of a data directory, in the order in which it is given.
 #[derive(Debug)]
 pub enum Job {
@@ -101,7 +105,7 @@ pub(crate) struct Journal {
     /// Answers with the records that they rest on, which only grow.
     held: VecDeque<(u64, ConnId, Held)>,
     sizes: Sizes,
-    /// A log is given up for a checkpoint from this size on, if the last checkpoint is not larger.
+    /// A log is given up for a checkpoint from this size on, unless the last checkpoint is large.
     log_limit: u64,
     checkpointing: bool,
     /// A checkpoint is due, however long the log is.
@@ -194,10 +198,9 @@ impl Journal {
         Some(Append { bytes, last, sync, aligned })
     }
 
-    /// Is the log long enough to be given up for a checkpoint? That is as long as the last checkpoint at least, so that
-    /// checkpoints cost no more than the log.
+    /// Is the log long enough to be given up for a checkpoint?
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        let is_long = self.sizes.log >= self.log_limit.max(self.sizes.checkpoint);
+        let is_long = self.sizes.log >= self.log_limit.max(LOGS_PER_CHECKPOINT * self.sizes.checkpoint);
         !self.checkpointing && (is_long || self.due)
     }
 
@@ -286,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_due_once_the_log_is_as_long_as_the_last() {
+    fn a_checkpoint_is_due_once_the_log_is_twice_as_long_as_the_last() {
         let mut journal = Journal::new(1, Sizes { log: 0, checkpoint: 1000 }, 500, false);
-        journal.append(&Entry::Groups(vec![0; 600]));
+        journal.append(&Entry::Groups(vec![0; 1100]));
         assert!(!journal.wants_checkpoint());
-        journal.append(&Entry::Groups(vec![0; 600]));
+        journal.append(&Entry::Groups(vec![0; 1100]));
         assert!(journal.wants_checkpoint());
         journal.checkpoint_begun();
-        journal.append(&Entry::Groups(vec![0; 1200]));
+        journal.append(&Entry::Groups(vec![0; 2200]));
         assert!(!journal.wants_checkpoint(), "one at a time");
         journal.checkpoint_done(1100);
         assert!(journal.wants_checkpoint());

@@ -9,8 +9,9 @@
 //! In a body, zeros may stand before the bytes of objects if those are many ([`Body::is_aligned`]), so that they begin with a
 //! [`BLOCK`] of the file and can be written from the memory in which they were received.
 //!
-//! Behind a record there may be zeros up to the end of a [`BLOCK`], because files are written in whole blocks, and more of
-//! them behind the last record, because space is allocated ahead.
+//! Behind a record there may be zeros up to the end of a [`BLOCK`], because files are written in whole blocks. Behind the last
+//! record there may be more of them, because space is allocated ahead, and records of an older log, into whose file this one is
+//! written: their numbers are lower than all of this log.
 //!
 //! A crash may keep any part of what was not made durable, in any order: of two such records the second may be whole
 //! and the first not. So a record that is damaged is the torn end of a log, and nothing but that, unless a later record
@@ -25,6 +26,10 @@ pub const BLOCK: usize = 4096;
 
 /// Bytes of a record before its body.
 pub(crate) const HEADER: usize = 24;
+
+/// Bytes that may be written behind a record before one says that it is durable: several times what a cluster takes in before it
+/// waits for the disk.
+const MOST_UNKNOWN: u64 = 256 << 20;
 
 /// Zeros, to be added up to the end of a block.
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
@@ -171,7 +176,7 @@ impl<R: Read> Records<R> {
 
     /// The next record is damaged, of which this was read: looks for a later one that knows more.
     fn damage(&mut self, mut rest: Vec<u8>) -> io::Result<Next> {
-        self.file.read_to_end(&mut rest)?;
+        self.file.by_ref().take(MOST_UNKNOWN).read_to_end(&mut rest)?;
         let most = self.sequence + rest.len() as u64 / HEADER as u64;
         let knows = |at: usize| {
             let header = Header::of(&rest[at..])?;

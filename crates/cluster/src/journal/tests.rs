@@ -149,6 +149,10 @@ impl Files for InMemory<'_> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn reuse(&self, _: &str, _: &str) -> io::Result<io::Sink> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sync(&self, _: &mut io::Sink) -> io::Result<()> {
         Ok(())
     }
@@ -235,7 +239,7 @@ proptest! {
         write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
         let mut names = directory.names().unwrap();
         names.sort();
-        prop_assert_eq!(names, [checkpoint_name(next), log_name(next), "onego-cluster".to_owned()]);
+        prop_assert_eq!(names, [&checkpoint_name(next), &log_name(next), "onego-cluster", "spare.log"]);
         let again = Restored::load(&directory, Some(MEMORY)).unwrap();
         prop_assert_eq!(again.next(), next);
         let again = again.kept.unwrap();
@@ -275,6 +279,46 @@ fn logs_of_several_lives_follow_each_other_and_none_may_be_missing() {
     // The end of a log that another follows was durable.
     let torn = load(&[files[0].clone(), (log_name(4), &story.bytes[a..b - 1]), files[2].clone()]);
     assert!(matches!(torn, Err(DataError::Corrupt { .. })), "{torn:?}");
+}
+
+#[test]
+fn records_of_the_log_into_whose_file_another_is_written_are_none_of_it() {
+    let story = Story::new((0..12).map(|n| (n, write(u64::from(n), &[n; 30]))).collect());
+    let (old, new) = story.bytes.split_at(story.ends[6]);
+    for len in 0..=new.len() {
+        let mut file = new[..len].to_vec();
+        file.extend(old.get(len..).unwrap_or_default());
+        let (restored, content) = load(&[(log_name(1), old), (log_name(8), &file)]).unwrap();
+        let whole = story.whole(old.len() + len);
+        assert_eq!(
+            (restored.next() as usize, &content),
+            (whole + 1, &story.contents[whole - 1]),
+            "{len} bytes"
+        );
+    }
+}
+
+#[test]
+fn the_files_of_old_logs_and_checkpoints_are_written_anew() {
+    let story = Story::new((0..40).map(|n| (n, write(0, &[n; 1000]))).collect());
+    let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
+    for (first, spares) in [(43, &["spare.log"][..]), (44, &["spare.checkpoint", "spare.log"])] {
+        let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
+        assert_eq!(restored.next(), first);
+        let mut writer = Writer::begin(&directory, first).unwrap();
+        write_checkpoint(&directory, snapshot(first, &restored.kept.unwrap())).unwrap();
+        let mut names = directory.names().unwrap();
+        names.retain(|name| name.starts_with("spare"));
+        names.sort();
+        assert_eq!(names, spares);
+        // What is written is shorter than what the file had.
+        let mut journal = Journal::new(first, Sizes::default(), u64::MAX, false);
+        journal.append(&Entry::Log(Vec::new()));
+        writer.append(&directory, journal.take()).unwrap();
+    }
+    let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
+    assert_eq!(restored.next(), 45);
+    assert_eq!(content(&restored.kept.unwrap().osds[0]), *story.contents.last().unwrap());
 }
 
 #[test]

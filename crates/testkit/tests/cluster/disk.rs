@@ -21,10 +21,20 @@ type FileId = usize;
 #[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
+    /// What the file had before it was written anew: it is still behind what was written, or in its place after a crash.
+    old: Vec<u8>,
     /// Of these it is certain that they are there after a crash.
     durable: usize,
     /// Nothing follows, not even space that was allocated ahead.
     finished: bool,
+}
+
+impl Content {
+    /// All that the file has now.
+    fn all(&self) -> Vec<u8> {
+        let behind = self.old.get(self.bytes.len()..).filter(|_| !self.finished);
+        [&self.bytes, behind.unwrap_or_default()].concat()
+    }
 }
 
 /// A change of a folder.
@@ -113,11 +123,17 @@ impl Disk {
                     // All of it was written.
                     0 => {}
                     1 if state.random.random() => state.random.fill(&mut file.bytes[at..end]),
-                    _ if state.random.random() => file.bytes[at..end].fill(0),
+                    _ if state.random.random() => {
+                        file.bytes[at..end].fill(0);
+                        let old = file.old.get(at..end.min(file.old.len())).unwrap_or_default();
+                        file.bytes[at..at + old.len()].copy_from_slice(old);
+                    }
                     _ => {}
                 }
                 at = end;
             }
+            file.bytes = file.all();
+            file.old.clear();
             if !file.finished {
                 let ahead = state.random.random_range(0..3 * BLOCK);
                 file.bytes.resize(file.bytes.len() + ahead, 0);
@@ -175,7 +191,7 @@ impl Files for Disk {
 
     fn open(&self, name: &str) -> io::Result<(Box<dyn Read + '_>, u64)> {
         self.operate()?;
-        let bytes = self.0.borrow().files[self.id(name)?].bytes.clone();
+        let bytes = self.0.borrow().files[self.id(name)?].all();
         let len = bytes.len() as u64;
         Ok((Box::new(io::Cursor::new(bytes)), len))
     }
@@ -186,6 +202,14 @@ impl Files for Disk {
         let id = state.files.len() - 1;
         drop(state);
         self.change(Change::Create(name.to_owned(), id))?;
+        Ok(File { disk: self.clone(), id })
+    }
+
+    fn reuse(&self, old: &str, name: &str) -> io::Result<File> {
+        let id = self.id(old)?;
+        self.change(Change::Rename(old.to_owned(), name.to_owned()))?;
+        let content = &mut self.0.borrow_mut().files[id];
+        *content = Content { old: content.all(), ..Content::default() };
         Ok(File { disk: self.clone(), id })
     }
 
@@ -209,6 +233,7 @@ impl Files for Disk {
         self.operate()?;
         let id = self.id(name)?;
         let content = &mut self.0.borrow_mut().files[id];
+        content.bytes = content.all();
         content.bytes.truncate(len as usize);
         content.durable = content.bytes.len();
         content.finished = true;
