@@ -10,7 +10,7 @@ use crate::interrupt::{self, Unfinished};
 use crate::metrics::MetricsOptions;
 use crate::output;
 use crate::process::this_program;
-use onego::nfs::{Config, Rdma};
+use onego::nfs::{Config, Rdma, Reactor};
 use onego_bench::embedded::EmbeddedFiles;
 use onego_bench::nfs::Bed;
 use onego_bench::report::progress::Progress;
@@ -129,6 +129,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     metrics.line().into_iter().for_each(|line| interrupt::say(&line));
     let mut measured = Vec::new();
     for (name, mut config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
+        // Until the server answers nothing is left behind, and a signal ends the program at once.
+        drop(Reactor::mount_path(&config, &path)?);
         let left = embedded.is_none().then(|| format!("{path} may be left behind on the server"));
         let _unfinished = Unfinished::winding_down(|| left);
         config.slow = options.metrics.slow();

@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, MetricsOptions};
 use crate::output;
 use crate::size;
 use crate::spec::DEFAULT_POOL;
-use onego::ceph::Config;
+use onego::ceph::{Config, Reactor};
 use onego::rbd::{CreateOptions, Features, Layout};
 use onego_bench::load::{Measured, Plan};
 use onego_bench::rbd::{Bed, BedImage};
@@ -152,6 +152,12 @@ fn on_image(
     Ok(measured?)
 }
 
+/// Waits until the cluster answers. Before, nothing is left behind, and a signal ends the program at once.
+fn reach(config: &Config) -> Result<(), onego_bench::Error> {
+    let (mut reactor, cluster) = Reactor::new(config)?;
+    Ok(reactor.block_on(cluster.ready())??)
+}
+
 /// Makes an image, measures, and removes the image whatever came of it.
 fn on_cluster(
     config: &Config,
@@ -172,6 +178,8 @@ fn on_cluster(
     if server.is_some() {
         // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
+    } else {
+        reach(config).map_err(Failure::at(config))?;
     }
     // The image of an embedded cluster goes with it.
     let left = server
