@@ -72,7 +72,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
         taken.push(peer.measure(&clones, || embedded.server().cpu_seconds())?);
     }
     print(&taken, &loads, &clones);
-    disk_usage(&peers)?;
+    large_image(&peers)?;
     drop(embedded);
     [here, peers].into_iter().try_for_each(Stage::clear)?;
     Ok(taken)
@@ -103,19 +103,24 @@ fn print(taken: &[Taken], loads: &[Load], clones: &Load) {
     }
 }
 
-/// How long both programs take to say what an image of 1 TiB with a few objects takes, by its object map.
-fn disk_usage(stage: &Stage) -> Result<()> {
+/// How long both programs take to say, by its object map, what an image of 1 TiB with a few objects takes, and what has changed
+/// of it between two snapshots.
+fn large_image(stage: &Stage) -> Result<()> {
     stage.ceph(&format!("rbd create --size 1T --image-feature {ALL} rbd/large"))?;
     let bench = "rbd bench --io-type write --io-size 4M --io-threads 4 --io-total 256M --io-pattern rand";
-    stage.ceph(&format!("{bench} rbd/large"))?;
-    println!("\n{:34}{:>10}{:>14}", "du of 1 TiB by its object map", "ms", "client ms");
-    let programs = [
-        ("onego rbd du", stage.onego_command("--conf ceph.conf rbd du rbd/large")),
-        ("rbd du", stage.ceph_command("rbd du rbd/large")),
-    ];
-    for (who, mut command) in programs {
-        let (elapsed, cpu) = time(&mut command)?;
-        println!("{who:34}{elapsed:>10.1}{cpu:>14.1}");
+    for snapshot in ["one", "two"] {
+        stage.ceph(&format!("{bench} rbd/large"))?;
+        stage.ceph(&format!("rbd snap create --no-progress rbd/large@{snapshot}"))?;
+    }
+    println!("\n{:34}{:>10}{:>14}", "1 TiB, by its object map", "ms", "client ms");
+    for line in ["du rbd/large", "diff --whole-object --from-snap one rbd/large@two"] {
+        let ours = ("onego rbd", stage.onego_command(&format!("--conf ceph.conf rbd {line}")));
+        let theirs = ("rbd", stage.ceph_command(&format!("rbd {line}")));
+        for (who, mut command) in [ours, theirs] {
+            let (elapsed, cpu) = time(&mut command)?;
+            let what = line.split(' ').next().unwrap_or_default();
+            println!("{:34}{elapsed:>10.1}{cpu:>14.1}", format!("{who} {what}"));
+        }
     }
     Ok(())
 }
