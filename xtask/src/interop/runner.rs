@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// Test this program instead of building it
     #[arg(long, value_name = "PROGRAM")]
     onego: Option<PathBuf>,
-    /// Only scenarios with one of these in their name
+    /// Only these scenarios, or those with one of these words in their name
     names: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     packages::ensure()?;
     let named = |scenario: &&Scenario| {
-        options.names.is_empty() || options.names.iter().any(|name| scenario.name.contains(name))
+        options.names.is_empty() || options.names.iter().any(|name| is_meant(scenario.name, name))
     };
     let scenarios: Vec<_> = SCENARIOS.iter().filter(named).collect();
     if scenarios.is_empty() {
@@ -59,6 +59,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         0 => Ok(()),
         failed => bail!("{failed} scenarios failed"),
     }
+}
+
+/// Does this word mean the scenario of that name? A word that is the whole name of one means that one alone.
+fn is_meant(scenario: &str, word: &str) -> bool {
+    if SCENARIOS.iter().any(|other| other.name == word) { scenario == word } else { scenario.contains(word) }
 }
 
 /// Scenarios that are to be run, and what they take.
@@ -165,4 +170,15 @@ fn print_failures(table: &[(&&Scenario, ScenarioOutcome)]) -> usize {
     let failures =
         table.iter().filter_map(|(scenario, outcome)| Some((scenario.name, outcome.result.as_ref().err()?)));
     failures.map(|(name, error)| eprintln!("\n{name} failed: {error:#}")).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_name_means_one_scenario_and_a_part_of_it_all_that_have_it() {
+        assert!(is_meant("krbd", "krbd") && !is_meant("krbd-cephx", "krbd"));
+        assert!(is_meant("krbd-cephx", "krbd-c") && is_meant("ceph18-krbd-shared", "krbd-s"));
+    }
 }
