@@ -31,9 +31,10 @@ pub(in crate::interop) fn run_tests(stage: &Stage, file: &str, environment: &[&s
     for file in FILES {
         fs::copy(folder.join(file), stage.path(file))?;
     }
-    let options = "-q -rA --tb=short -W ignore -p no:cacheprovider";
+    // One that hangs is the last that is named, and says where it is.
+    let options = "-v -rA --tb=short -W ignore -p no:cacheprovider -o faulthandler_timeout=240";
     let environment = environment.join(" ");
-    let line = format!("env {environment} python3 -m pytest {options} {file}");
+    let line = format!("env PYTHONUNBUFFERED=1 {environment} python3 -m pytest {options} {file}");
     let output = sh::output(&mut stage.ceph_command_within(&line, PATIENCE))?;
     fs::write(stage.path("tests.out"), &output.stdout)?;
     // Its exit code is 1 if tests have failed, and another one if they were not run.
