@@ -213,6 +213,9 @@ impl Diff {
             let offset = self.asked;
             let length = self.source.stripe().min(self.to.size - offset);
             self.asked += length;
+            if self.fast.as_ref().is_some_and(|maps| !self.source.may_have_changed(maps, offset)) {
+                continue;
+            }
             let (source, fast) = (Arc::clone(&self.source), self.fast.clone());
             self.asking.push_back(Box::pin(async move {
                 match fast {
