@@ -43,6 +43,7 @@ impl<T> OpenImage<T> {
                 for extent in layout.map(offset, data.len() as u64) {
                     let data = collect(&data, &extent.buffer);
                     self.change_object(
+                        now,
                         host,
                         &mut changes,
                         &extent,
@@ -77,14 +78,25 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Sends a change of an object, or has it wait for the object map.
+    /// Sends a write of an object, or has it wait for the object map or for the parent's bytes.
     #[inline]
-    fn change_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, extent: &Extent, op: Op) {
+    fn change_object(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        changes: &mut Changes,
+        extent: &Extent,
+        op: Op,
+    ) {
         let ticket = Ticket(Purpose::Piece { io: changes.io, index: changes.outstanding });
         changes.outstanding += 1;
         if self.facts.parent.is_some() {
-            let is_write = matches!(op, Op::Write { .. });
-            let is_guarded = is_write && self.shows_parent(extent.offset, extent.length, extent.object);
+            let is_guarded = self.shows_parent(extent.offset, extent.length, extent.object);
+            if is_guarded && self.migration.is_none() && self.is_known_missing(extent.object) {
+                // The write would only find that out.
+                let piece = SpecialPiece::guarded(changes.outstanding - 1, extent.object, op);
+                return self.copy_up(now, host, changes.io, piece);
+            }
             return self.change_special(host, changes, extent.object, op, is_guarded);
         }
         let request = self.change_request(extent.object, op);
@@ -152,14 +164,7 @@ impl<T> OpenImage<T> {
         if self.overlap_of(object) == 0 {
             return;
         }
-        let piece = SpecialPiece {
-            index: 0,
-            object,
-            op: Op::Stat,
-            is_guarded: true,
-            is_removal: false,
-            is_clean: false,
-        };
+        let piece = SpecialPiece::guarded(0, object, Op::Stat);
         changes.outstanding += 1;
         host.request(self.special_request(&piece), Ticket(Purpose::Piece { io: changes.io, index: 0 }));
         changes.special.push(piece);
@@ -174,9 +179,9 @@ impl<T> OpenImage<T> {
         clearing: Clearing,
     ) {
         let overlap = self.overlap_of(extent.object);
-        let is_known_missing =
-            self.map.as_ref().is_some_and(|map| map.state(extent.object) == state::NONEXISTENT);
-        if is_known_missing && (overlap == 0 || clearing == Clearing::Trim && extent.offset == 0) {
+        if self.is_known_missing(extent.object)
+            && (overlap == 0 || clearing == Clearing::Trim && extent.offset == 0)
+        {
             return;
         }
         let to_the_end = extent.offset + extent.length == self.facts.data.layout.object_size();
@@ -193,6 +198,11 @@ impl<T> OpenImage<T> {
         let is_guarded = extent.offset < overlap && !hides_all;
         changes.outstanding += 1;
         self.change_special(host, changes, extent.object, op, is_guarded);
+    }
+
+    /// Does the object map say that an object does not exist?
+    fn is_known_missing(&self, object: u64) -> bool {
+        self.map.as_ref().is_some_and(|map| map.state(object) == state::NONEXISTENT)
     }
 
     /// Bytes of an object that show the parent's while it does not exist.

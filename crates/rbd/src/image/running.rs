@@ -77,6 +77,11 @@ pub(super) struct SpecialPiece {
 }
 
 impl SpecialPiece {
+    /// One that wants the parent's bytes in its object first.
+    pub(super) fn guarded(index: u32, object: u64, op: Op) -> Self {
+        Self { index, object, op, is_guarded: true, is_removal: false, is_clean: false }
+    }
+
     /// Is it there for the copy of the parent's bytes alone?
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.op, Op::Stat)
