@@ -194,15 +194,7 @@ impl<T> OpenImage<T> {
                 if let Some(change) = self.sealed.get_mut(&key) {
                     change.step = SealedStep::CopyingUp;
                 }
-                let piece = SpecialPiece {
-                    index,
-                    object,
-                    op: Op::Stat,
-                    is_guarded: true,
-                    is_removal: false,
-                    is_clean: false,
-                };
-                self.copy_up(now, host, io, piece);
+                self.copy_up(now, host, io, SpecialPiece::guarded(index, object, Op::Stat));
             }
             (SealedStep::Reading, Ok(reply)) => self.write_between(host, key, reply.as_ref()),
             (SealedStep::CopyingUp, Ok(_)) => self.read_edges(host, key),

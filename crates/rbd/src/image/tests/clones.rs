@@ -103,6 +103,25 @@ fn the_first_write_to_an_object_brings_the_parents_bytes_with_it() {
 }
 
 #[test]
+fn a_write_to_an_object_that_the_map_does_not_have_reads_the_parent_at_once() {
+    let mut facts = clone();
+    facts.state.features = Features::DEFAULT;
+    let mut bed = Bed::open(facts);
+    bed.submit(Io::Write { offset: 100, data: vec![1; 10].into() }, 1);
+    bed.take_lock();
+    bed.call::<Lock>("rbd_object_map.abc", 0, Vec::new());
+    bed.call::<ObjectMapLoad>("rbd_object_map.abc", 0, ObjectMap::new(10).to_bytes());
+    bed.notify();
+    assert_eq!(ancestral(&mut bed, PARENT_0, 0, &[9; 4096]), (0, OBJECT));
+    let (request, ticket) = bed.request("rbd_object_map.abc");
+    assert_eq!(method_of::<ObjectMapUpdate>(&request).expect("a change of the map").state, state::EXISTS);
+    bed.reply(ticket, 0, Vec::new());
+    let ops = bed.data(0, 0);
+    assert!(matches!(ops.as_slice(), [Op::Call { .. }, Op::Write { offset: 100, .. }]), "{ops:?}");
+    bed.is_done(1);
+}
+
+#[test]
 fn a_write_of_all_that_shows_needs_no_copy() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Write { offset: 2 * OBJECT, data: vec![1; 2048].into() }, 1);
