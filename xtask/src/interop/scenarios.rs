@@ -41,6 +41,7 @@ macro_rules! scenarios {
         releases: $($name:literal, $what:literal, $run:path;)*
         long_releases: $($longer:literal, $longer_what:literal, $longer_run:path;)*
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
+        before_tentacle: $($early:literal, $early_what:literal, $early_run:path;)*
         reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
         long_reef: $($deep:literal, $deep_what:literal, $deep_run:path;)*
@@ -64,6 +65,8 @@ macro_rules! scenarios {
             $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
             $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
+            $(scenario(concat!("ceph18-", $early), $early_what, Release::Reef, $early_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph16-", $early), $early_what, Release::Pacific, $early_run) },)*
             $(scenario(concat!("ceph18-", $first), $first_what, Release::Reef, $first_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph16-", $first), $first_what, Release::Pacific, $first_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $first), $first_what, Release::Tentacle, $first_run) },)*
@@ -145,8 +148,10 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
     "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
-    reef_first:
+    // What 20.2 lists of snapshots in groups and in the trash is other than what 16.2, 18.2 and we list.
+    before_tentacle:
     "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
+    reef_first:
     "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
     "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
