@@ -224,6 +224,8 @@ impl SharedWorld {
             (Error::Protocol(ProtocolError::Refused { errno: -108 }), _) => Fate::ShutOut,
             (Error::Protocol(ProtocolError::WatchLost { errno: -108 }), _) => Fate::ShutOut,
             (Error::Image(ImageError::LockRefused { .. }), _) => Fate::Refused,
+            // A dead owner watches on for as long as OSDs stop and start: its time begins anew with each of them.
+            (Error::Image(ImageError::LockUnanswered { .. }), _) if self.is_anybody_silent() => Fate::Refused,
             // The owner does nothing for others, or does not know them.
             (Error::Refused { errno, .. }, job) if errno.0 == 95 && job.is_maintenance() => Fate::Refused,
             (Error::Busy { .. }, job) if job.is_maintenance() => Fate::Doubtful,
@@ -243,6 +245,11 @@ impl SharedWorld {
             (Error::Invalid(_), Job::Flatten) => Fate::Refused,
             _ => panic!("seed {}: {job:?} of {} ends as {error:?}", self.seed, image.name),
         }
+    }
+
+    /// Is there a user who is dead, or cut off?
+    fn is_anybody_silent(&self) -> bool {
+        !self.dead.is_empty() || self.users.iter().any(|user| user.cut_until.is_some())
     }
 
     /// A user ends, with whatever is on its way.
