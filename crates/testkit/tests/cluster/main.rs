@@ -21,7 +21,7 @@ mod world;
 use onego_testkit::seeds::Seeds;
 use world::World;
 
-const SEEDS: Seeds = Seeds { short: 40, long: 1000 };
+const SEEDS: Seeds = Seeds { short: 80, long: 1000 };
 
 fn run(kept: bool) {
     let seen = SEEDS.each("-p onego-testkit --release --test cluster", |seed| {
