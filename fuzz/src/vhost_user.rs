@@ -390,6 +390,8 @@ struct FuzzedDisk {
     event_index: bool,
     /// Nobody knows what the server makes of the guest once the fuzzer has sent messages, or put chains, of its own.
     spoilt: bool,
+    /// The device holds answers back, whoever is connected.
+    delays: bool,
 }
 
 impl FuzzedDisk {
@@ -397,7 +399,7 @@ impl FuzzedDisk {
         self.served.disconnect();
         self.served.pass(2 * DELAY);
         self.served.connect();
-        self.spoilt = !shakes;
+        self.spoilt = !shakes || self.delays;
         if shakes {
             self.served.shake_hands(self.event_index);
         }
@@ -432,7 +434,10 @@ impl FuzzedDisk {
             }
             FrontAction::Reconnect { shakes } => return self.connect(*shakes),
             FrontAction::Pass(millis) => return self.served.pass(Duration::from_millis((*millis).into())),
-            FrontAction::Delay(delays) => self.served.device.set_faults(faults(*delays)),
+            FrontAction::Delay(delays) => {
+                self.served.device.set_faults(faults(*delays));
+                self.delays = *delays;
+            }
             FrontAction::Message { request, needs_reply, payload, files: kinds } => {
                 let mut bytes = FrontRequest::Unknown((request % 45).into()).encode(*needs_reply);
                 bytes[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -492,7 +497,7 @@ impl FuzzedDisk {
 /// Does what the input says.
 pub fn run(input: &Input<'_>) {
     let served = ServedDisk::new(input.cut);
-    let mut world = FuzzedDisk { served, event_index: input.event_index, spoilt: true };
+    let mut world = FuzzedDisk { served, event_index: input.event_index, spoilt: true, delays: false };
     world.connect(input.shakes);
     for item in &input.items {
         world.act(item);
@@ -503,7 +508,8 @@ pub fn run(input: &Input<'_>) {
 /// Checks that every request can succeed: a harness in which none does finds nothing.
 pub fn check_floor() {
     for event_index in [false, true] {
-        let mut world = FuzzedDisk { served: ServedDisk::new(u8::MAX), event_index, spoilt: true };
+        let mut world =
+            FuzzedDisk { served: ServedDisk::new(u8::MAX), event_index, spoilt: true, delays: false };
         world.connect(true);
         for in_table in [false, true] {
             for kind in 0..6 {
