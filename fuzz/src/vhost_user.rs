@@ -390,7 +390,7 @@ struct FuzzedDisk {
     event_index: bool,
     /// Nobody knows what the server makes of the guest once the fuzzer has sent messages, or put chains, of its own.
     spoilt: bool,
-    /// The device holds answers back, whoever is connected.
+    /// The device holds answers back, on each connection.
     delays: bool,
 }
 
