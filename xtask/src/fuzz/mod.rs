@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// Fuzz nothing: minimise the corpora and pack them into fuzz/corpora, which is in git
     #[arg(long, conflicts_with_all = ["seconds", "long"])]
     keep: bool,
+    /// Build programs that are compiled sooner and run slower: pays where each runs for seconds
+    #[arg(long, conflicts_with = "keep")]
+    quick_build: bool,
 }
 
 /// A fuzz target.
@@ -42,6 +45,32 @@ impl Target {
     /// What the tree keeps of them.
     fn archive(&self, folder: &Path) -> PathBuf {
         folder.join("corpora").join(&self.room).join(format!("{}.tar.zst", self.name))
+    }
+}
+
+/// How `cargo fuzz` is run.
+#[derive(Clone, Copy)]
+struct Fuzzer<'a> {
+    workspace: &'a Workspace,
+    quick_build: bool,
+}
+
+impl Fuzzer<'_> {
+    /// The command that fuzzes a target for that time.
+    fn fuzz(self, target: &str, seconds: u32) -> Command {
+        let mut command = self.command(&["run", target, "--"]);
+        command.arg(format!("-max_total_time={seconds}")).args(BOUNDS);
+        command
+    }
+
+    fn command(self, arguments: &[&str]) -> Command {
+        let mut command = self.workspace.cargo();
+        if self.quick_build {
+            command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+        }
+        // The sanitizer's flags are unstable in name only: this lets the toolchain of the workspace take them.
+        command.env("RUSTC_BOOTSTRAP", "1").arg("fuzz").args(arguments);
+        command
     }
 }
 
@@ -75,7 +104,7 @@ const SEEDS: &[(&str, &str, &[&str])] = &[
 
 /// Fuzzes every target for a few seconds, which finds what a change has broken.
 pub(crate) fn briefly() -> Result<()> {
-    run(&Options { target: None, seconds: BRIEFLY, long: false, keep: false })
+    run(&Options { target: None, seconds: BRIEFLY, long: false, keep: false, quick_build: true })
 }
 
 /// Fuzzes one target or all of them.
@@ -93,16 +122,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if targets.is_empty() {
         bail!("there is no such fuzz target; those in fuzz/fuzz_targets are known");
     }
+    let fuzzer = Fuzzer { workspace: &workspace, quick_build: options.quick_build };
     if options.keep {
-        return keep(&workspace, &folder, &targets);
+        return keep(fuzzer, &folder, &targets);
     }
     let seconds = if options.long { 300 } else { options.seconds };
     for target in &targets {
         first_inputs(&folder, target)?;
     }
     let failed = match &targets[..] {
-        [only] => sh::run(&mut fuzz(&workspace, &only.name, seconds)).map_err(|error| vec![error]),
-        _ => fuzz_all(&workspace, &targets, seconds),
+        [only] => sh::run(&mut fuzzer.fuzz(&only.name, seconds)).map_err(|error| vec![error]),
+        _ => fuzz_all(fuzzer, &targets, seconds),
     };
     match failed {
         Ok(()) => println!("\n{} targets fuzzed for {seconds} s each, nothing found", targets.len()),
@@ -115,8 +145,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Fuzzes these targets, as many at a time as there are processors: each keeps one busy.
-fn fuzz_all(workspace: &Workspace, targets: &[Target], seconds: u32) -> Result<(), Vec<anyhow::Error>> {
-    sh::run(&mut cargo_fuzz(workspace, &["build"])).map_err(|error| vec![error])?;
+fn fuzz_all(fuzzer: Fuzzer<'_>, targets: &[Target], seconds: u32) -> Result<(), Vec<anyhow::Error>> {
+    sh::run(&mut fuzzer.command(&["build"])).map_err(|error| vec![error])?;
     let left = Mutex::new(targets.iter());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let failed = Mutex::new(Vec::new());
@@ -124,7 +154,7 @@ fn fuzz_all(workspace: &Workspace, targets: &[Target], seconds: u32) -> Result<(
         for _ in 0..available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(target) = next() {
-                    match sh::said(&mut fuzz(workspace, &target.name, seconds)) {
+                    match sh::said(&mut fuzzer.fuzz(&target.name, seconds)) {
                         Ok(said) => {
                             let last = said.lines().last().unwrap_or_default();
                             eprintln!("fuzz {}: {last}", target.name);
@@ -159,30 +189,16 @@ fn targets(folder: &Path) -> Result<Vec<Target>> {
 }
 
 /// Minimises the corpora, together with what is kept of them, and packs them again.
-fn keep(workspace: &Workspace, folder: &Path, targets: &[Target]) -> Result<()> {
+fn keep(fuzzer: Fuzzer<'_>, folder: &Path, targets: &[Target]) -> Result<()> {
     for target in targets {
         sh::step(&format!("minimise the corpus of {}", target.name));
         first_inputs(folder, target)?;
-        sh::run(cargo_fuzz(workspace, &["cmin", &target.name, "--"]).args(BOUNDS))?;
+        sh::run(fuzzer.command(&["cmin", &target.name, "--"]).args(BOUNDS))?;
         let packed = corpus::pack(&target.corpus(folder), &target.archive(folder))?;
         let corpus::Packed { kept, left_out, bytes } = packed;
         println!("{}: {kept} inputs kept in {bytes} bytes, {left_out} too large for them", target.name);
     }
     Ok(())
-}
-
-/// The command that fuzzes a target for that time.
-fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Command {
-    let mut command = cargo_fuzz(workspace, &["run", target, "--"]);
-    command.arg(format!("-max_total_time={seconds}")).args(BOUNDS);
-    command
-}
-
-fn cargo_fuzz(workspace: &Workspace, arguments: &[&str]) -> Command {
-    let mut command = workspace.cargo();
-    // The sanitizer's flags are unstable in name only: this lets the toolchain of the workspace take them.
-    command.env("RUSTC_BOOTSTRAP", "1").arg("fuzz").args(arguments);
-    command
 }
 
 /// Gives a target its first inputs: those that the tree keeps, and those that Ceph's programs make.

@@ -1,10 +1,8 @@
 //! Measurements on the embedded cluster: short ones, whose figures mean nothing but whose form does.
 
-mod support;
-
+use crate::support::{Place, interrupt};
 use serde_json::Value;
 use std::fs;
-use support::{Place, interrupt};
 
 fn rows(place: &Place) -> Vec<Value> {
     let text = fs::read_to_string(place.path("rows.json")).unwrap();

@@ -1,12 +1,10 @@
 //! What `onego` says while it waits for a server of files: for which, and why.
 
-mod support;
-
+use crate::support::{FileServer, Place};
 use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Stdio};
-use support::{FileServer, Place};
 
 /// A command that writes to standard error what it waits for.
 struct Waiter {

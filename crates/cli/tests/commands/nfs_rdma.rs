@@ -1,12 +1,10 @@
 //! Files over RDMA, between our server and our client.
 
-mod support;
-
+use crate::support::{FileServer, Place};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{FileServer, Place};
 
 /// Where a file is by RDMA.
 fn url_of(server: &FileServer, path: &str, options: &str) -> String {

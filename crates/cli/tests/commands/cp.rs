@@ -1,7 +1,6 @@
 //! `onego cp` between all kinds of devices that this program makes itself.
 
-mod support;
-
+use crate::support::{FileServer, Place, signal};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +8,6 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{FileServer, Place, signal};
 
 /// Bytes of what is copied: not a whole number of pieces.
 const SIZE: u64 = (9 << 20) + 512;

@@ -1,7 +1,6 @@
 //! `onego export nbd`, up to its clients.
 
-mod support;
-
+use crate::support::{Place, signal};
 use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +8,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
-use support::{Place, signal};
 
 /// A server that has said it is ready, with what it said.
 fn serve(place: &Place, line: &str) -> (Child, String) {

@@ -1,8 +1,6 @@
 //! Command lines that cannot be done: the exit code, and that what is wrong is named.
 
-mod support;
-
-use support::Place;
+use crate::support::Place;
 
 /// Lines that need no cluster.
 const ALONE: &[(&str, i32, &str)] = &[

@@ -1,9 +1,7 @@
 //! `onego map` and its kin, up to the kernel. What comes behind that takes a kernel with the driver: the scenarios `ublk-guest` and `nbd-guest`.
 
-mod support;
-
+use crate::support::Place;
 use std::path::Path;
-use support::Place;
 
 #[test]
 fn without_a_driver_the_words_say_how_to_get_it() {

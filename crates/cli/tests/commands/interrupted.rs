@@ -1,7 +1,6 @@
 //! Commands that are interrupted: they end at the first signal, at every stage, and say what they leave behind.
 
-mod support;
-
+use crate::support::{Place, interrupt, signal};
 use onego::ceph::{Config, Reactor};
 use rustix::process::Signal;
 use std::fs;
@@ -10,7 +9,6 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, interrupt, signal};
 
 /// Longer than any command has to wind down, and shorter than a command waits for somebody who does not answer.
 const AT_ONCE: Duration = Duration::from_secs(15);

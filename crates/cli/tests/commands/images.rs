@@ -1,10 +1,8 @@
 //! The life of images on an embedded cluster.
 
-mod support;
-
+use crate::support::{Place, allocated};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use support::{Place, allocated};
 
 /// Bytes of the file that is imported: the last object and the last block are not whole.
 const SIZE: u64 = (9 << 20) + 5000;

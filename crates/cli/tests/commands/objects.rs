@@ -1,7 +1,6 @@
 //! The client's interface to objects, against the embedded cluster: watches, namespaces, and futures that are dropped.
 
-mod support;
-
+use crate::support::Place;
 use onego::ceph::{Config, Error, Reactor};
 use onego::rados::{Cluster, Notified, Pool, ReadOp, Watch, WatchEvent, WriteOp};
 use onego::rbd::{self, CreateOptions};
@@ -11,7 +10,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use support::Place;
 
 /// How long something may take that waits for nothing but a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

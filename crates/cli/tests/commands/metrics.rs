@@ -1,14 +1,12 @@
 //! What long-running commands tell of themselves by --metrics, and `onego top`.
 
-mod support;
-
+use crate::support::{Place, signal};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, signal};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,0 +1,15 @@
+//! The program's commands, as people type them.
+
+mod bench;
+mod cp;
+mod export;
+mod images;
+mod interrupted;
+mod map;
+mod metrics;
+mod nfs_rdma;
+mod nfs_waiting;
+mod objects;
+#[path = "../support/mod.rs"]
+mod support;
+mod wrong_lines;
