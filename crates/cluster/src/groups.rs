@@ -26,6 +26,8 @@ pub(crate) type Osds = SmallVec<[i32; 4]>;
 /// A placement group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
+    /// The OSDs that CRUSH chooses for it, if that is known.
+    by_crush: Option<Osds>,
     /// The OSDs where it belongs, as far as they are up.
     up: Osds,
     /// The OSDs that serve it.
@@ -79,13 +81,17 @@ pub(crate) struct Changes {
 fn same_places(a: &OsdMap, b: &OsdMap) -> bool {
     let states = |map: &'_ OsdMap| map.osd_state.iter().map(|state| state & !OSD_BITS).collect::<Vec<_>>();
     states(a) == states(b)
-        && a.osd_weight == b.osd_weight
+        && same_choices(a, b)
         && a.osd_primary_affinity == b.osd_primary_affinity
         && a.pg_temp == b.pg_temp
         && a.primary_temp == b.primary_temp
         && (a.pg_upmap == b.pg_upmap && a.pg_upmap_items == b.pg_upmap_items)
         && a.pg_upmap_primaries == b.pg_upmap_primaries
-        && (Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush)
+}
+
+/// Does CRUSH choose the same OSDs by both maps, for all groups of a pool that is the same in both?
+fn same_choices(a: &OsdMap, b: &OsdMap) -> bool {
+    a.osd_weight == b.osd_weight && (Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush)
 }
 
 fn same_pool(a: &Pool, b: &Pool) -> bool {
@@ -118,6 +124,7 @@ impl Groups {
         let mut changes = Changes::default();
         let before = self.map.replace(Arc::clone(map));
         let everywhere = before.as_ref().is_none_or(|before| !same_places(before, map));
+        let choose_all = before.as_ref().is_none_or(|before| !same_choices(before, map));
         self.pools.retain(|pool, _| map.pools.contains_key(pool));
         self.full_since.retain(|pool, _| map.pools.contains_key(pool));
         for (&id, pool) in &map.pools {
@@ -126,11 +133,14 @@ impl Groups {
             if map.is_pool_full(id) && !was_full {
                 self.full_since.insert(id, map.epoch);
             }
-            let all = everywhere || known.is_none_or(|known| !same_pool(known, pool));
+            let changed = known.is_none_or(|known| !same_pool(known, pool));
             let groups = self.pools.entry(id).or_default();
             resize(groups, id, known, pool);
             for (seed, group) in (0..).zip(groups) {
-                if all || group.stale {
+                if changed || choose_all {
+                    group.by_crush = None;
+                }
+                if changed || everywhere || group.stale {
                     let pg = PgId { pool: id, seed };
                     group.place(map, &mut self.workspace, pg, pool, &mut changes);
                 }
@@ -218,7 +228,7 @@ fn resize(groups: &mut Vec<Group>, id: i64, known: Option<&Pool>, pool: &Pool) {
     {
         for seed in before..pool.pg_num {
             let parent = known.pg(PgId { pool: id, seed });
-            groups.push(Group { stale: true, ..groups[parent.seed as usize].clone() });
+            groups.push(Group { by_crush: None, stale: true, ..groups[parent.seed as usize].clone() });
         }
     }
     groups.resize_with(pool.pg_num as usize, || Group {
@@ -280,6 +290,7 @@ impl Decode for Group {
         let mut osds = || Ok(Vec::<i32>::decode(r)?.into());
         let (up, acting, holders, targets) = (osds()?, osds()?, osds()?, osds()?);
         Ok(Self {
+            by_crush: None,
             up,
             acting,
             holders,
@@ -320,7 +331,8 @@ impl Group {
         pool: &Pool,
         changes: &mut Changes,
     ) {
-        let place = map.place_with(workspace, pg);
+        let by_crush = self.by_crush.get_or_insert_with(|| map.crush_osds(workspace, pg).into());
+        let place = map.place_chosen(pg, by_crush);
         let before = std::mem::replace(&mut self.acting, place.acting.into());
         let was_active = std::mem::take(&mut self.active);
         self.up = place.up.into();

@@ -55,10 +55,33 @@ impl OsdMap {
 
     /// As [`OsdMap::place`], with memory for CRUSH that is used again and again.
     pub fn place_with(&self, workspace: &mut Workspace, pg: PgId) -> Placement {
+        self.place_chosen(pg, &self.crush_osds(workspace, pg))
+    }
+
+    /// The OSDs that CRUSH chooses for a placement group, raw or actual. That takes nearly all the time of [`OsdMap::place`], and
+    /// depends on the CRUSH map, the weights of OSDs and the group's pool alone.
+    pub fn crush_osds(&self, workspace: &mut Workspace, pg: PgId) -> Vec<i32> {
+        let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
+        let mut osds = Vec::with_capacity(pool.size.into());
+        self.crush.do_rule_with(
+            workspace,
+            pool.crush_rule.into(),
+            pool.placement_seed(pg),
+            pool.size.into(),
+            &self.osd_weight,
+            Some(pg.pool),
+            &mut osds,
+        );
+        osds
+    }
+
+    /// As [`OsdMap::place`], of a group for which CRUSH has chosen these OSDs ([`OsdMap::crush_osds`]).
+    pub fn place_chosen(&self, pg: PgId, chosen: &[i32]) -> Placement {
         let Some(pool) = self.pools.get(&pg.pool) else { return Placement::NOWHERE };
         let actual = pool.pg(pg);
         let seed = pool.placement_seed(pg);
-        let mut up = self.raw_osds(workspace, pool, pg, seed);
+        let mut up = chosen.to_vec();
+        self.keep_if(pool, &mut up, Self::exists);
         self.apply_upmap(actual, &mut up);
         self.remove_down(pool, &mut up);
         let up_primary = self.apply_primary_affinity(pool, seed, &mut up);
@@ -80,22 +103,6 @@ impl OsdMap {
             SpgId::NO_SHARD
         };
         Placement { up, up_primary, acting, acting_primary, primary_shard }
-    }
-
-    /// The OSDs that CRUSH gives, without those that do not exist.
-    fn raw_osds(&self, workspace: &mut Workspace, pool: &Pool, pg: PgId, seed: u32) -> Vec<i32> {
-        let mut osds = Vec::with_capacity(pool.size.into());
-        self.crush.do_rule_with(
-            workspace,
-            pool.crush_rule.into(),
-            seed,
-            pool.size.into(),
-            &self.osd_weight,
-            Some(pg.pool),
-            &mut osds,
-        );
-        self.keep_if(pool, &mut osds, Self::exists);
-        osds
     }
 
     /// The OSDs of which `keep` is true. The others leave their places to those that follow, where places do not
