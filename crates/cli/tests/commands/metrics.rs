@@ -219,7 +219,7 @@ fn every_query_of_the_dashboard_and_every_name_in_the_guide_is_told_by_somebody(
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         told.contains(name) || family.is_some_and(|family| told.contains(family))
     };
-    let dashboard = include_str!("../../../docs/grafana/onego.json");
+    let dashboard = include_str!("../../../../docs/grafana/onego.json");
     let mut found = Vec::new();
     queries(&serde_json::from_str(dashboard).unwrap(), &mut found);
     assert!(found.len() >= 10, "{found:?}");
@@ -227,7 +227,7 @@ fn every_query_of_the_dashboard_and_every_name_in_the_guide_is_told_by_somebody(
         assert!(metrics_in(query).count() > 0, "{query}");
         metrics_in(query).for_each(|name| assert!(exists(name), "{name} of {query} is in none of {told:?}"));
     }
-    let guide = include_str!("../../../docs/guide/metrics.md");
+    let guide = include_str!("../../../../docs/guide/metrics.md");
     let named: BTreeSet<&str> = metrics_in(guide).collect();
     named.iter().for_each(|name| assert!(exists(name), "{name} of the guide is in none of {told:?}"));
     told.iter().for_each(|name| assert!(named.contains(name.as_str()), "{name} is not in the guide"));
