@@ -171,6 +171,8 @@ run dir = .
 keyring = keyring
 [mon.a]
 mon data = mon
+# By default it gathers changes of its maps for a second. Each snapshot is one.
+paxos propose interval = 0.05
 # Its default ends a monitor where 95 percent of the disk are used, however large that is.
 mon data avail crit = 0
 mon data avail warn = 0
