@@ -346,6 +346,44 @@ typedef struct {
     bool primary;
 } rbd_mirror_image_info_t;
 
+/* What is said of the mirroring of an image. */
+typedef enum {
+    MIRROR_IMAGE_STATUS_STATE_UNKNOWN = 0,
+    MIRROR_IMAGE_STATUS_STATE_ERROR = 1,
+    MIRROR_IMAGE_STATUS_STATE_SYNCING = 2,
+    MIRROR_IMAGE_STATUS_STATE_STARTING_REPLAY = 3,
+    MIRROR_IMAGE_STATUS_STATE_REPLAYING = 4,
+    MIRROR_IMAGE_STATUS_STATE_STOPPING_REPLAY = 5,
+    MIRROR_IMAGE_STATUS_STATE_STOPPED = 6
+} rbd_mirror_image_status_state_t;
+
+/* By this cluster. */
+typedef struct {
+    char *name;
+    rbd_mirror_image_info_t info;
+    rbd_mirror_image_status_state_t state;
+    char *description;
+    time_t last_update;
+    bool up;
+} rbd_mirror_image_status_t;
+
+/* By a site. */
+typedef struct {
+    char *mirror_uuid;
+    rbd_mirror_image_status_state_t state;
+    char *description;
+    time_t last_update;
+    bool up;
+} rbd_mirror_image_site_status_t;
+
+/* By all sites. */
+typedef struct {
+    char *name;
+    rbd_mirror_image_info_t info;
+    uint32_t site_statuses_count;
+    rbd_mirror_image_site_status_t *site_statuses;
+} rbd_mirror_image_global_status_t;
+
 /* Options of new images (`rbd_image_options_t`). */
 void rbd_image_options_create(rbd_image_options_t *options);
 void rbd_image_options_destroy(rbd_image_options_t options);
@@ -737,6 +775,21 @@ void rbd_quiesce_complete(rbd_image_t image, uint64_t handle, int result);
 int rbd_quiesce_unwatch(rbd_image_t image, uint64_t handle);
 
 
+/* Mirroring of single images is switched on and off, and images change their roles. Images that are not mirrored are refused. */
+int rbd_mirror_image_enable(rbd_image_t image);
+int rbd_mirror_image_enable2(rbd_image_t image, rbd_mirror_image_mode_t mode);
+int rbd_mirror_image_disable(rbd_image_t image, bool force);
+int rbd_mirror_image_promote(rbd_image_t image, bool force);
+int rbd_mirror_image_demote(rbd_image_t image);
+int rbd_mirror_image_resync(rbd_image_t image);
+int rbd_mirror_image_create_snapshot(rbd_image_t image, uint64_t *snapshot);
+int rbd_mirror_image_create_snapshot2(rbd_image_t image, uint32_t flags, uint64_t *snapshot);
+int rbd_mirror_image_get_instance_id(rbd_image_t image, char *id, size_t *len);
+int rbd_aio_mirror_image_promote(rbd_image_t image, bool force, rbd_completion_t completion);
+int rbd_aio_mirror_image_demote(rbd_image_t image, rbd_completion_t completion);
+int rbd_aio_mirror_image_create_snapshot(rbd_image_t image, uint32_t flags, uint64_t *snapshot, rbd_completion_t
+    completion);
+
 /* How peers are reached: what the cluster keeps of it for its daemons. */
 int rbd_mirror_peer_site_get_attributes(rados_ioctx_t ioctx, const char *uuid, char *keys, size_t *keys_len,
     char *values, size_t *values_len, size_t *count);
@@ -747,6 +800,13 @@ int rbd_mirror_peer_get_attributes(rados_ioctx_t ioctx, const char *uuid, char *
 int rbd_mirror_peer_set_attributes(rados_ioctx_t ioctx, const char *uuid, const char *keys, const char
     *values, size_t count);
 
+/* What clusters are called, and the tokens by which one becomes the peer of another. */
+int rbd_mirror_site_name_get(rados_t cluster, char *name, size_t *len);
+int rbd_mirror_site_name_set(rados_t cluster, const char *name);
+int rbd_mirror_peer_bootstrap_create(rados_ioctx_t ioctx, char *token, size_t *len);
+int rbd_mirror_peer_bootstrap_import(rados_ioctx_t ioctx, rbd_mirror_peer_direction_t direction, const char
+    *token);
+
 /* Is an image mirrored? Images that are mirrored are not looked into further. */
 int rbd_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *found, size_t size);
 void rbd_mirror_image_get_info_cleanup(const rbd_mirror_image_info_t *found);
@@ -754,6 +814,23 @@ int rbd_mirror_image_get_mode(rbd_image_t image, rbd_mirror_image_mode_t *found)
 int rbd_aio_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *found, size_t size,
     rbd_completion_t completion);
 int rbd_aio_mirror_image_get_mode(rbd_image_t image, rbd_mirror_image_mode_t *found, rbd_completion_t completion);
+
+/* Lists of the images of a pool that are mirrored. They are given where there are none. */
+int rbd_mirror_image_global_status_list(rados_ioctx_t ioctx, const char *after, size_t most, char **ids,
+    rbd_mirror_image_global_status_t *statuses, size_t *len);
+void rbd_mirror_image_global_status_list_cleanup(char **ids, rbd_mirror_image_global_status_t *statuses, size_t
+    len);
+int rbd_mirror_image_status_list(rados_ioctx_t ioctx, const char *after, size_t most, char **ids,
+    rbd_mirror_image_status_t *statuses, size_t *len);
+void rbd_mirror_image_status_list_cleanup(char **ids, rbd_mirror_image_status_t *statuses, size_t len);
+int rbd_mirror_image_instance_id_list(rados_ioctx_t ioctx, const char *after, size_t most, char **ids, char
+    **instances, size_t *len);
+void rbd_mirror_image_instance_id_list_cleanup(char **ids, char **instances, size_t len);
+int rbd_mirror_image_info_list(rados_ioctx_t ioctx, rbd_mirror_image_mode_t *mode, const char *after, size_t most,
+    char **ids, rbd_mirror_image_mode_t *modes, rbd_mirror_image_info_t *infos, size_t *len);
+void rbd_mirror_image_info_list_cleanup(char **ids, rbd_mirror_image_info_t *infos, size_t len);
+int rbd_mirror_image_status_summary(rados_ioctx_t ioctx, rbd_mirror_image_status_state_t *states, int *counts,
+    size_t *len);
 
 /* The peers of a pool as programs of before knew them: both sides send. */
 int rbd_mirror_peer_add(rados_ioctx_t ioctx, char *uuid, size_t uuid_len, const char *cluster, const char
@@ -768,6 +845,8 @@ int rbd_mirror_peer_set_cluster(rados_ioctx_t ioctx, const char *uuid, const cha
 int rbd_mirror_mode_get(rados_ioctx_t ioctx, rbd_mirror_mode_t *found);
 int rbd_mirror_mode_set(rados_ioctx_t ioctx, rbd_mirror_mode_t wanted);
 int rbd_mirror_uuid_get(rados_ioctx_t ioctx, char *name, size_t *len);
+int rbd_mirror_remote_namespace_get(rados_ioctx_t ioctx, char *name, size_t *len);
+int rbd_mirror_remote_namespace_set(rados_ioctx_t ioctx, const char *name);
 
 /* The peers of a pool: other clusters. */
 int rbd_mirror_peer_site_add(rados_ioctx_t ioctx, char *uuid, size_t uuid_len, rbd_mirror_peer_direction_t direction, const char
@@ -779,6 +858,14 @@ int rbd_mirror_peer_site_set_direction(rados_ioctx_t ioctx, const char *uuid, rb
 int rbd_mirror_peer_site_list(rados_ioctx_t ioctx, rbd_mirror_peer_site_t *sites, int *most);
 void rbd_mirror_peer_site_list_cleanup(const rbd_mirror_peer_site_t *sites, int count);
 
+/* How far the mirroring of an image is. Of one that is not mirrored nothing is known. */
+int rbd_mirror_image_get_global_status(rbd_image_t image, rbd_mirror_image_global_status_t *found, size_t size);
+void rbd_mirror_image_global_status_cleanup(rbd_mirror_image_global_status_t *found);
+int rbd_mirror_image_get_status(rbd_image_t image, rbd_mirror_image_status_t *found, size_t size);
+int rbd_aio_mirror_image_get_global_status(rbd_image_t image, rbd_mirror_image_global_status_t *found, size_t
+    size, rbd_completion_t completion);
+int rbd_aio_mirror_image_get_status(rbd_image_t image, rbd_mirror_image_status_t *found, size_t size,
+    rbd_completion_t completion);
 
 #ifdef __cplusplus
 }

@@ -16,4 +16,5 @@ mod settings;
 mod snap;
 mod watches;
 
+pub(crate) use cluster::Rados;
 pub(crate) use ioctx::IoCtx;

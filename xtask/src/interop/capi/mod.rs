@@ -19,12 +19,14 @@ pub(super) fn on_ours(stage: &Stage) -> Result<()> {
     names::are_the_same(stage)?;
     let _cluster = Embedded::start(stage, "--memory 1G")?;
     programs::run(stage)?;
-    relied_on::run(&workspace, stage)
+    relied_on::run(&workspace, stage, relied_on::PROGRAMS)
 }
 
 /// Programs of a release on a real cluster of that release.
 pub(super) fn on_real_ceph(stage: &Stage) -> Result<()> {
-    library::prepare(stage)?;
+    let workspace = library::prepare(stage)?;
+    names::are_the_same(stage)?;
     let _ceph = RealCeph::start(stage, Store::Memory)?;
-    programs::run(stage)
+    programs::run(stage)?;
+    relied_on::run(&workspace, stage, relied_on::OF_CLASSES)
 }

@@ -9,11 +9,14 @@ use anyhow::Result;
 use std::process::Command;
 
 /// The programs, as the crate has them.
-pub(super) const PROGRAMS: [&str; 3] = ["traps", "objects", "images"];
+pub(super) const PROGRAMS: &[&str] = &["traps", "objects", "images", "mirroring"];
+
+/// Those whose answers come from the cluster's classes: a real one is asked, too.
+pub(super) const OF_CLASSES: &[&str] = &["mirroring"];
 
 /// Programs in C rely on the same of Ceph's library and of ours: each is run on both.
-pub(super) fn run(workspace: &Workspace, stage: &Stage) -> Result<()> {
-    for name in PROGRAMS {
+pub(super) fn run(workspace: &Workspace, stage: &Stage, programs: &[&str]) -> Result<()> {
+    for name in programs {
         compile(workspace, stage, name, ".")?;
         says(&stage.ceph(&format!("./{name} ceph.conf"))?, "all is well")?;
         says(&ours(stage, &format!("./{name} ceph.conf ours"))?, "all is well")?;

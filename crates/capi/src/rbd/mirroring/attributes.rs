@@ -1,14 +1,13 @@
 //! How peers are reached: what the cluster keeps of it for its daemons.
 
+use super::config_key;
 use crate::border::{Errno, Handle, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::rbd::lists::joined;
 use crate::runtime::block_on;
-use onego::ceph::Error;
-use onego::rados::{Cluster, Pool};
+use onego::rados::Pool;
 use onego::rbd::pools::mirroring::peers;
-use onego_buf::List;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -16,21 +15,6 @@ use std::ffi::c_int;
 /// The key under which the monitors keep what is known of a peer.
 fn key(pool: &Pool, uuid: &str) -> String {
     format!("rbd/mirror/peer/{}/{uuid}", pool.id())
-}
-
-/// A value that the monitors keep.
-async fn get(cluster: &Cluster, key: &str) -> Result<Option<Vec<u8>>, Error> {
-    let command = json!({"prefix": "config-key get", "key": key}).to_string();
-    match cluster.command(&command, List::new()).await {
-        Ok(output) => Ok(Some(output.output)),
-        Err(Error::Command { errno: onego::ceph::Errno::NOENT, .. } | Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-async fn set(cluster: &Cluster, key: &str, value: &str) -> Result<(), Error> {
-    let command = json!({"prefix": "config-key set", "key": key, "val": value}).to_string();
-    cluster.command(&command, List::new()).await.map(drop)
 }
 
 fn check_peer(pool: &Pool, uuid: &str) -> Result<(), Errno> {
@@ -51,7 +35,8 @@ extern "C" fn rbd_mirror_peer_site_get_attributes(
     done(|| {
         let (pool, uuid) = (pool_of(ioctx)?, uuid.text()?);
         check_peer(&pool, &uuid)?;
-        let stored = block_on(get(pool.cluster(), &key(&pool, &uuid)))?.unwrap_or_else(|| b"{}".to_vec());
+        let stored =
+            block_on(config_key::get(pool.cluster(), &key(&pool, &uuid)))?.unwrap_or_else(|| b"{}".to_vec());
         let stored: BTreeMap<String, Value> = serde_json::from_slice(&stored).map_err(|_| Errno::INVAL)?;
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let all = [joined(stored.keys()), joined(stored.values().map(text))];
@@ -78,7 +63,7 @@ extern "C" fn rbd_mirror_peer_site_set_attributes(
         check_peer(&pool, &uuid)?;
         let (keys, values) = (keys.several(count)?, values.several(count)?);
         let all: BTreeMap<_, _> = keys.into_iter().zip(values).collect();
-        Ok(block_on(set(pool.cluster(), &key(&pool, &uuid), &json!(all).to_string()))?)
+        Ok(block_on(config_key::set(pool.cluster(), &key(&pool, &uuid), &json!(all).to_string()))?)
     })
 }
 

@@ -1,32 +1,70 @@
 //! Is an image mirrored? Images that are mirrored are not looked into further.
 
 use crate::border::{Errno, Handle, In, Out, call, copied_text, done, free};
+use crate::missing::no_mirroring;
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::check_size;
 use crate::runtime::{AioCompletion, block_on};
-use onego::rados::Pool;
 use onego::rbd::pools::mirroring;
-use onego_ceph::cls::rbd::mirror_state;
+use onego_ceph::cls::rbd::{mirror_image_mode, mirror_state};
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 
 /// How an image is mirrored (`rbd_mirror_image_info_t`).
 #[repr(C)]
-struct MirrorInfo {
+#[derive(Clone, Copy)]
+pub(super) struct MirrorInfo {
     global_id: *mut c_char,
     state: c_int,
     is_primary: bool,
 }
 
-async fn info(pool: &Pool, id: &str) -> Result<MirrorInfo, Errno> {
-    if mirroring::image(pool, id).await?.is_some() {
-        return Err(Errno::NOTSUP);
+impl MirrorInfo {
+    /// Of an image that is not mirrored.
+    pub(super) fn unmirrored() -> Result<Self, Errno> {
+        Ok(Self { global_id: copied_text(b"")?, state: mirror_state::DISABLED.into(), is_primary: false })
     }
-    Ok(MirrorInfo { global_id: copied_text(b"")?, state: mirror_state::DISABLED.into(), is_primary: false })
+
+    pub(super) fn free(&self) {
+        free(self.global_id.cast());
+    }
 }
 
-/// The number of the way in which an image is mirrored; ENOENT of one that is not.
-async fn mode(pool: &Pool, id: &str) -> Result<c_int, Errno> {
-    Ok(mirroring::image(pool, id).await?.ok_or(Errno::NOENT)?.mode.into())
+/// Fails for an image that is mirrored: `function` would have to look into it.
+pub(super) async fn check_unmirrored(image: &RbdImage, function: &'static str) -> Result<(), Errno> {
+    match mirroring::image(image.pool(), image.id()).await? {
+        None => Ok(()),
+        Some(_) => Err(no_mirroring(function)),
+    }
+}
+
+/// Begins an action on an image. Its outcome is the completion's.
+pub(super) fn begin<F>(
+    image: Handle<RbdImage>,
+    completion: Handle<AioCompletion>,
+    action: impl FnOnce(Arc<RbdImage>) -> F,
+) -> c_int
+where
+    F: Future<Output = Result<(), Errno>> + Send + 'static,
+{
+    done(|| {
+        let image = image.share()?;
+        let client = Arc::clone(image.client());
+        let action = action(image);
+        client.start(completion.share()?, None, |_| Ok(async move { action.await.map(|()| 0) }));
+        Ok(())
+    })
+}
+
+async fn give_info(image: &RbdImage, found: Out<MirrorInfo>, function: &'static str) -> Result<(), Errno> {
+    check_unmirrored(image, function).await?;
+    found.set(MirrorInfo::unmirrored()?)
+}
+
+/// Gives the number of the way in which an image is mirrored. One that is not has the first, as Ceph's library has it before 20.
+async fn give_mode(image: &RbdImage, found: Out<c_int>) -> Result<(), Errno> {
+    let mirrored = mirroring::image(image.pool(), image.id()).await?;
+    found.set(mirrored.map_or(mirror_image_mode::JOURNAL, |image| image.mode).into())
 }
 
 #[unsafe(no_mangle)]
@@ -37,8 +75,7 @@ extern "C" fn rbd_mirror_image_get_info(
 ) -> c_int {
     done(|| {
         check_size::<MirrorInfo>(size)?;
-        let image = image.get()?;
-        found.set(block_on(info(image.pool(), image.id()))?)
+        block_on(give_info(image.get()?, found, "rbd_mirror_image_get_info"))
     })
 }
 
@@ -46,7 +83,7 @@ extern "C" fn rbd_mirror_image_get_info(
 extern "C" fn rbd_mirror_image_get_info_cleanup(found: In<MirrorInfo>) {
     call(|| {
         if let Some(found) = found.get() {
-            free(found.global_id.cast());
+            found.free();
         }
         Ok(())
     });
@@ -54,10 +91,7 @@ extern "C" fn rbd_mirror_image_get_info_cleanup(found: In<MirrorInfo>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_mirror_image_get_mode(image: Handle<RbdImage>, found: Out<c_int>) -> c_int {
-    done(|| {
-        let image = image.get()?;
-        found.set(block_on(mode(image.pool(), image.id()))?)
-    })
+    done(|| block_on(give_mode(image.get()?, found)))
 }
 
 #[unsafe(no_mangle)]
@@ -67,17 +101,11 @@ extern "C" fn rbd_aio_mirror_image_get_info(
     size: usize,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    done(|| {
-        check_size::<MirrorInfo>(size)?;
-        let image = image.share()?;
-        let client = std::sync::Arc::clone(image.client());
-        client.start(completion.share()?, None, |_| {
-            Ok(async move {
-                found.set(info(image.pool(), image.id()).await?)?;
-                Ok(0)
-            })
-        });
-        Ok(())
+    if let Err(errno) = check_size::<MirrorInfo>(size) {
+        return errno.negative();
+    }
+    begin(image, completion, move |image| async move {
+        give_info(&image, found, "rbd_aio_mirror_image_get_info").await
     })
 }
 
@@ -87,15 +115,5 @@ extern "C" fn rbd_aio_mirror_image_get_mode(
     found: Out<c_int>,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    done(|| {
-        let image = image.share()?;
-        let client = std::sync::Arc::clone(image.client());
-        client.start(completion.share()?, None, |_| {
-            Ok(async move {
-                found.set(mode(image.pool(), image.id()).await?)?;
-                Ok(0)
-            })
-        });
-        Ok(())
-    })
+    begin(image, completion, move |image| async move { give_mode(&image, found).await })
 }

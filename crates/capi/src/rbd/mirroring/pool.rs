@@ -1,10 +1,12 @@
 //! What of a pool is mirrored, and what it calls itself.
 
-use crate::border::{Errno, Handle, Out, done, fill};
+use crate::border::{Errno, Handle, Out, Text, done, fill};
 use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::runtime::block_on;
-use onego::rbd::pools::mirroring::{MirrorMode, mode, set_mode, uuid};
+use onego::rbd::pools::mirroring::{
+    MirrorMode, mode, remote_namespace, set_mode, set_remote_namespace, uuid,
+};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -34,4 +36,14 @@ extern "C" fn rbd_mirror_mode_set(ioctx: Handle<IoCtx>, wanted: c_int) -> c_int 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_mirror_uuid_get(ioctx: Handle<IoCtx>, name: Out<u8>, len: Out<usize>) -> c_int {
     done(|| fill(name, len, &[block_on(uuid(&pool_of(ioctx)?))?.as_bytes(), b"\0"].concat()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_mirror_remote_namespace_get(ioctx: Handle<IoCtx>, name: Out<u8>, len: Out<usize>) -> c_int {
+    done(|| fill(name, len, &[block_on(remote_namespace(&pool_of(ioctx)?))?.as_bytes(), b"\0"].concat()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_mirror_remote_namespace_set(ioctx: Handle<IoCtx>, name: Text) -> c_int {
+    done(|| Ok(block_on(set_remote_namespace(&pool_of(ioctx)?, &name.text()?))?))
 }

@@ -36,6 +36,14 @@ pub mod mirror_state {
     pub const CREATING: u8 = 3;
 }
 
+/// How an image is mirrored (`cls::rbd::MirrorImageMode`).
+pub mod mirror_image_mode {
+    /// By its journal.
+    pub const JOURNAL: u8 = 0;
+    /// By snapshots.
+    pub const SNAPSHOT: u8 = 1;
+}
+
 structure! {
     /// Another cluster (`cls::rbd::MirrorPeer`).
     MirrorPeer v 2 {
@@ -74,7 +82,7 @@ structure! {
         global_id: String,
         /// See [`mirror_state`].
         state: u8,
-        /// By its journal (0) or by snapshots (1).
+        /// See [`mirror_image_mode`].
         mode: u8 = 0,
     }
 }
@@ -131,6 +139,13 @@ methods! { "rbd":
     "mirror_mode_set" MirrorModeSet {
         /// See [`mirror_mode`].
         mode: u32,
+    } -> ();
+    /// The namespace of the peers' pools that images are mirrored to. ENOENT: the one of the same name.
+    "mirror_remote_namespace_get" MirrorRemoteNamespaceGet {} -> String;
+    /// Sets that. EINVAL: images are mirrored already.
+    "mirror_remote_namespace_set" MirrorRemoteNamespaceSet {
+        /// The namespace.
+        namespace: String,
     } -> ();
     /// All peers.
     "mirror_peer_list" MirrorPeerList {} -> Vec<MirrorPeer>;

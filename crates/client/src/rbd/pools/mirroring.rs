@@ -7,8 +7,9 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::time;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
-    MirrorImage, MirrorImageGet, MirrorImageList, MirrorModeGet, MirrorModeSet, MirrorPeer, MirrorPeerAdd,
-    MirrorPeerList, MirrorPeerRemove, MirrorUuidGet, MirrorUuidSet, mirror_mode,
+    MirrorImage, MirrorImageGet, MirrorImageList, MirrorImageStatusGetSummary, MirrorModeGet, MirrorModeSet,
+    MirrorPeer, MirrorPeerAdd, MirrorPeerList, MirrorPeerRemove, MirrorRemoteNamespaceGet,
+    MirrorRemoteNamespaceSet, MirrorUuidGet, MirrorUuidSet, mirror_mode,
 };
 use onego_ceph::types::Utime;
 use std::collections::BTreeMap;
@@ -94,6 +95,22 @@ pub async fn uuid(pool: &Pool) -> Result<String, Error> {
     pool.call(MIRRORING, &MirrorUuidGet {}).await
 }
 
+/// The namespace of the peers' pools that images of this one are mirrored to: the one of the same name, unless another was set.
+pub async fn remote_namespace(pool: &Pool) -> Result<String, Error> {
+    match pool.call(MIRRORING, &MirrorRemoteNamespaceGet {}).await {
+        // Clusters before 20 know of none.
+        Err(error) if [Errno::NOENT, Errno::OPNOTSUPP].contains(&error.errno()) => {
+            Ok(pool.namespace().to_owned())
+        }
+        other => other,
+    }
+}
+
+/// Sets it. EINVAL: the namespace is mirrored already; EOPNOTSUPP: the cluster knows of none.
+pub async fn set_remote_namespace(pool: &Pool, namespace: &str) -> Result<(), Error> {
+    change_mirroring(pool, &MirrorRemoteNamespaceSet { namespace: namespace.to_owned() }).await
+}
+
 /// A pool's peers.
 pub async fn peers(pool: &Pool) -> Result<Vec<MirrorPeer>, Error> {
     match pool.call(MIRRORING, &MirrorPeerList {}).await {
@@ -156,6 +173,25 @@ pub async fn images(pool: &Pool) -> Result<BTreeMap<String, MirrorImage>, Error>
             Some(last) => after = last,
             None => return Ok(all),
         }
+    }
+}
+
+/// Is an image mirrored whose id is behind `after`?
+pub async fn has_images(pool: &Pool, after: &str) -> Result<bool, Error> {
+    match pool.call(MIRRORING, &MirrorImageList { after: after.to_owned(), max: 1 }).await {
+        Ok(page) => Ok(!page.is_empty()),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many images are in which state (`MirrorImageStatusState`).
+pub async fn status_summary(pool: &Pool) -> Result<BTreeMap<u8, i32>, Error> {
+    // The peers of a pool are those of all its namespaces.
+    let peers = peers(&pool.in_namespace("")).await?;
+    match pool.call(MIRRORING, &MirrorImageStatusGetSummary { peers }).await {
+        Err(Error::NotFound { .. }) => Ok(BTreeMap::new()),
+        other => other,
     }
 }
 

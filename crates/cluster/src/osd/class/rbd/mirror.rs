@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 const UUID: &str = "mirror_uuid";
 const MODE: &str = "mirror_mode";
+const REMOTE_NAMESPACE: &str = "mirror_remote_namespace";
 const PEER: &str = "mirror_peer_";
 const IMAGE: &str = "image_";
 const GLOBAL: &str = "global_";
@@ -68,6 +69,21 @@ pub(super) fn mode_set(context: &mut Context<'_>, call: MirrorModeSet) -> Outcom
         }
         _ => Err(Errno::INVAL),
     }
+}
+
+pub(super) fn remote_namespace_get(
+    context: &mut Context<'_>,
+    _: MirrorRemoteNamespaceGet,
+) -> Outcome<String> {
+    context.get(REMOTE_NAMESPACE)
+}
+
+pub(super) fn remote_namespace_set(context: &mut Context<'_>, call: MirrorRemoteNamespaceSet) -> Outcome<()> {
+    if is_enabled(context)? {
+        return Err(Errno::INVAL);
+    }
+    context.set(REMOTE_NAMESPACE, &call.namespace);
+    Ok(())
 }
 
 fn peers(context: &Context<'_>) -> Outcome<Vec<MirrorPeer>> {

@@ -141,3 +141,16 @@ fn a_snapshot_says_which_peers_still_need_it() {
     };
     assert_eq!((complete, peer_uuids, last_copied_object), (true, vec!["2".to_owned()], 7));
 }
+
+#[test]
+fn a_namespace_is_mirrored_to_another_that_is_named_before() {
+    let mut bench = Bench::new();
+    let set = |namespace: &str| rbd::MirrorRemoteNamespaceSet { namespace: namespace.into() };
+    assert_eq!(bench.call(&rbd::MirrorRemoteNamespaceGet {}), failed(Errno::NOENT));
+    assert_eq!(bench.call(&set("outer")), 0);
+    assert_eq!(bench.reply(&rbd::MirrorRemoteNamespaceGet {}), "outer");
+    bench.call(&rbd::MirrorUuidSet { uuid: "own".into() });
+    bench.call(&rbd::MirrorModeSet { mode: mirror_mode::IMAGE });
+    assert_eq!(bench.call(&set("other")), failed(Errno::INVAL));
+    assert_eq!(bench.reply(&rbd::MirrorRemoteNamespaceGet {}), "outer");
+}
