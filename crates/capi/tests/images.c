@@ -400,6 +400,31 @@ static int visit(uint64_t offset, size_t length, int exists, void *arg) {
     return ranges->answer;
 }
 
+/* Who changes an image leads it from then on. Less than a grain is not discarded. */
+static void changes_take_the_lock(void) {
+    rbd_image_t image =
+        new_image("led", 4 * MIB, RBD_FEATURE_LAYERING | RBD_FEATURE_EXCLUSIVE_LOCK | RBD_FEATURE_OBJECT_MAP);
+    int is_owner = 7;
+    char bytes[4096], found[4096];
+    EQUAL(rbd_snap_create(image, "first"), 0);
+    EQUAL(rbd_is_exclusive_lock_owner(image, &is_owner), 0);
+    EQUAL(is_owner, 1);
+    EQUAL(rbd_write(image, 0, sizeof bytes, memset(bytes, 1, sizeof bytes)), sizeof bytes);
+    EQUAL(rbd_discard(image, 0, sizeof bytes), sizeof bytes);
+    EQUAL(rbd_discard(image, 512, 65536), 65536);
+    EQUAL(rbd_read(image, 0, sizeof found, found), sizeof found);
+    CHECK(memcmp(found, bytes, sizeof found) == 0);
+    EQUAL(rbd_discard(image, 0, 65536 + 512), 65536 + 512);
+    EQUAL(rbd_read(image, 0, sizeof found, found), sizeof found);
+    CHECK(memcmp(found, memset(bytes, 0, sizeof bytes), sizeof found) == 0);
+    EQUAL(rbd_snap_rollback(image, "first"), 0);
+    EQUAL(rbd_snap_remove(image, "first"), 0);
+    EQUAL(rbd_is_exclusive_lock_owner(image, &is_owner), 0);
+    EQUAL(is_owner, 1);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_remove(pool, "led"), 0);
+}
+
 static void changes_are_visited(void) {
     rbd_image_t image = new_image("changes", 16 * MIB, RBD_FEATURE_LAYERING);
     struct ranges ranges = {0};
@@ -508,11 +533,12 @@ static void the_trash_keeps_images(void) {
     char id[32];
     size_t count = 2;
     EQUAL(rbd_get_id(image, id, sizeof id), 0);
-    EQUAL(rbd_close(image), 0);
     EQUAL(rbd_trash_list(pool, entries, &count), 0);
     EQUAL(count, 0);
     EQUAL(rbd_trash_move(pool, "nothing", 0), -ENOENT);
+    /* It is open here, and nowhere else. */
     EQUAL(rbd_trash_move(pool, "rubbish", 1000), 0);
+    EQUAL(rbd_close(image), 0);
     EQUAL(rbd_open(pool, "rubbish", &image, NULL), -ENOENT);
     EQUAL(rbd_trash_get(pool, "nothing", &entry), -ENOENT);
     EQUAL(rbd_trash_get(pool, id, &entry), 0);
@@ -840,6 +866,7 @@ static const struct test TESTS[] = {
     TEST(clones_know_their_parents),
     TEST(locks_have_holders),
     TEST(the_owner_is_an_address),
+    TEST(changes_take_the_lock),
     TEST(writes_compare_before),
     TEST(changes_are_visited),
     TEST(reads_go_through_an_image),

@@ -33,6 +33,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("rbd_default_stripe_unit", "0"),
     ("rbd_default_pool", "rbd"),
     ("rbd_default_data_pool", ""),
+    ("rbd_discard_granularity_bytes", "65536"),
+    ("rbd_skip_partial_discard", "true"),
 ];
 
 /// Families of settings of Ceph's: any name in them may be set.

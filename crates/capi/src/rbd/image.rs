@@ -8,7 +8,7 @@ use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::{Image, ImageDetails, image_name};
 use onego_ceph::types::NOSNAP;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A handle of an image (`rbd_image_t`).
 pub(crate) struct RbdImage {
@@ -21,6 +21,9 @@ pub(crate) struct RbdImage {
     watches: ImageWatches,
     settings: Settings,
 }
+
+/// The handles of this program, those that are gone included.
+static HANDLES: Mutex<Vec<Weak<RbdImage>>> = Mutex::new(Vec::new());
 
 /// What the program's configuration says of a setting.
 pub(super) type Settings = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -76,7 +79,29 @@ impl RbdImage {
         let id = shown.image().ok_or(Errno::IO)?.info().id.clone();
         let (shown, events) = (Mutex::new(shown), Mutex::default());
         let watches = ImageWatches::default();
-        Ok(Arc::new(Self { client, pool, id, access, shown, events, watches, settings }))
+        let image = Arc::new(Self { client, pool, id, access, shown, events, watches, settings });
+        let mut handles = lock(&HANDLES);
+        if handles.len() == handles.capacity() {
+            handles.retain(|handle| handle.strong_count() > 0);
+        }
+        handles.push(Arc::downgrade(&image));
+        Ok(image)
+    }
+
+    /// The image as it is open by the handle of the same client that owns its exclusive lock.
+    pub(super) fn lock_owner(&self) -> Option<Image> {
+        let is_same = |other: &RbdImage| {
+            Arc::ptr_eq(&self.client, &other.client)
+                && (self.pool.id(), self.pool.namespace(), &self.id)
+                    == (other.pool.id(), other.pool.namespace(), &other.id)
+        };
+        let handles: Vec<_> = lock(&HANDLES).iter().filter_map(Weak::upgrade).collect();
+        let mut heads = handles.iter().filter(|other| is_same(other)).filter_map(|other| other.head());
+        heads.find(Image::is_lock_owner)
+    }
+
+    fn head(&self) -> Option<Image> {
+        lock(&self.shown).head.clone()
     }
 
     pub(super) fn client(&self) -> &Arc<SharedClient> {
@@ -135,7 +160,7 @@ impl RbdImage {
         if self.snapshot().is_none() { Ok(()) } else { Err(Errno::ROFS) }
     }
 
-    /// Changes the image by its name. What is open of it knows of the change then.
+    /// Changes the image by its name. What is open of it knows of the change then, and owns the exclusive lock, as in librbd.
     pub(super) fn change<T>(
         &self,
         change: impl AsyncFnOnce(&Pool, &str) -> Result<T, Error>,
@@ -144,14 +169,17 @@ impl RbdImage {
         let name = self.name()?;
         let changed = block_on(change(&self.pool, &name))?;
         self.refresh()?;
+        if let Some(head) = self.head().filter(Image::is_writable) {
+            // The change is made, also where another client keeps the lock and has made it.
+            let _ = block_on(head.own());
+        }
         Ok(changed)
     }
 
     /// Has what is open of the image read its header again.
     pub(super) fn refresh(&self) -> Result<(), Errno> {
         // Its own watch tells it, too, a moment later.
-        let head = lock(&self.shown).head.clone();
-        match head {
+        match self.head() {
             Some(head) => Ok(block_on(head.refresh())?),
             None => Ok(()),
         }

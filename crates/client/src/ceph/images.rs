@@ -233,6 +233,8 @@ impl Images {
     ) {
         self.with(now, parts, key, |image, host| match control {
             ImageControl::Lock(done) => image.lock(now, host, done),
+            ImageControl::Own(done) => image.own(now, host, done),
+            ImageControl::Fence(done) => image.fence(now, host, done),
             ImageControl::Unlock(done) => image.unlock(now, host, done),
             ImageControl::Refresh(done) => image.refresh(host, done),
             ImageControl::Resize(size, done) => image.resize(now, host, size, done),

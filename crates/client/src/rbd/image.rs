@@ -260,6 +260,19 @@ impl Image {
         self.control(ImageControl::Lock).await
     }
 
+    /// Takes the exclusive lock as a write does: another client that asks for it gets it. See [`lock`](Self::lock).
+    pub async fn own(&self) -> Result<(), Error> {
+        self.check_writable()?;
+        self.control(ImageControl::Own).await
+    }
+
+    /// Has all I/O of this image and its clones fail as if the cluster had shut the client out, and waits until no write is in
+    /// flight. Who breaks the exclusive lock of another user within the same client does this first: to have the cluster refuse
+    /// the client would end every other user, too.
+    pub async fn fence(&self) -> Result<(), Error> {
+        self.control(ImageControl::Fence).await
+    }
+
     /// Lets the exclusive lock go. Writes that are in flight end first, and the next write takes it again.
     pub async fn unlock(&self) -> Result<(), Error> {
         self.control(ImageControl::Unlock).await

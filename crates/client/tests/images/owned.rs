@@ -54,6 +54,61 @@ fn an_owner_that_keeps_the_lock_makes_changes_for_others() {
 }
 
 #[test]
+fn who_owns_the_lock_as_a_write_does_lets_it_go() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let (image, other) = (Image::open(&ours, "disk").await?, Image::open(&theirs, "disk").await?);
+        image.own().await?;
+        assert!(image.is_lock_owner());
+        other.own().await?;
+        assert!(other.is_lock_owner() && !image.is_lock_owner());
+        other.lock().await?;
+        assert!(image.own().await.is_err());
+        other.close().await?;
+        image.close().await
+    });
+}
+
+#[test]
+fn an_image_that_is_fenced_fails_and_leaves_others_of_its_client_alone() {
+    with_two_clients(async |ours, _| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let (image, other) = (Image::open(&ours, "disk").await?, Image::open(&ours, "disk").await?);
+        image.lock().await?;
+        // What is in flight ends before the fence does, or never began.
+        let (write, fence) = smol::future::zip(image.write(0, vec![1; PIECE]), image.fence()).await;
+        fence?;
+        let is_shut_out = |error: &Error| matches!(error, Error::Image(onego_rbd::Error::Blocklisted));
+        assert!(write.as_ref().is_ok() || write.as_ref().is_err_and(is_shut_out), "{write:?}");
+        for result in [image.write(0, vec![2; PIECE]).await, image.own().await, image.refresh().await] {
+            assert!(result.as_ref().is_err_and(is_shut_out), "{result:?}");
+        }
+        let header = onego_ceph::rbd::header_object(&image.info().id).to_string();
+        let found = ours.lock_info(&header, "rbd_lock").await?;
+        ours.break_lock(&header, "rbd_lock", found.holders[0].client, &found.holders[0].cookie).await?;
+        let kept = bytes(&other, 0).await?;
+        other.write(PIECE as u64, vec![3; PIECE]).await?;
+        assert_eq!(bytes(&other, 0).await?, kept, "a write of who was fenced came later");
+        // The first error of one that is lost is the one to tell.
+        let _ = image.close().await;
+        other.close().await
+    });
+}
+
+#[test]
+fn an_image_goes_to_the_trash_under_its_own_client_and_not_under_another() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let image = Image::open(&ours, "disk").await?;
+        let busy = rbd::pools::move_to_trash(&theirs, "disk", Duration::ZERO).await.unwrap_err();
+        assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+        rbd::pools::move_to_trash(&ours, "disk", Duration::ZERO).await?;
+        image.write(0, vec![1; PIECE]).await?;
+        image.close().await
+    });
+}
+
+#[test]
 fn a_clone_is_flattened_by_its_owner_while_it_is_written() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "old", &options()).await?;

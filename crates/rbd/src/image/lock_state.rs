@@ -28,6 +28,8 @@ pub(super) struct Lock<T> {
     pub(super) takers: Vec<T>,
     /// Callers that wait until it is let go.
     pub(super) leavers: Vec<T>,
+    /// Callers that wait until no change is in flight, of an image that is to fail.
+    pub(super) fencers: Vec<T>,
 }
 
 /// The steps on the way to the lock, and back.
@@ -90,6 +92,7 @@ impl<T> Default for Lock<T> {
             unwatched: 0,
             takers: Vec::new(),
             leavers: Vec::new(),
+            fencers: Vec::new(),
         }
     }
 }

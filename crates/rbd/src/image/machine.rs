@@ -303,15 +303,28 @@ impl<T> OpenImage<T> {
     /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), also when others ask for it. An image without the
     /// feature has nothing to lock.
     pub fn lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+        self.lock.is_pinned |= self.has_lock() && self.check_writable().is_ok();
+        self.own(now, host, token);
+    }
+
+    /// Takes the exclusive lock as a change does: it is let go when others ask for it.
+    pub fn own(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         match self.check_writable() {
             Err(error) => host.finished(token, Err(error)),
             Ok(()) if !self.has_lock() => host.finished(token, Ok(Outcome::Done)),
             Ok(()) => {
-                self.lock.is_pinned = true;
                 self.lock.takers.push(token);
                 self.settle(now, host);
             }
         }
+    }
+
+    /// Has the image fail from now on as if the cluster had shut this client out. It ends when no change is in flight any more:
+    /// then the lock may be broken, with no connection cut that others share.
+    pub fn fence(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+        self.die(Error::Blocklisted);
+        self.lock.fencers.push(token);
+        self.settle(now, host);
     }
 
     /// Lets the exclusive lock go. The next change takes it again.
@@ -460,6 +473,9 @@ impl<T> OpenImage<T> {
     pub(super) fn settle(&mut self, now: Time, host: &mut impl Host<T>) {
         if self.death.is_some() {
             self.bury(host);
+            if self.changing == 0 {
+                self.lock.fencers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
+            }
         }
         self.settle_pauses(host);
         self.settle_lock(host);

@@ -5,6 +5,7 @@ mod diff;
 mod iterate;
 
 use super::image::RbdImage;
+use super::locks::is_true;
 use crate::border::{Errno, Handle, In, Out, call};
 use crate::runtime::{AioCompletion, Operation};
 use onego::rbd::{Image, MAX_IO};
@@ -247,15 +248,43 @@ fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, patter
 }
 
 fn zero(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
+    zero_aligned(image, how, offset, len, |_| 1)
+}
+
+/// Gives up what frees room: whole pieces of what the configuration calls a grain. The rest stays as it is.
+fn discard(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
+    zero_aligned(image, how, offset, len, discard_grain)
+}
+
+/// The bytes of a grain: no more than lie in one object one behind the other.
+fn discard_grain(image: &RbdImage) -> u64 {
+    let setting = |name| image.setting(name).unwrap_or_default();
+    if !is_true(&setting("rbd_skip_partial_discard")) {
+        return 1;
+    }
+    let grain = setting("rbd_discard_granularity_bytes").parse().unwrap_or(1_u64);
+    let piece = image.image().map_or(1, |image| image.info().layout.stripe_unit());
+    grain.min(piece).max(1)
+}
+
+fn zero_aligned(
+    image: Handle<RbdImage>,
+    how: How,
+    offset: u64,
+    len: u64,
+    grain: fn(&RbdImage) -> u64,
+) -> isize {
     submit(image, how, |image, _| {
+        let grain = grain(image);
         let image = image.image()?;
         writable(&image)?;
         let len = clip(&image, offset, usize::try_from(len).unwrap_or(usize::MAX))? as u64;
+        let (start, end) = (offset.next_multiple_of(grain), (offset + len) / grain * grain);
         Ok(async move {
-            let mut at = 0;
-            while at < len {
-                let part = MAX_IO.min(len - at);
-                image.write_zeroes(offset + at, part).await?;
+            let mut at = start;
+            while at < end {
+                let part = MAX_IO.min(end - at);
+                image.write_zeroes(at, part).await?;
                 at += part;
             }
             Ok(result(how, len))
@@ -447,7 +476,7 @@ extern "C" fn rbd_aio_writesame(
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_discard(image: Handle<RbdImage>, offset: u64, len: u64) -> c_int {
-    zero(image, How::Wait, offset, len) as c_int
+    discard(image, How::Wait, offset, len) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -457,7 +486,7 @@ extern "C" fn rbd_aio_discard(
     len: u64,
     completion: Handle<AioCompletion>,
 ) -> c_int {
-    zero(image, How::Later(completion), offset, len) as c_int
+    discard(image, How::Later(completion), offset, len) as c_int
 }
 
 #[unsafe(no_mangle)]

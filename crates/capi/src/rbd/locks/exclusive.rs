@@ -20,7 +20,12 @@ pub(super) fn lockable(image: &Handle<RbdImage>) -> Result<&RbdImage, Errno> {
 extern "C" fn rbd_is_exclusive_lock_owner(image: Handle<RbdImage>, is_owner: Out<c_int>) -> c_int {
     done(|| {
         let image = image.get()?;
-        is_owner.set((image.snapshot().is_none() && image.image()?.is_lock_owner()).into())
+        let owns = image.snapshot().is_none() && image.image()?.is_lock_owner();
+        if !owns {
+            // From whom the lock was taken away is told so.
+            image.refresh()?;
+        }
+        is_owner.set(owns.into())
     })
 }
 

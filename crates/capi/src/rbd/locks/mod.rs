@@ -3,3 +3,5 @@
 mod exclusive;
 mod lockers;
 mod owners;
+
+pub(in crate::rbd) use owners::{is_owned_elsewhere, is_true};

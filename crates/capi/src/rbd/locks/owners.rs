@@ -57,8 +57,8 @@ extern "C" fn rbd_lock_get_owners_cleanup(owners: In<*mut c_char>, count: usize)
     });
 }
 
-/// Takes the lock away from its owner, whom the cluster refuses from then on, unless the configuration says otherwise. EINVAL: the
-/// owner is another handle of this program, whose connection this one shares.
+/// Takes the lock away from its owner, whom the cluster refuses from then on, unless the configuration says otherwise. An owner that
+/// shares this handle's connection is refused here.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text) -> c_int {
     done(|| {
@@ -71,9 +71,10 @@ extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text
             return Err(Errno(libc::EBUSY));
         }
         if is_own(image, owner.client)? {
-            return Err(Errno::INVAL);
+            fence(image)?;
+        } else {
+            cut_off(image, &owner)?;
         }
-        cut_off(image, &owner)?;
         let header = header_object(image.id()).to_string();
         match block_on(image.pool().break_lock(&header, LOCK, owner.client, &owner.cookie)) {
             Err(onego::ceph::Error::NotFound { .. }) => Ok(()),
@@ -87,9 +88,22 @@ pub(super) fn is_own(image: &RbdImage, client: EntityName) -> Result<bool, Errno
     Ok(client.num == block_on(image.client().cluster().global_id())? as i64)
 }
 
+/// Is the former owner of a lock to be refused?
+fn is_refused(image: &RbdImage) -> bool {
+    image.setting("rbd_blocklist_on_break_lock").is_none_or(|value| is_true(&value))
+}
+
+/// Has all I/O of the owner fail, which is another handle of the same client, unless the configuration says otherwise.
+fn fence(image: &RbdImage) -> Result<(), Errno> {
+    match image.lock_owner().filter(|_| is_refused(image)) {
+        Some(owner) => Ok(block_on(owner.fence())?),
+        None => Ok(()),
+    }
+}
+
 /// Has the cluster refuse a client from now on, unless the configuration says otherwise.
 pub(super) fn cut_off(image: &RbdImage, holder: &LockHolder) -> Result<(), Errno> {
-    if image.setting("rbd_blocklist_on_break_lock").is_some_and(|value| !is_true(&value)) {
+    if !is_refused(image) {
         return Ok(());
     }
     let address = holder.addr.to_string();
@@ -98,7 +112,18 @@ pub(super) fn cut_off(image: &RbdImage, holder: &LockHolder) -> Result<(), Errno
     Ok(())
 }
 
+/// Is the owner of the lock another handle or client, which is alive?
+pub(in crate::rbd) fn is_owned_elsewhere(image: &RbdImage) -> Result<bool, Errno> {
+    let holder = match owner(image) {
+        Err(Errno::NOENT) => return Ok(false),
+        found => found?,
+    };
+    let watchers = block_on(image.pool().watchers(&header_object(image.id()).to_string()))?;
+    let cookie = holder.cookie.trim_start_matches(OWNERS_COOKIE).parse();
+    Ok(watchers.iter().any(|watcher| watcher.name == holder.client && Ok(watcher.cookie) == cookie))
+}
+
 /// A switch of the configuration.
-fn is_true(value: &str) -> bool {
+pub(in crate::rbd) fn is_true(value: &str) -> bool {
     matches!(value, "true" | "yes" | "on" | "1")
 }

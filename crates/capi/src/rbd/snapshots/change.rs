@@ -2,6 +2,7 @@
 
 use crate::border::{Errno, Handle, Opaque, Text, done};
 use crate::rbd::image::RbdImage;
+use crate::rbd::locks::is_owned_elsewhere;
 use crate::rbd::progress::{Progress, tell};
 use onego::ceph::Error;
 use onego::rados::Pool;
@@ -106,9 +107,10 @@ fn rollback(image: Handle<RbdImage>, snapshot: Text, told: impl FnMut(u64, u64))
     image.check_head()?;
     // A rollback takes the lock for itself, and no other client is asked for it.
     let open = image.image()?;
-    let is_owner = open.is_lock_owner();
-    if is_owner {
+    if open.is_lock_owner() {
         crate::runtime::block_on(open.unlock())?;
+    } else if is_owned_elsewhere(image)? {
+        return Err(Errno::ROFS);
     }
     image.change(async |pool, name| snapshots::rollback(pool, name, &snapshot, told).await)
 }

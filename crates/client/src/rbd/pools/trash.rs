@@ -9,7 +9,7 @@ use onego_ceph::cls::rbd::{
     DirAddImage, DirRemoveImage, TrashAdd, TrashGet, TrashImageSpec, TrashList, TrashRemove, TrashStateSet,
 };
 use onego_ceph::rbd::{DIRECTORY, id_object};
-use onego_ceph::types::Utime;
+use onego_ceph::types::{EntityName, Utime};
 use std::time::{Duration, SystemTime};
 
 /// Images asked for at a time.
@@ -103,12 +103,14 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
     }
 }
 
-/// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working.
+/// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working. Fails with [`Error::Busy`] if
+/// another client has it open; who has it open in this client goes on with it.
 ///
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
     let header = Header::named(pool, name).await?;
-    if let Some(watcher) = pool.watchers(&header.object()).await?.first() {
+    let own = EntityName::client(pool.cluster().global_id().await?);
+    if let Some(watcher) = pool.watchers(&header.object()).await?.iter().find(|watcher| watcher.name != own) {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }
     header.owned(async |_| hide(&header, USER, delay).await).await
