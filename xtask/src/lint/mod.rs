@@ -16,6 +16,9 @@ use anyhow::{Result, bail};
 
 type Check = (&'static str, fn(&Workspace) -> Result<()>);
 
+/// The check that fuzzing makes, too.
+const FUZZ_TARGETS: &str = "fuzz targets";
+
 const CHECKS: &[Check] = &[
     ("format", format),
     ("tidiness", tidy::check),
@@ -26,7 +29,7 @@ const CHECKS: &[Check] = &[
     ("circles of modules", circles::check),
     ("unsafe policy", policy::check),
     ("clippy", clippy),
-    ("fuzz targets", fuzz_targets),
+    (FUZZ_TARGETS, fuzz_targets),
     ("rustdoc", rustdoc),
     ("cargo-deny", deny::check),
 ];
@@ -37,19 +40,23 @@ pub(crate) struct Options {
     names: Vec<String>,
 }
 
-/// Runs every check.
-pub(crate) fn all() -> Result<()> {
-    run(&Options::default())
+/// Runs every check but that of the fuzz targets, which are built to be run next.
+pub(crate) fn before_fuzzing() -> Result<()> {
+    run_those(|name| name != FUZZ_TARGETS)
 }
 
-/// Runs the checks that the options name, even after one has failed, and says which failed and why.
+/// Runs the checks that the options name.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    run_those(|name| {
+        options.names.is_empty() || options.names.iter().any(|word| name.contains(word.as_str()))
+    })
+}
+
+/// Runs checks, even after one has failed, and says which failed and why.
+fn run_those(is_meant: impl Fn(&str) -> bool) -> Result<()> {
     let workspace = Workspace::load()?;
-    let is_named = |check: &&Check| {
-        options.names.is_empty() || options.names.iter().any(|name| check.0.contains(name.as_str()))
-    };
     let mut failed = Vec::new();
-    for (name, check) in CHECKS.iter().filter(is_named) {
+    for (name, check) in CHECKS.iter().filter(|(name, _)| is_meant(name)) {
         sh::step(name);
         match check(&workspace) {
             Ok(()) => eprintln!("{name}: ok"),

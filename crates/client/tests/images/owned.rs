@@ -102,7 +102,11 @@ fn an_image_goes_to_the_trash_under_its_own_client_and_not_under_another() {
         let image = Image::open(&ours, "disk").await?;
         let busy = rbd::pools::move_to_trash(&theirs, "disk", Duration::ZERO).await.unwrap_err();
         assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+        rbd::pools::create_group(&ours, "group").await?;
+        rbd::pools::add_to_group((&ours, "group"), (&ours, "disk")).await?;
+        assert_eq!(rbd::pools::group_images(&ours, "group").await?.len(), 1);
         rbd::pools::move_to_trash(&ours, "disk", Duration::ZERO).await?;
+        assert_eq!(rbd::pools::group_images(&ours, "group").await?, [], "it has no name there");
         image.write(0, vec![1; PIECE]).await?;
         image.close().await
     });

@@ -23,13 +23,16 @@ pub struct GroupImage {
     pub is_incomplete: bool,
 }
 
-/// The images of a group, by their pools and names.
+/// The images of a group, by their pools and names. One in the trash has no name, and is not among them.
 pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, Error> {
     let group = Group::named(pool, group).await?;
     let mut named = Vec::new();
     for GroupImageStatus { spec, state } in images(&group).await? {
         let pool = group.pool_of(spec.pool).await?;
-        let image = pool.call(DIRECTORY, &DirGetName { id: spec.image_id }).await?;
+        let image = match pool.call(DIRECTORY, &DirGetName { id: spec.image_id }).await {
+            Err(Error::NotFound { .. }) => continue,
+            found => found?,
+        };
         let pool = pool.name().to_owned();
         named.push((spec.pool, GroupImage { pool, image, is_incomplete: state == link_state::INCOMPLETE }));
     }
