@@ -38,6 +38,7 @@ const CODES: &[u16] = &[
     code::LIST_WATCHERS,
     code::LIST_SNAPS,
     code::SYNC_READ,
+    code::TMAP_GET,
     code::OMAP_GET_KEYS,
     code::OMAP_GET_VALS,
     code::OMAP_GET_HEADER,
@@ -50,6 +51,7 @@ const CODES: &[u16] = &[
     code::ZERO,
     code::DELETE,
     code::APPEND,
+    code::TMAP_PUT,
     code::CREATE,
     code::ROLLBACK,
     code::WATCH,
@@ -60,6 +62,7 @@ const CODES: &[u16] = &[
     code::SET_ALLOC_HINT,
     code::WRITE_SAME,
     code::OMAP_RM_KEY_RANGE,
+    code::TMAP_UPDATE,
     code::GET_XATTR,
     code::GET_XATTRS,
     code::CMP_XATTR,
@@ -145,6 +148,14 @@ const METHODS: &[(&str, &str)] = methods![
     rbd::ObjectMapSnapAdd,
     rbd::ObjectMapSnapRemove,
     rbd::ObjectMapLoad,
+    rbd::Format1SnapshotList,
+    rbd::Format1SnapshotAdd,
+    rbd::Format1SnapshotRemove,
+    rbd::Format1SnapshotRename,
+    rbd::MigrationSet,
+    rbd::MigrationSetState,
+    rbd::MigrationGet,
+    rbd::MigrationRemove,
 ];
 
 /// Commands of monitor and manager.

@@ -5,6 +5,10 @@
 //!
 //! Source: ceph `src/include/rados.h` (`ceph_osd_op`), `src/osd/osd_types.cc` (`OSDOp`).
 
+mod tmap;
+
+pub use tmap::{Tmap, TmapCommand};
+
 use crate::types::Utime;
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
@@ -45,6 +49,7 @@ pub mod code {
     pub const LIST_WATCHERS: u16 = 0x1209;
     pub const LIST_SNAPS: u16 = 0x120a;
     pub const SYNC_READ: u16 = 0x120b;
+    pub const TMAP_GET: u16 = 0x120c;
     pub const OMAP_GET_KEYS: u16 = 0x1211;
     pub const OMAP_GET_VALS: u16 = 0x1212;
     pub const OMAP_GET_HEADER: u16 = 0x1213;
@@ -58,6 +63,7 @@ pub mod code {
     pub const ZERO: u16 = 0x2204;
     pub const DELETE: u16 = 0x2205;
     pub const APPEND: u16 = 0x2206;
+    pub const TMAP_PUT: u16 = 0x220b;
     pub const CREATE: u16 = 0x220d;
     pub const ROLLBACK: u16 = 0x220e;
     pub const WATCH: u16 = 0x220f;
@@ -70,6 +76,7 @@ pub mod code {
     pub const CACHE_UNPIN: u16 = 0x2225;
     pub const WRITE_SAME: u16 = 0x2226;
     pub const OMAP_RM_KEY_RANGE: u16 = 0x222c;
+    pub const TMAP_UPDATE: u16 = 0x320a;
     pub const GET_XATTR: u16 = 0x1301;
     pub const GET_XATTRS: u16 = 0x1302;
     pub const CMP_XATTR: u16 = 0x1303;
@@ -326,6 +333,16 @@ pub enum Op {
     OmapCmp {
         assertions: BTreeMap<Vec<u8>, (List, Compare)>,
     },
+    /// Output: all data of the object, which is a [`Tmap`].
+    TmapGet,
+    /// The object's data becomes this [`Tmap`].
+    TmapPut {
+        input: List,
+    },
+    /// The [`Tmap`] is changed by each [`TmapCommand`] of the input.
+    TmapUpdate {
+        input: List,
+    },
     /// Fails with ERANGE or EOVERFLOW unless the object has this version.
     AssertVer {
         version: u64,
@@ -418,6 +435,9 @@ impl Op {
             Self::OmapRmKeys { .. } => code::OMAP_RM_KEYS,
             Self::OmapRmKeyRange { .. } => code::OMAP_RM_KEY_RANGE,
             Self::OmapCmp { .. } => code::OMAP_CMP,
+            Self::TmapGet => code::TMAP_GET,
+            Self::TmapPut { .. } => code::TMAP_PUT,
+            Self::TmapUpdate { .. } => code::TMAP_UPDATE,
             Self::AssertVer { .. } => code::ASSERT_VER,
             Self::Watch { .. } => code::WATCH,
             Self::Notify { .. } => code::NOTIFY,
@@ -545,7 +565,9 @@ impl Op {
                 w.u8(*kind);
                 init.clone()
             }
-            Self::OmapSetHeader { header } => header.clone(),
+            Self::OmapSetHeader { header: input } | Self::TmapPut { input } | Self::TmapUpdate { input } => {
+                input.clone()
+            }
             _ => self.encode_omap_input(),
         }
     }
@@ -650,6 +672,9 @@ impl Op {
                 decode_xattr(code, a, input)?
             }
             code::GET_XATTRS => Op::GetXattrs,
+            code::TMAP_GET => Op::TmapGet,
+            code::TMAP_PUT => Op::TmapPut { input },
+            code::TMAP_UPDATE => Op::TmapUpdate { input },
             code::ASSERT_VER => Op::AssertVer { version: second(a)? },
             code::WATCH => {
                 let cookie = a.u64(what)?;

@@ -27,9 +27,10 @@ macro_rules! check_one {
                 _ => left -= 2,
             }
         )*
-        match left % 3 {
+        match left % 4 {
             0 => check::<outputs::Watchers>($bytes),
             1 => check::<outputs::Listing>($bytes),
+            2 => check::<rbd::Format1Header>($bytes),
             _ => check::<Stat>($bytes),
         }
     };
@@ -54,5 +55,6 @@ fuzz_target!(|input: (u8, &[u8])| {
         rbd::ObjectMapResize, rbd::ObjectMapUpdate, rbd::ObjectMapSnapAdd, rbd::ObjectMapSnapRemove,
         rbd::SnapshotGet, rbd::GetSnapshotName, rbd::GetSnapshotTimestamp, rbd::GetProtectionStatus,
         rbd::SnapshotGetLimit, rbd::SnapshotSetLimit, rbd::ChildrenList, rbd::GetChildren,
+        rbd::Format1SnapshotList, rbd::Format1SnapshotAdd, rbd::Format1SnapshotRemove, rbd::Format1SnapshotRename,
     );
 });

@@ -139,7 +139,7 @@ fn op_cost(op: &Op) -> u64 {
         | Op::WriteFull { data }
         | Op::WriteSame { data, .. }
         | Op::Append { data } => data.len() as u64,
-        Op::Call { input, .. } => input.len() as u64,
+        Op::Call { input, .. } | Op::TmapPut { input } | Op::TmapUpdate { input } => input.len() as u64,
         Op::SetXattr { value, .. } => value.len() as u64,
         Op::OmapSetHeader { header } => header.len() as u64,
         Op::OmapSetVals { entries } => {

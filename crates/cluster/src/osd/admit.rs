@@ -252,7 +252,9 @@ fn meta_growth(op: &Op) -> u64 {
     let entry = |key: usize, value: usize| key as u64 + value as u64 + 64;
     match op {
         Op::SetXattr { name, value } => entry(name.len(), value.len()) + SMALL_GROWTH,
-        Op::OmapSetHeader { header } => header.len() as u64 + SMALL_GROWTH,
+        Op::OmapSetHeader { header: input } | Op::TmapPut { input } | Op::TmapUpdate { input } => {
+            input.len() as u64 + SMALL_GROWTH
+        }
         Op::OmapSetVals { entries } => {
             entries.iter().map(|(key, value)| entry(key.len(), value.len())).sum::<u64>() + SMALL_GROWTH
         }

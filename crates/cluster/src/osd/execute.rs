@@ -7,7 +7,7 @@ use super::errno::{Errno, Outcome};
 use super::session::Origin;
 use super::store::ObjectId;
 use super::store::extent::{MAX_OBJECT_SIZE, check_extent};
-use super::store::{checksum, compare};
+use super::store::{checksum, compare, tmap};
 use super::transaction::Editor;
 use super::watch::{NotifyCall, WatchKey, Watches};
 use onego_buf::{List, Segment};
@@ -112,6 +112,7 @@ impl Execution<'_> {
             | Op::AssertVer { .. }
             | Op::ListSnaps => self.run_other_read(op),
             Op::Checksum { .. } => self.checksum(&op),
+            Op::TmapGet | Op::TmapPut { .. } | Op::TmapUpdate { .. } => self.run_tmap_op(op),
             // There are no cache tiers in which something could be kept.
             Op::PgNls { .. } | Op::PgNlsFilter { .. } | Op::CachePin { .. } => Err(Errno::INVAL),
             Op::Unknown { .. } => Err(Errno::OPNOTSUPP),
@@ -310,6 +311,23 @@ impl Execution<'_> {
             output.append(self.state.read(offset, len, self.zeros));
         }
         Ok((0, output))
+    }
+
+    fn run_tmap_op(&mut self, op: Op) -> Output {
+        let data = self.state.read(0, self.state.size, self.zeros);
+        let map = match op {
+            Op::TmapGet => return Ok((0, data)),
+            Op::TmapPut { input } => tmap::sorted(&input.to_segment())?,
+            Op::TmapUpdate { input } if input.is_empty() => return nothing(),
+            Op::TmapUpdate { input } => tmap::updated(&data.to_segment(), &input.to_segment())?,
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        check_extent(0, map.len() as u64)?;
+        self.touch();
+        // Not dropped with large payloads: the next update has to read it.
+        self.state.truncate(0);
+        self.state.write(0, map.into());
+        nothing()
     }
 
     fn run_xattr_op(&mut self, op: Op) -> Output {

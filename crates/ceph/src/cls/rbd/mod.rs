@@ -4,6 +4,7 @@
 
 mod clone;
 mod directory;
+mod format1;
 mod group;
 mod header;
 mod migration;
@@ -14,6 +15,7 @@ mod snapshot_changes;
 
 pub use clone::*;
 pub use directory::*;
+pub use format1::*;
 pub use group::*;
 pub use header::*;
 pub use migration::*;

@@ -5,6 +5,7 @@ pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod extent;
 pub(crate) mod object;
+pub(crate) mod tmap;
 
 use object::State;
 use onego_buf::Segment;

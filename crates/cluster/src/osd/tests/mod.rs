@@ -8,6 +8,7 @@ mod rights;
 mod snapshot_model;
 mod snapshots;
 mod space;
+mod tmap;
 mod watching;
 
 use super::errno::Errno;

@@ -3,6 +3,7 @@
 mod children;
 mod data;
 mod directory;
+mod format1;
 mod groups;
 mod header;
 mod migration;
@@ -62,6 +63,10 @@ pub(super) static METHODS: &[Entry] = &[
     method!(read GetProtectionStatus => snapshots::get_protection_status),
     method!(read SnapshotGetLimit => snapshots::get_limit),
     method!(write SnapshotSetLimit => snapshots::set_limit),
+    method!(read Format1SnapshotList => format1::list),
+    method!(write Format1SnapshotAdd => format1::add),
+    method!(write Format1SnapshotRemove => format1::remove),
+    method!(write Format1SnapshotRename => format1::rename),
     method!(read ChildrenList => children::children_list),
     method!(read GetChildren => children::get_children),
     method!(read DirGetId => directory::get_id),

@@ -1,7 +1,7 @@
 //! The class `rbd`: the snapshots of an image (ceph `src/cls/rbd/cls_rbd.cc`).
 
 use super::header::{SNAPSHOT, clear_op_features, require, set_op_features, snapshot_key, snapshots};
-use super::parent;
+use super::{format1, parent};
 use crate::osd::class::context::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
@@ -38,7 +38,12 @@ pub(super) fn set_limit(context: &mut Context<'_>, call: SnapshotSetLimit) -> Ou
         return context.unset("snap_limit");
     }
     context.must_exist()?;
-    if call.limit < context.entries(SNAPSHOT, "").count() as u64 {
+    let count = match format1::read(context) {
+        Ok(header) => header.snapshots.len(),
+        Err(Errno::INVAL) => context.entries(SNAPSHOT, "").count(),
+        Err(error) => return Err(error),
+    };
+    if call.limit < count as u64 {
         return Err(Errno::RANGE);
     }
     context.set("snap_limit", &call.limit);

@@ -1,6 +1,7 @@
 //! What class methods answer where Ceph's own programs rarely get to.
 
 mod clones;
+mod format1;
 mod groups;
 mod mirroring;
 mod snapshots;

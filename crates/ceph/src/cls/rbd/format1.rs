@@ -1,0 +1,185 @@
+//! The header of an image of format 1, and the methods on it.
+//!
+//! Clients read and write this header themselves, but for its snapshots: the class changes those, so that two clients do
+//! not undo each other's changes. The header is the data of the object that has the image's name and ".rbd".
+//!
+//! Sources: ceph `src/include/rbd_types.h` (`rbd_obj_header_ondisk`), `src/cls/rbd/cls_rbd.cc` (`old_snapshot_*`).
+
+use crate::cls::{methods, structure};
+use onego_msgr::encoding::{Decode, Encode};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+
+structure! {
+    /// A snapshot of an image of format 1.
+    Format1Snapshot {
+        /// The snapshot.
+        id: u64,
+        /// Bytes of the image at that time.
+        image_size: u64,
+        /// Its name, without bytes of 0.
+        name: String,
+    }
+}
+
+structure! {
+    /// The reply to [`Format1SnapshotList`].
+    Format1Snapshots {
+        /// The newest snapshot that there ever was.
+        seq: u64,
+        /// The snapshots, newest first.
+        snapshots: Vec<Format1Snapshot>,
+    }
+}
+
+methods! { "rbd":
+    /// The snapshots of an image of format 1.
+    "snap_list" Format1SnapshotList {} -> Format1Snapshots;
+    /// Adds a snapshot of what the image is now. ESTALE: the id is older than one that was used before; EEXIST: there is one
+    /// with this name; EDQUOT: the image has as many as it may.
+    "snap_add" Format1SnapshotAdd {
+        /// Its name.
+        name: String,
+        /// Its id, as the pool gave it out.
+        snap: u64,
+    } -> ();
+    /// Removes a snapshot. ENOENT: there is none of this name.
+    "snap_remove" Format1SnapshotRemove {
+        /// Its name.
+        name: String,
+    } -> ();
+    /// Gives a snapshot another name. EEXIST: another one has it; ENOENT: there is no such snapshot.
+    "snap_rename" Format1SnapshotRename {
+        /// The snapshot.
+        snap: u64,
+        /// Its name from now on.
+        name: String,
+    } -> ();
+}
+
+/// Bytes of a header before the size of its image: texts, the prefix of data objects, the object size.
+const START_LEN: usize = 80;
+
+/// Bytes of a snapshot's id and size.
+const SNAPSHOT_LEN: usize = 16;
+
+/// The header of an image of format 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Format1Header {
+    /// What stands before the size. It is kept as it is.
+    pub start: [u8; START_LEN],
+    /// Bytes of the image.
+    pub image_size: u64,
+    /// Bytes that nobody has given a meaning yet.
+    pub reserved: u32,
+    /// The newest snapshot that there ever was.
+    pub snap_seq: u64,
+    /// The snapshots, newest first.
+    pub snapshots: Vec<Format1Snapshot>,
+}
+
+impl Format1Header {
+    /// Bytes of a header without snapshots.
+    pub const MIN_LEN: usize = START_LEN + 32;
+
+    /// What a header begins with.
+    pub const TEXT: &[u8; 34] = b"<<< Rados Block Device Image >>>\n\0";
+
+    /// What a header begins with while its image is moved elsewhere.
+    pub const MIGRATING_TEXT: &[u8; 34] = b"<<< Migrating RBD Image      >>>\n\0";
+}
+
+impl Decode for Format1Header {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let start = r.array("start of a header")?;
+        let (image_size, snap_seq) = (r.u64("image size")?, r.u64("newest snapshot")?);
+        let count = r.count(SNAPSHOT_LEN, "snapshots")?;
+        let (reserved, names_len) = (r.u32("reserved")?, r.u64("length of names")?);
+        let mut numbers = r.sub(count * SNAPSHOT_LEN, "snapshots")?;
+        let mut names = r.take(usize::try_from(names_len).unwrap_or(usize::MAX), "names of snapshots")?;
+        let mut snapshots = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (id, image_size) = (numbers.u64("snapshot")?, numbers.u64("image size")?);
+            snapshots.push(Format1Snapshot { id, image_size, name: take_name(&mut names)? });
+        }
+        Reader::new(names).finish("names of snapshots")?;
+        Ok(Self { start, image_size, reserved, snap_seq, snapshots })
+    }
+}
+
+/// Takes a name, and the byte of 0 that ends it, from the front of `names`.
+fn take_name(names: &mut &[u8]) -> Decoded<String> {
+    let what = "name of a snapshot";
+    let end = names.iter().position(|byte| *byte == 0);
+    let end = end.ok_or(DecodeError::Truncated { what, needed: names.len() + 1, left: names.len() })?;
+    let name = std::str::from_utf8(&names[..end]).map_err(|_| DecodeError::NotUtf8 { what })?;
+    *names = &names[end + 1..];
+    Ok(name.to_owned())
+}
+
+impl Encode for Format1Header {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.start);
+        w.u64(self.image_size);
+        w.u64(self.snap_seq);
+        w.count(self.snapshots.len());
+        w.u32(self.reserved);
+        w.u64(self.snapshots.iter().map(|snapshot| snapshot.name.len() as u64 + 1).sum());
+        for snapshot in &self.snapshots {
+            w.u64(snapshot.id);
+            w.u64(snapshot.image_size);
+        }
+        for snapshot in &self.snapshots {
+            w.put(snapshot.name.as_bytes());
+            w.u8(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Format1Header {
+        let snapshot = |id, name: &str| Format1Snapshot { id, image_size: id * 1000, name: name.to_owned() };
+        Format1Header {
+            start: [b'x'; START_LEN],
+            image_size: 1 << 40,
+            reserved: 7,
+            snap_seq: 9,
+            snapshots: vec![snapshot(6, "new"), snapshot(3, "")],
+        }
+    }
+
+    #[test]
+    fn a_header_has_its_fields_where_clients_look_for_them() {
+        let bytes = header().to_bytes();
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        assert_eq!((number(80), number(88)), (1 << 40, 9));
+        assert_eq!((number(96), number(104)), (2 | 7 << 32, 5));
+        assert_eq!([number(112), number(120), number(128), number(136)], [6, 6000, 3, 3000]);
+        assert_eq!(&bytes[144..], b"new\0\0");
+        assert_eq!(Format1Header::from_bytes(&bytes), Ok(header()));
+        let empty = Format1Header { snapshots: Vec::new(), ..header() };
+        assert_eq!(empty.to_bytes().len(), Format1Header::MIN_LEN);
+    }
+
+    #[test]
+    fn a_header_that_says_of_itself_what_is_not_so_is_refused() {
+        let bytes = header().to_bytes();
+        for len in 0..bytes.len() {
+            assert!(Format1Header::from_bytes(&bytes[..len]).is_err(), "{len} bytes");
+        }
+        let changed = |at: usize, to: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = to;
+            Format1Header::decode(&mut Reader::new(&bytes))
+        };
+        // More or fewer snapshots than names, a count that no header has room for.
+        assert!(changed(96, 1).is_err() && changed(96, 3).is_err() && changed(99, 0xff).is_err());
+        // Names that are shorter or longer than they say, or so long that lengths run over.
+        assert!(changed(104, 4).is_err() && changed(104, 6).is_err() && changed(111, 0xff).is_err());
+        // A name that does not end, or that is no text.
+        assert!(changed(148, b'x').is_err() && changed(144, 0xff).is_err());
+        assert_eq!(changed(148, 0).unwrap(), header());
+    }
+}
