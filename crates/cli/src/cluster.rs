@@ -186,6 +186,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     let cluster = Cluster::start(config)?;
     let conf = cluster.write_conf(&conf_dir)?;
     metrics.registry().add(cluster.figures());
+    process::is_up();
     metrics.ready();
     announce(&cluster, &conf, &metrics, options.format)?;
     if let Some(warning) = warning(options.listen.ip, cluster.keyring().is_some()) {

@@ -23,13 +23,17 @@ pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
 
-/// Keeps a server until there is a signal, or until it ends by itself and says why.
+/// From now on a signal ends the server in order, as [`serve`] does. This comes before anybody is told that it serves.
+pub(crate) fn is_up() {
+    interrupt::hand_over();
+}
+
+/// Keeps a server that [`is_up`] until there is a signal, or until it ends by itself and says why.
 pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
     server: S,
     failure: Option<Receiver<E>>,
     mut signals: Signals,
 ) -> Result<(), Failure> {
-    interrupt::hand_over();
     let handle = signals.handle();
     let watch = std::thread::spawn(move || {
         let error = failure.and_then(|failure| failure.recv().ok());

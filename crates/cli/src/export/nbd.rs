@@ -146,6 +146,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         })
         .collect::<Result<Vec<Running>, Failure>>()?;
     drop(failed);
+    process::is_up();
     metrics.ready();
     announce(&options, &listening, reactors, &metrics)?;
     process::serve((metrics.until_dropped(), running, listening, metrics), Some(failure), signals)

@@ -109,6 +109,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     };
     let (failed, failure) = channel();
     let reactor = reactor::start(begin, ReactorMetrics::new(metrics.registry(), &options.source), failed)?;
+    process::is_up();
     metrics.ready();
     announce(&options, &metrics)?;
     process::serve((metrics.until_dropped(), reactor, listening, metrics), Some(failure), signals)

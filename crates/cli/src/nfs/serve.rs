@@ -160,6 +160,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let metrics = options.metrics.start()?;
     let server = Server::start(config)?;
     metrics.registry().add(server.figures());
+    process::is_up();
     metrics.ready();
     let (addr, export) = (server.addr(), options.export);
     let url = format!("nfs://{addr}{export}");

@@ -48,6 +48,7 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
             Served::make(driver, queues, claim, device, record)?
         }
     };
+    process::is_up();
     // If nobody reads it any more, nobody has a use for the device.
     begin::announce(options, &served.record)?;
     served.set_usable();
