@@ -2,6 +2,8 @@
 
 use super::*;
 use onego_ceph::cls::{Method, lock, rbd};
+use onego_ceph::ops::TmapCommand;
+use onego_wire::Writer;
 
 const LIMIT: u64 = 16 << 20;
 
@@ -28,6 +30,8 @@ fn a_write_over_the_limit_changes_nothing() {
         vec![Op::WriteSame { offset: 0, length: 100 << 20, data: list(b"x") }],
         vec![Op::OmapSetVals { entries: [(b"k".to_vec(), list(&[2; 1_000_000]))].into() }],
         vec![Op::SetXattr { name: "x".into(), value: list(&[2; 1_000_000]) }],
+        vec![Op::TmapUpdate { input: list(&[2; 1_000_000]) }],
+        vec![Op::TmapPut { input: list(&[2; 1_000_000]) }],
     ];
     for object in ["filler-0", "new"] {
         for ops in &vectors {
@@ -83,6 +87,10 @@ fn an_image_can_be_cleaned_up_when_all_is_full() {
     assert_eq!(bench.ask("rbd_header.1", vec![lock.call()]).result, 0);
     let add = rbd::NamespaceAdd { name: "n".into() };
     assert_eq!(bench.ask("rbd_namespace", vec![add.call()]).result, 0);
+    let mut forget = Writer::new();
+    TmapCommand::RemoveIfThere { key: b"image of format 1" }.encode(&mut forget);
+    let forget = Op::TmapUpdate { input: forget.into_vec().into() };
+    assert_eq!(bench.ask("rbd_directory", vec![forget]).result, 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fs;
 const SCRIPT: &str = include_str!("commands.sh");
 
 /// Commands that must have been run at least: with fewer the script has said nothing.
-const MIN_COMMANDS: usize = 150;
+const MIN_COMMANDS: usize = 250;
 
 /// The same commands on both clusters, and the same answers.
 pub(crate) fn as_on_ceph(stage: &Stage) -> Result<()> {

@@ -17,6 +17,7 @@ same() {
         -e "s/\\b$ID\\b/ID/g" \
         -e "s/\\.group\\.([0-9]+)_${ID}_$ID/.group.\\1_ID_ID/g" \
         -e "s/rbd_data\\.([0-9]+\\.)?$ID/rbd_data.\\1ID/g" \
+        -e 's/\<rb\.0\.[0-9a-f]+\.[0-9a-f]+/rb.0.IDS/g' \
         -e 's/ +/ /g' -e 's/ +$//' -e '/^$/d' \
         -e 's/^ [0-9]+ / SNAP /' -e 's/\{"id":[0-9]+,/{"id":SNAP,/g'
 }
@@ -278,6 +279,72 @@ r migration abort rbd/again
 r ls
 r ls data
 r rm data/moved
+
+echo '# Images of format 1, which the library makes no more unless it is forced to'
+r create --image-format 1 --size 8M ancient
+export RBD_FORCE_ALLOW_V1=1
+r create --image-format 1 --size 8M ancient
+r create --image-format 1 --size 8M ancient
+r import --image-format 1 --no-progress a.raw old
+r create --size 8M ancient
+unset RBD_FORCE_ALLOW_V1
+r ls
+r ls -l
+r info ancient
+r info --format json ancient
+content old
+r snap create old@a
+r snap create old@a
+rbd bench --io-type write --io-size 1M --io-total 1M --io-threads 1 old > /dev/null 2>&1
+r snap create old@b
+r snap ls old
+r diff --from-snap a old
+content old@a
+r snap rename old@b old@a
+r snap rename old@none old@c
+r snap rename old@b old@c
+r snap limit set --limit 1 old
+r snap limit set --limit 2 old
+r snap create old@d
+r snap limit clear old
+r snap rollback --no-progress old@a
+content old
+r resize --no-progress --size 16M old
+r resize --no-progress --allow-shrink --size 1M old
+r info old
+r info old@a
+r snap protect old@a
+r snap rm --no-progress old@none
+r snap rm --no-progress old@a
+r snap ls old
+r rm --no-progress old
+r rename old ancient
+r rename old older
+r ls
+r image-meta set older key value
+r image-meta list older
+r lock add older mine
+r lock ls older
+r feature enable older exclusive-lock
+r trash mv older
+r cp --no-progress older copied
+r info copied
+r rm --no-progress copied
+r migration prepare ancient moved
+r info ancient
+r migration prepare ancient again
+r migration abort --no-progress moved
+r ls
+r migration prepare ancient moved
+r migration execute --no-progress moved
+r migration commit --no-progress moved
+r info ancient
+r info moved
+r rm --no-progress moved
+r snap purge --no-progress older
+r rm --no-progress older
+r rm --no-progress older
+r ls
 
 echo '# Encryption'
 r create --size 32M locked
