@@ -406,6 +406,10 @@ static void changes_take_the_lock(void) {
         new_image("led", 4 * MIB, RBD_FEATURE_LAYERING | RBD_FEATURE_EXCLUSIVE_LOCK | RBD_FEATURE_OBJECT_MAP);
     int is_owner = 7;
     char bytes[4096], found[4096];
+    EQUAL(rbd_discard(image, 0, sizeof bytes), sizeof bytes);
+    EQUAL(rbd_is_exclusive_lock_owner(image, &is_owner), 0);
+    EQUAL(is_owner, 1);
+    EQUAL(rbd_lock_release(image), 0);
     EQUAL(rbd_snap_create(image, "first"), 0);
     EQUAL(rbd_is_exclusive_lock_owner(image, &is_owner), 0);
     EQUAL(is_owner, 1);

@@ -281,6 +281,10 @@ fn zero_aligned(
         let len = clip(&image, offset, usize::try_from(len).unwrap_or(usize::MAX))? as u64;
         let (start, end) = (offset.next_multiple_of(grain), (offset + len) / grain * grain);
         Ok(async move {
+            if start >= end && len > 0 {
+                // Who discards has the lock afterwards, also where nothing is left to do.
+                image.own().await?;
+            }
             let mut at = start;
             while at < end {
                 let part = MAX_IO.min(end - at);
