@@ -1,5 +1,5 @@
-//! What Ceph's libraries do and this one does not. Whoever asks for it gets EOPNOTSUPP, and standard error says once which function
-//! was called.
+//! What Ceph's libraries do and this one does not. Such a call answers EOPNOTSUPP, and says once on standard error which function was
+//! called.
 
 use crate::border::Errno;
 use crate::runtime::lock;

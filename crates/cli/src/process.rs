@@ -23,7 +23,7 @@ pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
 
-/// From now on a signal ends the server in order, as [`serve`] does. This comes before anybody is told that it serves.
+/// From now on a signal makes [`serve`] end the server in order. Call this before anything says that the server is ready.
 pub(crate) fn is_up() {
     interrupt::hand_over();
 }

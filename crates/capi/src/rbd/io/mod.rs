@@ -282,7 +282,7 @@ fn zero_aligned(
         let (start, end) = (offset.next_multiple_of(grain), (offset + len) / grain * grain);
         Ok(async move {
             if start >= end && len > 0 {
-                // Who discards has the lock afterwards, also where nothing is left to do.
+                // In librbd a discard takes the lock even if no whole grain is left to discard.
                 image.own().await?;
             }
             let mut at = start;

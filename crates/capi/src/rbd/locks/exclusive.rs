@@ -22,7 +22,7 @@ extern "C" fn rbd_is_exclusive_lock_owner(image: Handle<RbdImage>, is_owner: Out
         let image = image.get()?;
         let owns = image.snapshot().is_none() && image.image()?.is_lock_owner();
         if !owns {
-            // From whom the lock was taken away is told so.
+            // This fails if the lock was broken: as in librbd, the former owner gets the error here.
             image.refresh()?;
         }
         is_owner.set(owns.into())

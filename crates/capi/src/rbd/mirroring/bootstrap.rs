@@ -44,7 +44,7 @@ extern "C" fn rbd_mirror_site_name_set(cluster: Handle<Rados>, name: Text) -> c_
     })
 }
 
-/// A token names a user for the peer, who is made for it: that is left to Ceph's own programs. EINVAL: nothing is mirrored.
+/// To make a token, a user is made for the peer; Ceph's own programs do that. EINVAL: the pool is not mirrored.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_mirror_peer_bootstrap_create(
     ioctx: Handle<IoCtx>,

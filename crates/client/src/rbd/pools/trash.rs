@@ -104,7 +104,7 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
 }
 
 /// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working. Fails with [`Error::Busy`] if
-/// another client has it open; who has it open in this client goes on with it.
+/// another client has it open. Handles of this client stay open.
 ///
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
