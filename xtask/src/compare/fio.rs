@@ -16,7 +16,7 @@ pub(super) fn fill(stage: &Stage) -> Result<()> {
 /// The same of another image, which is made with these options.
 pub(super) fn fill_image(stage: &Stage, image: &str, options: &str) -> Result<()> {
     stage.ceph(&format!("rbd create --size {IMAGE_MIB}M {options} rbd/{image}"))?;
-    fio(stage, image, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
+    fio(stage, "", image, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
 }
 
 /// The image that is measured where there is one.
@@ -27,6 +27,8 @@ pub(super) const IMAGE: &str = "fio";
 pub(super) struct Peer<'a> {
     pub(super) stage: &'a Stage,
     pub(super) who: &'static str,
+    /// What stands before the line that runs fio, to have it find another library than Ceph's.
+    pub(super) library: &'a str,
     pub(super) image: &'a str,
     /// How long a load is measured.
     pub(super) seconds: u32,
@@ -37,24 +39,28 @@ impl Peer<'_> {
     pub(super) fn measure(self, load: &Load, mut server_cpu: impl FnMut() -> Result<f64>) -> Result<Taken> {
         let before = server_cpu()?;
         let line = format!(
-            "--name=load --rw={} --bs={} --iodepth={} --time_based --runtime={}",
-            load.rw, load.block_size, load.io_depth, self.seconds
+            "--name=load --rw={} --bs={} --iodepth={} --thread --numjobs={} --group_reporting --time_based --runtime={}",
+            load.rw, load.block_size, load.io_depth, load.jobs, self.seconds
         );
-        let (report, client) = fio(self.stage, self.image, &line)?;
+        let (report, client) = fio(self.stage, self.library, self.image, &line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
         Ok(Taken { who: self.who.to_owned(), load: *load, row: row(load, &report, cpu)? })
     }
 }
 
 /// Runs fio on an image.
-fn fio(stage: &Stage, image: &str, line: &str) -> Result<(Value, f64)> {
+fn fio(stage: &Stage, library: &str, image: &str, line: &str) -> Result<(Value, f64)> {
     let on = format!("--ioengine=rbd --clientname=admin --pool=rbd --rbdname={image}");
-    run(stage, &format!("{line} --size={IMAGE_MIB}m {on}"))
+    run_on(stage, library, &format!("{line} --size={IMAGE_MIB}m {on}"))
 }
 
 /// Runs fio and returns its report, and its CPU time with that of all its threads.
 pub(super) fn run(stage: &Stage, line: &str) -> Result<(Value, f64)> {
-    let line = format!("fio {line} --output-format=json --output=fio.json");
+    run_on(stage, "", line)
+}
+
+fn run_on(stage: &Stage, library: &str, line: &str) -> Result<(Value, f64)> {
+    let line = format!("{library}fio {line} --output-format=json --output=fio.json");
     let mut command = stage.ceph_command(&line);
     let said = stage.path("fio.out");
     let log = File::create(&said)?;
@@ -74,7 +80,7 @@ fn row(load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
         mode: load.mode.to_string(),
         rw: load.rw.into(),
         block_size: load.block_size,
-        jobs: 1,
+        jobs: load.jobs,
         io_depth: load.io_depth,
         ..Row::default()
     };

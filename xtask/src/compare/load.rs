@@ -18,7 +18,8 @@ pub(super) const IMAGE_MIB: u64 = 1024;
 impl std::fmt::Display for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let size = short_size(self.block_size);
-        write!(f, "{size} {}, {}, depth {}", self.rw, self.mode, self.io_depth)
+        write!(f, "{size} {}, {}, depth {}", self.rw, self.mode, self.io_depth)?;
+        if self.jobs > 1 { write!(f, ", {} jobs", self.jobs) } else { Ok(()) }
     }
 }
 

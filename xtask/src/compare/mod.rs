@@ -2,6 +2,7 @@
 
 mod block;
 mod builds;
+mod capi;
 mod fio;
 mod load;
 mod mode;
@@ -10,6 +11,7 @@ mod nfs;
 mod options;
 mod rbd;
 mod rbd_features;
+mod repeated;
 mod report;
 mod row;
 mod subject;
@@ -39,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let bare = (!options.no_peers).then(|| build_bare_nbd(&workspace)).transpose()?;
             json(&block::compare(options, &home, &onego, bare.as_deref())?)
         }
+        What::Capi => json(&capi::compare(options, &home, &onego)?),
         What::Nfs => json(&nfs::compare(options, &home, &onego)?),
     }?;
     if let Some(path) = &options.json {

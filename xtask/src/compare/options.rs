@@ -43,6 +43,8 @@ pub(super) enum What {
     /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd; our server of a disk by vhost-user, and
     /// qemu-storage-daemon through librbd
     Block,
+    /// fio, qemu-img and Python on our library in place of librbd, and on librbd itself, with our embedded cluster
+    Capi,
     /// Our client and server of NFS over TCP, libnfs, and nfs-ganesha with its file system in memory
     Nfs,
 }

@@ -58,7 +58,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
             let features = format!("--no-floor --image-feature {ALL}");
             taken.extend(ours(&here, FEATURES, load, options.seconds, &features)?);
             for (who, image) in [(LIBRBD_PLAIN, "plain"), (LIBRBD_FEATURES, "features")] {
-                let peer = fio::Peer { stage: &peers, who, image, seconds: options.seconds };
+                let peer = fio::Peer { stage: &peers, who, library: "", image, seconds: options.seconds };
                 taken.push(peer.measure(load, || embedded.server().cpu_seconds())?);
             }
         }
@@ -68,7 +68,13 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
         let image = format!("clone{round}");
         let how = format!("--image-feature {ALL} --object-size {CLONES_OBJECT} --rbd-default-clone-format 2");
         peers.ceph(&format!("rbd clone {how} rbd/parent@full rbd/{image}"))?;
-        let peer = fio::Peer { stage: &peers, who: LIBRBD_CLONE, image: &image, seconds: CLONES_SECONDS };
+        let peer = fio::Peer {
+            stage: &peers,
+            who: LIBRBD_CLONE,
+            library: "",
+            image: &image,
+            seconds: CLONES_SECONDS,
+        };
         taken.push(peer.measure(&clones, || embedded.server().cpu_seconds())?);
     }
     print(&taken, &loads, &clones);

@@ -1,14 +1,14 @@
 //! Servers of NBD and of vhost-user on a stage, and loads on them.
 
 use super::super::fio;
+use super::super::repeated::repeated;
 use super::super::row::{Row, Sides};
 use super::load::{LoadProgram, NbdLoad};
 use crate::cluster::Stage;
-use crate::cluster::process::{Daemon, wait_measured};
-use anyhow::{Context as _, Result, ensure};
+use crate::cluster::process::Daemon;
+use anyhow::Result;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of every device, which are written before anything is measured.
 pub(super) const SIZE: u64 = 256 << 20;
@@ -107,6 +107,10 @@ impl<'a> NbdServer<'a> {
         self.repeated(what, &line, ios, seconds)
     }
 
+    fn repeated(&self, what: Row, line: &str, ios_of_one: u64, seconds: u32) -> Result<Row> {
+        repeated(self.stage, what, line, ios_of_one, seconds, || self.daemon.cpu_seconds())
+    }
+
     /// Writes all of a disk by vhost-user.
     pub(super) fn fill_disk(&self) -> Result<()> {
         let line = self.bench(true, SIZE >> 20, "-d 8 -s 1048576 --pattern=7");
@@ -117,31 +121,5 @@ impl<'a> NbdServer<'a> {
         let (write, socket) = (if writes { "-w " } else { "" }, self.socket.display());
         let disk = format!("driver=virtio-blk-vhost-user,path={socket},cache.direct=on");
         format!("qemu-img bench {write}-c {ios} {how} -t none --image-opts {disk}")
-    }
-
-    /// Runs a line that makes that many requests, until the time is over.
-    fn repeated(&self, what: Row, line: &str, ios_of_one: u64, seconds: u32) -> Result<Row> {
-        let (start, before) = (Instant::now(), self.daemon.cpu_seconds()?);
-        let (mut ios, mut client) = (0, 0.0);
-        while ios == 0 || start.elapsed() < Duration::from_secs(seconds.into()) {
-            let mut command = self.stage.ceph_command(line);
-            let mut child =
-                command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot start {line}"))?;
-            let (status, cpu) = wait_measured(&mut child)?;
-            ensure!(status.success(), "`{line}` failed: {status}");
-            ios += ios_of_one;
-            client += cpu;
-        }
-        let (seconds, server) = (start.elapsed().as_secs_f64(), self.daemon.cpu_seconds()? - before);
-        let an_io = |seconds: f64| Some(seconds * 1e6 / ios as f64);
-        Ok(Row {
-            seconds,
-            ios,
-            iops: ios as f64 / seconds,
-            bytes_per_second: (ios * what.block_size) as f64 / seconds,
-            cpu_seconds: Sides { client: Some(client), server: Some(server) },
-            cpu_us_per_io: Sides { client: an_io(client), server: an_io(server) },
-            ..what
-        })
     }
 }
