@@ -32,15 +32,13 @@ const MIRI: &[(&str, &[&str])] = &[
 const OF_GLIBC: &str = "small_blocks_that_were_freed_go_back_to_the_system";
 
 /// The sanitizer needs a target of its own, or it would go into build scripts and procedural macros too.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the tests under the address sanitizer, loom's over what threads share, and Miri's where there is Miri.
 pub(crate) fn run() -> Result<()> {
     let workspace = Workspace::load()?;
     sh::step("tests under the address sanitizer");
-    let mut command = workspace.cargo();
-    // The sanitizer's flag is unstable in name only: this lets the toolchain of the workspace take it.
-    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    let mut command = sanitized(&workspace);
     let leaks = workspace.workspace_root.join("xtask/src/leaks.supp");
     command.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));
     command.args(["test", "--no-fail-fast", "--lib", "--tests", "--target", TARGET]);
@@ -56,6 +54,14 @@ pub(crate) fn run() -> Result<()> {
         sh::run(&mut command)?;
     }
     miri(&workspace)
+}
+
+/// Cargo that builds with the sanitizer, for [`TARGET`].
+pub(crate) fn sanitized(workspace: &Workspace) -> Command {
+    let mut command = workspace.cargo();
+    // The sanitizer's flag is unstable in name only: this lets the toolchain of the workspace take it.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    command
 }
 
 /// Runs what Miri can under it. It is a component of nightly toolchains, which not everybody has: a machine without it

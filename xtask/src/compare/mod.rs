@@ -5,6 +5,7 @@ mod builds;
 mod capi;
 mod fio;
 mod load;
+mod metrics;
 mod mode;
 mod modes;
 mod nfs;
@@ -42,6 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             json(&block::compare(options, &home, &onego, bare.as_deref())?)
         }
         What::Capi => json(&capi::compare(options, &home, &onego)?),
+        What::Metrics => json(&metrics::compare(options, &home, &onego)?),
         What::Nfs => json(&nfs::compare(options, &home, &onego)?),
     }?;
     if let Some(path) = &options.json {

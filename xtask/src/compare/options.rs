@@ -45,6 +45,8 @@ pub(super) enum What {
     Block,
     /// fio, qemu-img and Python on our library in place of librbd, and on librbd itself, with our embedded cluster
     Capi,
+    /// Our clients and servers while they are asked for metrics each second, and while nobody asks
+    Metrics,
     /// Our client and server of NFS over TCP, libnfs, and nfs-ganesha with its file system in memory
     Nfs,
 }

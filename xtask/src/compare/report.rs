@@ -18,7 +18,7 @@ pub(super) fn print(taken: &[Taken], loads: &[Load]) {
             taken.iter().filter(|t| t.load == *load && t.who == name).map(|t| &t.row).collect()
         };
         for (who, _) in all.iter().filter(|(who, _)| who.starts_with(BASELINE)) {
-            beside_baseline(who, &rows(OURS), &rows(who));
+            round_by_round("ours", who, &rows(OURS), &rows(who));
         }
         if let Some(peer) = of(LIBRBD_CEPH) {
             ratio("IOPS, ours to librbd with Ceph's OSD", ours.iops, peer.iops);
@@ -34,19 +34,19 @@ pub(super) fn print(taken: &[Taken], loads: &[Load]) {
     }
 }
 
-/// Prints the median of what each round says of a build and of an earlier one that was measured right beside it: the
-/// machine may be twice as fast a round later, so that medians of each by itself say less.
-pub(super) fn beside_baseline(who: &str, ours: &[&Row], before: &[&Row]) {
+/// Prints the median of what each round says of one that was measured right beside another: the machine may be twice as fast a
+/// round later, so that medians of each by itself say less.
+pub(super) fn round_by_round(one: &str, other: &str, ours: &[&Row], theirs: &[&Row]) {
     let of_rounds = |figure: fn(&Row) -> Option<f64>| {
         median(
             ours.iter()
-                .zip(before)
-                .filter_map(|(ours, before)| Some(figure(ours)? / figure(before)?))
+                .zip(theirs)
+                .filter_map(|(ours, theirs)| Some(figure(ours)? / figure(theirs)?))
                 .collect(),
         )
     };
-    line(&format!("IOPS, ours to {who}, round by round"), of_rounds(|row| Some(row.iops)));
-    line("CPU an I/O of both ends, ours to that", of_rounds(Row::cpu_us_per_io));
+    line(&format!("IOPS, {one} to {other}, round by round"), of_rounds(|row| Some(row.iops)));
+    line("CPU an I/O of both ends, the same", of_rounds(Row::cpu_us_per_io));
 }
 
 /// Everybody's medians, in the order in which they were measured.

@@ -120,6 +120,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
+    "capi-address-sanitizer", "what programs in C rely on holds where both they and our library are built with the address sanitizer", capi::address_sanitizer::run;
     "capi-memcheck", "what programs in C rely on holds under valgrind, which finds no fault with our library's use of memory", capi::memcheck::run;
     "package-debian11", "our package for Debian is installed on Debian 11, used, by Prometheus, too, and removed: nothing is left", package::on_bullseye;
     "package-image", "our image for containers says what is true of its files, and what is unpacked runs", package::image;

@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// or embedded]
     #[arg(long, value_name = "embedded|CONF")]
     cluster: Option<MeasuredCluster>,
+    /// The process of that cluster, if it is one and on this machine: its CPU time is counted, too
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
     #[command(flatten)]
     loads: Loads,
     /// The pool of the image
@@ -143,7 +146,7 @@ fn on_image(
     metrics: &Metrics,
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
-    let bed = Bed::of_image(config, &options.pool, image, None, metrics.registry());
+    let bed = Bed::of_image(config, &options.pool, image, options.server_pid, metrics.registry());
     let bed = bed.map_err(Failure::at(config))?;
     metrics.ready();
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
@@ -158,10 +161,10 @@ fn reach(config: &Config) -> Result<(), onego_bench::Error> {
     Ok(reactor.block_on(cluster.ready())??)
 }
 
-/// Makes an image, measures, and removes the image whatever came of it.
+/// Makes an image, measures, and removes the image whatever came of it. `embedded` is the process of an embedded cluster.
 fn on_cluster(
     config: &Config,
-    server: Option<u32>,
+    embedded: Option<u32>,
     options: &Options,
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
@@ -175,18 +178,19 @@ fn on_cluster(
     }
     let image = format!("onego-bench-{:x}", seed());
     let shown = format!("{}/{image}", options.pool);
-    if server.is_some() {
+    if embedded.is_some() {
         // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
     } else {
         reach(config).map_err(Failure::at(config))?;
     }
     // The image of an embedded cluster goes with it.
-    let left = server
+    let left = embedded
         .is_none()
         .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
-    let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
+    let _unfinished = if embedded.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
     let kind = if options.clone { BedImage::Clone } else { BedImage::Plain };
+    let server = embedded.or(options.server_pid);
     let bed =
         Bed::prepare(config, &options.pool, &image, &options.image()?, kind, server, metrics.registry())
             .map_err(Failure::at(config))?;

@@ -2,7 +2,7 @@
 
 use super::load::NbdLoad;
 use super::subject::{DIRECT, NBDKIT, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
-use crate::compare::report::{Figures, beside_baseline, ratio};
+use crate::compare::report::{Figures, ratio, round_by_round};
 use crate::compare::row::Row;
 use crate::compare::subject::{BASELINE, FLOOR};
 
@@ -29,7 +29,7 @@ fn print_load(taken: Vec<&TakenNbd>, load: &NbdLoad, ours: &str) {
     all.iter().for_each(|who| Figures::median(rows(who).into_iter()).print(who));
     all.iter()
         .filter(|who| who.starts_with(BASELINE))
-        .for_each(|who| beside_baseline(who, &rows(ours), &rows(who)));
+        .for_each(|who| round_by_round("ours", who, &rows(ours), &rows(who)));
     let Some(our) = of(ours) else { return };
     for peer in [NBDKIT, QEMU, QEMU_LIBRBD, QEMU_DISK] {
         let Some(theirs) = of(peer) else { continue };

@@ -35,7 +35,7 @@ pub(in crate::interop) fn run(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "--memory 1G")?;
     fs::write(stage.path("memcheck.supp"), SUPPRESSIONS)?;
     for name in PROGRAMS {
-        relied_on::compile(&workspace, stage, name, "onego/lib")?;
+        relied_on::compile(&workspace, stage, name, "onego/lib", &[])?;
         let line = format!(
             "{} timeout {PATIENCE} {VALGRIND} --log-file={name}.log.%p ./{name} ceph.conf ours",
             environment(stage)

@@ -1,5 +1,6 @@
 //! Programs that were built for librados and librbd, on our library under these names.
 
+pub(super) mod address_sanitizer;
 pub(super) mod bindings;
 pub(super) mod daemons;
 mod library;

@@ -17,7 +17,7 @@ pub(super) const OF_CLASSES: &[&str] = &["mirroring"];
 /// Programs in C rely on the same of Ceph's library and of ours: each is run on both.
 pub(super) fn run(workspace: &Workspace, stage: &Stage, programs: &[&str]) -> Result<()> {
     for name in programs {
-        compile(workspace, stage, name, ".")?;
+        compile(workspace, stage, name, ".", &[])?;
         says(&stage.ceph(&format!("./{name} ceph.conf"))?, "all is well")?;
         says(&ours(stage, &format!("./{name} ceph.conf ours"))?, "all is well")?;
     }
@@ -25,10 +25,16 @@ pub(super) fn run(workspace: &Workspace, stage: &Stage, programs: &[&str]) -> Re
 }
 
 /// Compiles one of the programs, with the libraries in a folder of the stage. Ceph's have two names, ours has both.
-pub(super) fn compile(workspace: &Workspace, stage: &Stage, name: &str, libraries: &str) -> Result<()> {
+pub(super) fn compile(
+    workspace: &Workspace,
+    stage: &Stage,
+    name: &str,
+    libraries: &str,
+    flags: &[&str],
+) -> Result<()> {
     let crates = workspace.workspace_root.join("crates/capi");
     let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(stage.path(name));
+    cc.args(["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror"]).args(flags).arg("-o").arg(stage.path(name));
     cc.arg("-I").arg(crates.join("include")).arg(crates.join("tests").join(name).with_extension("c"));
     let folder = stage.path(libraries);
     cc.arg("-Wl,--allow-shlib-undefined")

@@ -1,12 +1,12 @@
 //! Our client and server of files beside libnfs and nfs-ganesha, each with each, over TCP.
 
-use super::builds::{baselines, in_turn};
-use super::load::short_size;
-use super::options::Options;
-use super::report::{Figures, beside_baseline, ratio};
-use super::row::Row;
-use super::subject::{BASELINE, FLOOR};
 use crate::cluster::{ADDRESS, Embedded, GANESHA_EXPORT, Ganesha, Home, Install, Release, Stage};
+use crate::compare::builds::{baselines, in_turn};
+use crate::compare::load::short_size;
+use crate::compare::options::Options;
+use crate::compare::report::{Figures, ratio, round_by_round};
+use crate::compare::row::Row;
+use crate::compare::subject::{BASELINE, FLOOR};
 use crate::{interop, sh};
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
@@ -200,7 +200,7 @@ fn print(taken: &[Taken], load: Pattern) {
         of(who).print(who);
     }
     for who in &builds {
-        beside_baseline(who, &rows(OURS), &rows(who));
+        round_by_round("ours", who, &rows(OURS), &rows(who));
     }
     let (ours, libnfs, ganesha, theirs) = (of(OURS), of(LIBNFS_OURS), of(OURS_GANESHA), of(LIBNFS_GANESHA));
     ratio("operations, both ours to both theirs", ours.iops, theirs.iops);
