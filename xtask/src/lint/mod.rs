@@ -7,6 +7,7 @@ mod dependencies;
 mod links;
 mod policy;
 mod rooms;
+mod semver;
 mod tidy;
 mod verdict;
 
@@ -32,6 +33,7 @@ const CHECKS: &[Check] = &[
     (FUZZ_TARGETS, fuzz_targets),
     ("rustdoc", rustdoc),
     ("cargo-deny", deny::check),
+    ("API since the release", semver::check),
 ];
 
 #[derive(clap::Args, Default)]
