@@ -27,13 +27,17 @@ def counted():
     return sys.getrefcount(own)
 print(counted() == 2)";
 
+/// Leaves out the one test in which Ceph's own library may crash: it connects to a monitor for a sign of life before it has set up who
+/// answers for the connection. Our library takes the test.
+const WITHOUT_PING: &str = "PYTEST_ADDOPTS=--deselect=test_rados.py::TestRados::test_ping_monitor";
+
 /// Tests that must pass at least: a run of few would say nothing.
 const MIN_PASSED: usize = 75;
 
 /// The tests of the release whose bindings are there.
 pub(crate) fn run(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
-    let said = run_tests(stage, "test_rados.py", &[])?;
+    let said = run_tests(stage, "test_rados.py", &[WITHOUT_PING])?;
     let mut python = stage.ceph_command("python3 -c");
     let counts_all = sh::text(python.arg(COUNTS_ALL))?;
     judge(&Outcomes::of(&said), &failures(counts_all.trim() == "True"), MIN_PASSED)
