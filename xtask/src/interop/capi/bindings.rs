@@ -23,17 +23,17 @@ const BOOTSTRAP: (&str, &str) = (
     "the library makes no token for the peers of a mirrored pool",
 );
 
-/// The tests of librados's bindings, on the embedded cluster alone: on a real one `TestCommand::test_monmap_dump` has not ended.
+/// The tests of librados's bindings.
 pub(in crate::interop) fn rados(stage: &Stage) -> Result<()> {
     let embedded = [bindings::rados::FAILURES, RADOS_FAILURES].concat();
-    run(stage, "test_rados.py", &[], MIN_RADOS_PASSED, None, &embedded)
+    run(stage, "test_rados.py", &[], MIN_RADOS_PASSED, RADOS_FAILURES, &embedded)
 }
 
 /// The tests of librbd's bindings.
 pub(in crate::interop) fn rbd(stage: &Stage) -> Result<()> {
     let failures = [&listed(RBD_FAILURES)[..], &[BOOTSTRAP]].concat();
     let variables = [bindings::rbd::FEATURES];
-    run(stage, bindings::rbd::FILE, &variables, MIN_RBD_PASSED, Some(&failures), &failures)
+    run(stage, bindings::rbd::FILE, &variables, MIN_RBD_PASSED, &failures, &failures)
 }
 
 /// The tests of a list, each with the reason that stands above it.
@@ -49,14 +49,14 @@ fn listed(list: &str) -> Vec<(&str, &str)> {
     tests
 }
 
-/// Runs the tests of a file on the embedded cluster, and in the long form before that on a real one, if it is known which fail there:
-/// those that have a reason fail, and all others pass.
+/// Runs the tests of a file on the embedded cluster, and in the long form before that on a real one: those that have a reason fail, and
+/// all others pass.
 fn run(
     stage: &Stage,
     file: &str,
     variables: &[&str],
     min_passed: usize,
-    real_failures: Option<&[(&str, &str)]>,
+    real_failures: &[(&str, &str)],
     embedded_failures: &[(&str, &str)],
 ) -> Result<()> {
     let library = library::environment(stage);
@@ -66,9 +66,9 @@ fn run(
         let said = run_tests(stage, file, &variables)?;
         judge(&Outcomes::of(&said), failures, min_passed)
     };
-    if let Some(failures) = real_failures.filter(|_| long::is_wanted()) {
+    if long::is_wanted() {
         let _ceph = RealCeph::start(stage, Store::Memory)?;
-        tested(failures).context("on a real cluster")?;
+        tested(real_failures).context("on a real cluster")?;
         stage.empty()?;
     }
     let _cluster = Embedded::start(stage, "")?;
