@@ -98,10 +98,10 @@ impl Prepared {
 
     /// Runs the scenarios with this program and counts them.
     ///
-    /// One more at a time than there are processors, because most wait more than they work. Guests do nothing but work: one
-    /// thread takes those first, and the others take them last.
+    /// Twice as many at a time as there are processors, because most wait more than they work. Guests do nothing but work: one
+    /// thread takes those first, and the others take them last. The others begin at the end, where the longest one stands.
     pub(crate) fn run(&self, onego: &Path) -> Tally {
-        let threads = available_parallelism().map_or(1, usize::from) + 1;
+        let threads = 2 * available_parallelism().map_or(1, usize::from);
         let left = Mutex::new((0..self.scenarios.len()).collect::<VecDeque<_>>());
         let results = Mutex::new(BTreeMap::new());
         thread::scope(|scope| {

@@ -54,7 +54,6 @@ macro_rules! scenarios {
             $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
             $(Scenario { guest: true, long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
             $(Scenario { guest: true, long: true, ..scenario(concat!("ceph18-", $reef_guest), $reef_guest_what, Release::Reef, $reef_guest_run) },)*
-            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
             $(Scenario { long: true, ..scenario($rare, $rare_what, Release::Pacific, $rare_run) },)*
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
             $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
@@ -78,6 +77,7 @@ macro_rules! scenarios {
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $late), $late_what, Release::Tentacle, $late_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $far), $far_what, Release::Tentacle, $far_run) },)*
             $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
+            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
         ]
     };
 }
@@ -109,7 +109,6 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     long_reef_guests:
     "krbd-shared", "the kernel's client, in a guest, and we write a clone on a real cluster by turns and at once", ceph::krbd::on_real_ceph;
     once:
-    "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
     "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
@@ -117,6 +116,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
+    "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     long_once:
     "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
