@@ -171,6 +171,8 @@ run dir = .
 keyring = keyring
 [mon.a]
 mon data = mon
+# A command to this monitor alone goes through its socket, too.
+admin socket = $name.asok
 # By default it gathers changes of its maps for a second. Each snapshot is one.
 paxos propose interval = 0.05
 # Its default ends a monitor where 95 percent of the disk are used, however large that is.
