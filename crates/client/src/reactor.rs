@@ -145,14 +145,19 @@ impl<C: Core> Reactor<C> {
         Ok(())
     }
 
-    /// Drives the client until its handles are gone.
-    pub(crate) fn run(mut self) {
+    /// Drives the client until its handles are gone. `after_turn` is called after each turn, and once more when all that was asked for
+    /// has been told.
+    pub(crate) fn run(mut self, after_turn: impl Fn()) {
         while !self.driver.machine().is_over() {
-            if let Err(error) = self.turn(Wait::Forever) {
+            let turned = self.turn(Wait::Forever);
+            after_turn();
+            if let Err(error) = turned {
                 tracing::error!(%error, "the reactor stops");
                 break;
             }
         }
+        drop(self);
+        after_turn();
     }
 }
 

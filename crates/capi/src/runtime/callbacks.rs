@@ -4,9 +4,10 @@
 //! callback may make calls that wait for one.
 
 use super::lock::lock;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -21,6 +22,11 @@ pub(crate) struct Callbacks {
 struct Queue {
     jobs: VecDeque<Job>,
     is_waiting: bool,
+}
+
+thread_local! {
+    /// Does this thread say when a turn has ended?
+    static ENDS_TURNS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The thread of a process; a fork begins its own.
@@ -48,6 +54,22 @@ impl Callbacks {
     pub(crate) fn call(&self, job: impl FnOnce() + Send + 'static) {
         let mut queue = lock(&self.queue);
         queue.jobs.push_back(Box::new(job));
+        if !ENDS_TURNS.get() {
+            self.wake(queue);
+        }
+    }
+
+    /// Has called what this thread has added since it last ended a turn. From now on nothing else of it is called before that: to wake
+    /// the other thread costs more than most callbacks, and it would take the processor from this one.
+    pub(crate) fn end_turn(&self) {
+        ENDS_TURNS.set(true);
+        let queue = lock(&self.queue);
+        if !queue.jobs.is_empty() {
+            self.wake(queue);
+        }
+    }
+
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let is_waiting = std::mem::take(&mut queue.is_waiting);
         drop(queue);
         if is_waiting {
@@ -71,5 +93,32 @@ impl Callbacks {
             }
             queue = lock(&self.queue);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn what_a_turn_has_called_is_called_when_it_has_ended() {
+        let callbacks = Callbacks::of_process().unwrap();
+        let (told, calls) = mpsc::channel();
+        let reactor = thread::spawn(move || {
+            callbacks.end_turn();
+            for turn in 0..1000 {
+                for call in 0..turn % 3 {
+                    let told = told.clone();
+                    callbacks.call(move || told.send((turn, call)).unwrap());
+                }
+                callbacks.end_turn();
+                for call in 0..turn % 3 {
+                    assert_eq!(calls.recv_timeout(Duration::from_secs(10)), Ok((turn, call)));
+                }
+            }
+        });
+        reactor.join().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use super::block::block_on;
 use super::callbacks::Callbacks;
 use super::lock::lock;
 use crate::border::Errno;
-use onego::ceph::{Config, Identity, Settings};
+use onego::ceph::{Config, Identity, Settings, TurnHook};
 use onego::rados::Cluster;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
@@ -54,8 +54,10 @@ impl SharedClient {
         if let Some(shared) = shared {
             return Ok(shared);
         }
-        let config = Config::from_settings(settings, identity)?;
         let callbacks = Callbacks::of_process().map_err(|_| Errno(libc::EAGAIN))?;
+        let ended = Arc::clone(&callbacks);
+        let config = Config::from_settings(settings, identity)?
+            .with_after_turn(TurnHook::new(move || ended.end_turn()));
         let cluster = block_on(Cluster::connect(&config))?;
         let client =
             Arc::new(Self { cluster, callbacks, in_flight: Mutex::default(), changed: Condvar::new() });

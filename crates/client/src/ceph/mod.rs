@@ -14,7 +14,7 @@ pub(crate) mod operator;
 pub(crate) mod reactor;
 mod tickets;
 
-pub use config::{CephArgs, Config, Identity, ImageDefaults, MsMode, Settings};
+pub use config::{CephArgs, Config, Identity, ImageDefaults, MsMode, Settings, TurnHook};
 pub use done::Completed;
 pub use error::{Errno, Error};
 pub use onego_ceph::client::{Awaited, Error as ProtocolError, Monitor, Waiting};

@@ -140,7 +140,7 @@ async fn start(config: &Config) -> Result<Requests, Error> {
             Ok((reactor, requests)) => {
                 // The caller may be gone: then the handle drops, and the reactor ends at once.
                 drop(started.send(Ok(requests)));
-                reactor.run();
+                reactor.run(|| ());
             }
             Err(error) => drop(started.send(Err(error))),
         })

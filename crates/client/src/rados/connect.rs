@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, ReactorThread};
 use crate::ceph::commands::CephCommand;
-use crate::ceph::config::Config;
+use crate::ceph::config::{Config, TurnHook};
 use crate::ceph::core::Core;
 use crate::ceph::error::Error;
 use crate::ceph::reactor::Reactor;
@@ -105,7 +105,7 @@ impl Cluster {
                     cluster.set_thread(thread);
                     // The caller may be gone: then the cluster's handle drops, and the reactor ends at once.
                     drop(started.send(Ok(cluster)));
-                    reactor.run();
+                    reactor.run(|| config.after_turn.iter().for_each(TurnHook::call));
                     drop(running);
                 }
                 Err(error) => drop(started.send(Err(error))),

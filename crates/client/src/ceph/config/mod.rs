@@ -7,11 +7,13 @@ mod environment;
 mod identity;
 mod image_defaults;
 mod settings;
+mod turn_hook;
 
 pub use environment::CephArgs;
 pub use identity::{Identity, MsMode};
 pub use image_defaults::ImageDefaults;
 pub use settings::Settings;
+pub use turn_hook::TurnHook;
 
 use super::error::Error;
 use crate::waiting::WaitingHook;
@@ -70,6 +72,8 @@ pub struct Config {
     pub image_defaults: ImageDefaults,
     /// Called when the client has waited for something for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
+    /// Called after each turn of the thread that [`Cluster::connect`](crate::rados::Cluster::connect) starts.
+    pub after_turn: Option<TurnHook>,
     /// What moves the bytes.
     pub engine: EngineKind,
     /// Which sends are made without a copy.
@@ -205,6 +209,11 @@ impl Config {
         Self { on_waiting: Some(hook), ..self }
     }
 
+    /// The same, calling `hook` after each turn of the thread that drives the client.
+    pub fn with_after_turn(self, hook: TurnHook) -> Self {
+        Self { after_turn: Some(hook), ..self }
+    }
+
     /// The same, with the bytes moved by this engine.
     pub fn with_engine(self, engine: EngineKind) -> Self {
         Self { engine, ..self }
@@ -243,6 +252,7 @@ impl Config {
             monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
             image_defaults: ImageDefaults::read(settings)?,
             on_waiting: None,
+            after_turn: None,
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
             spin: Spin::default(),
