@@ -107,9 +107,9 @@ impl<C> Mailbox<C> {
         Ok(())
     }
 
-    /// Adds a command that nobody waits for. It goes in even if the mailbox is full: there is at most one for each
-    /// thing that was opened, and what was opened has passed by [`send`](Self::send), and one for each notification, of
-    /// which a watch holds a bounded number.
+    /// Adds a command without waiting. It goes in even if the mailbox is full: there is at most one for each thing that was
+    /// opened, and what was opened has passed by [`send`](Self::send), one for each notification, of which a watch holds a
+    /// bounded number, and requests that their caller bounds.
     #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files has nothing to close"))]
     pub(crate) fn post(&self, command: C) {
         let mut state = self.lock();

@@ -3,7 +3,7 @@
 use super::client::SharedClient;
 use super::completion::AioCompletion;
 use super::flights::Flight;
-use super::task::begin;
+use super::task;
 use crate::border::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -31,6 +31,18 @@ impl Operation {
             result: AtomicI64::new(PENDING),
             _flight: flight,
         })
+    }
+
+    /// Has a future carry it out, whose output is its result.
+    pub(crate) fn carry_out<F>(self: &Arc<Self>, future: F)
+    where
+        F: Future<Output = Result<i64, Errno>> + Send + 'static,
+    {
+        let operation = Arc::clone(self);
+        let task = task::begin(async move { operation.end(future.await) });
+        if let Some(completion) = &self.completion {
+            completion.can_be_ended_by(&task);
+        }
     }
 
     /// Notes how it has ended.
@@ -65,7 +77,33 @@ impl Drop for Operation {
 }
 
 impl SharedClient {
-    /// Starts what `make` makes of the operation; its result is that of the completion.
+    /// Begins an operation; `go` has it carried out.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        completion: Arc<AioCompletion>,
+        flight: Option<Flight>,
+        go: impl FnOnce(&Arc<Operation>) -> Result<(), Errno>,
+    ) {
+        let operation = Operation::begin(self, completion, flight);
+        if let Err(errno) = go(&operation) {
+            operation.end(Err(errno));
+        }
+    }
+
+    /// The same, waiting for the result.
+    pub(crate) fn wait_for(
+        self: &Arc<Self>,
+        go: impl FnOnce(&Arc<Operation>) -> Result<(), Errno>,
+    ) -> Result<i64, Errno> {
+        let completion = AioCompletion::plain();
+        self.begin(Arc::clone(&completion), None, go);
+        match completion.wait() {
+            result if result < 0 => Err(Errno(-(result as i32))),
+            result => Ok(result),
+        }
+    }
+
+    /// Starts the future that `make` makes of the operation; its result is that of the completion.
     pub(crate) fn start<F>(
         self: &Arc<Self>,
         completion: Arc<AioCompletion>,
@@ -74,14 +112,10 @@ impl SharedClient {
     ) where
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
-        let operation = Operation::begin(self, Arc::clone(&completion), flight);
-        match make(&operation) {
-            Ok(future) => {
-                let task = begin(async move { operation.end(future.await) });
-                completion.can_be_ended_by(&task);
-            }
-            Err(errno) => operation.end(Err(errno)),
-        }
+        self.begin(completion, flight, |operation| {
+            operation.carry_out(make(operation)?);
+            Ok(())
+        });
     }
 
     /// The same, waiting for the result.
@@ -92,11 +126,9 @@ impl SharedClient {
     where
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
-        let completion = AioCompletion::plain();
-        self.start(Arc::clone(&completion), None, make);
-        match completion.wait() {
-            result if result < 0 => Err(Errno(-(result as i32))),
-            result => Ok(result),
-        }
+        self.wait_for(|operation| {
+            operation.carry_out(make(operation)?);
+            Ok(())
+        })
     }
 }

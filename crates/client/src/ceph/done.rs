@@ -8,12 +8,13 @@ use onego_rbd::Outcome;
 use std::collections::VecDeque;
 
 /// Where the result of a request to an image goes.
-#[derive(Debug)]
 pub(crate) enum ReplyTo {
     /// To a future.
     Future(oneshot::Sender<Result<Outcome, Error>>),
     /// To the completions of the reactor.
     Tag(u64),
+    /// To a function.
+    Function(Box<dyn FnOnce(Result<Outcome, Error>) + Send>),
 }
 
 impl ReplyTo {
@@ -34,6 +35,7 @@ pub(super) fn tell(
         // The caller may have stopped waiting.
         ReplyTo::Future(done) => drop(done.send(result)),
         ReplyTo::Tag(tag) => completed.push_back((tag, result)),
+        ReplyTo::Function(done) => done(result),
     }
 }
 

@@ -283,6 +283,11 @@ impl Cluster {
         Ok(self.shared.mailbox.send(command).await?)
     }
 
+    /// Asks for something without waiting for room: the caller bounds how much that is.
+    pub(crate) fn post(&self, command: CephCommand) {
+        self.shared.mailbox.post(command);
+    }
+
     /// Gives a watch up. Nobody waits for it.
     pub(crate) fn unwatch(&self, watch: WatchId) {
         self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });

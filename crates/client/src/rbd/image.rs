@@ -229,7 +229,7 @@ impl Image {
         Ok(self.open.key)
     }
 
-    fn cluster(&self) -> &Cluster {
+    pub(super) fn cluster(&self) -> &Cluster {
         self.open.pool.cluster()
     }
 

@@ -1,24 +1,57 @@
-//! Requests to images by tag, on the thread that owns the client.
+//! Requests to images without futures: by tag, on the thread that owns the client, or with a function that is told what came of it.
 
 use super::image::Image;
+use crate::ceph::commands::CephCommand;
 use crate::ceph::done::ReplyTo;
 use crate::ceph::error::Error;
 use crate::ceph::reactor::{ImageRequest, Reactor};
-use onego_rbd::Io;
+use onego_rbd::{Io, Outcome};
+
+impl From<ImageRequest> for Io {
+    fn from(request: ImageRequest) -> Self {
+        match request {
+            ImageRequest::Read { offset, buffer } => Self::ReadInto { offset, buffer },
+            ImageRequest::Write { offset, data } => Self::Write { offset, data },
+            ImageRequest::WriteZeroes { offset, length } => Self::Zero { offset, length },
+            ImageRequest::Flush => Self::Flush,
+        }
+    }
+}
 
 impl Reactor {
     /// Submits a request to an image; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
     /// Fails at once, without a completion, if the request does not fit the image.
     pub fn submit(&mut self, image: &Image, request: ImageRequest, tag: u64) -> Result<(), Error> {
-        let io = match request {
-            ImageRequest::Read { offset, buffer } => Io::ReadInto { offset, buffer },
-            ImageRequest::Write { offset, data } => Io::Write { offset, data },
-            ImageRequest::WriteZeroes { offset, length } => Io::Zero { offset, length },
-            ImageRequest::Flush => Io::Flush,
-        };
+        let io = request.into();
         let key = image.admit(&io)?;
         let (core, now) = self.core();
         core.start(now, key, io, ReplyTo::Tag(tag));
+        Ok(())
+    }
+}
+
+impl Image {
+    /// Begins a request, and has `done` told what came of it: on the thread that drives the client, which `done` must not block. It costs
+    /// less than a future does. If the client ends before, `done` is dropped without being called.
+    ///
+    /// It never waits, so the caller bounds how many are in flight. Fails at once, without a call, if the request does not fit the image.
+    ///
+    /// ```no_run
+    /// # use onego::rbd::Image;
+    /// # fn f(image: &Image) -> Result<(), onego::ceph::Error> {
+    /// use onego::ceph::ImageRequest;
+    /// let request = ImageRequest::Write { offset: 4096, data: vec![7; 4096].into() };
+    /// image.begin(request, |result| println!("{result:?}"))
+    /// # }
+    /// ```
+    pub fn begin(
+        &self,
+        request: ImageRequest,
+        done: impl FnOnce(Result<Outcome, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let io = request.into();
+        let image = self.admit(&io)?;
+        self.cluster().post(CephCommand::Image { image, io, done: ReplyTo::Function(Box::new(done)) });
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::image::RbdImage;
 use super::locks::is_true;
 use crate::border::{Errno, Handle, In, Out, call};
 use crate::runtime::{AioCompletion, Operation};
+use onego::ceph::ImageRequest;
 use onego::rbd::{Image, MAX_IO};
 use onego_buf::{List, SegmentMut};
 use std::ffi::c_int;
@@ -29,7 +30,30 @@ struct IoVec<T> {
     len: usize,
 }
 
-/// Begins what `make` makes of the image and its operation.
+/// Begins an operation on an image, which `go` has carried out.
+fn begin(
+    image: Handle<RbdImage>,
+    how: How,
+    go: impl FnOnce(&RbdImage, &Arc<Operation>) -> Result<(), Errno>,
+) -> isize {
+    call(|| {
+        let image = image.get()?;
+        let go = |operation: &Arc<Operation>| go(image, operation);
+        match how {
+            How::Wait => image.client().wait_for(go).map(|result| result as isize),
+            How::Later(completion) => {
+                let completion = completion.share()?;
+                if let Some(events) = image.events() {
+                    completion.belongs_to(events);
+                }
+                image.client().begin(completion, None, go);
+                Ok(0)
+            }
+        }
+    })
+}
+
+/// Begins the future that `make` makes of the image and its operation.
 fn submit<F>(
     image: Handle<RbdImage>,
     how: How,
@@ -38,20 +62,25 @@ fn submit<F>(
 where
     F: Future<Output = Result<i64, Errno>> + Send + 'static,
 {
-    call(|| {
-        let image = image.get()?;
-        let make = |operation: &Arc<Operation>| make(image, operation);
-        match how {
-            How::Wait => image.client().run(make).map(|result| result as isize),
-            How::Later(completion) => {
-                let completion = completion.share()?;
-                if let Some(events) = image.events() {
-                    completion.belongs_to(events);
-                }
-                image.client().start(completion, None, make);
-                Ok(0)
-            }
-        }
+    begin(image, how, |image, operation| {
+        operation.carry_out(make(image, operation)?);
+        Ok(())
+    })
+}
+
+/// Begins the one request that `make` makes, with the result that it has if it succeeds. A future would cost more than the rest of
+/// the call.
+fn request(
+    image: Handle<RbdImage>,
+    how: How,
+    make: impl FnOnce(&Image, &Arc<Operation>) -> Result<(ImageRequest, i64), Errno>,
+) -> isize {
+    begin(image, how, |image, operation| {
+        let image = image.image()?;
+        let (request, success) = make(&image, operation)?;
+        let operation = Arc::clone(operation);
+        image.begin(request, move |outcome| operation.end(outcome.map(|_| success).map_err(Errno::from)))?;
+        Ok(())
     })
 }
 
@@ -71,6 +100,13 @@ fn writable(image: &Image) -> Result<(), Errno> {
 }
 
 fn read(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: Out<u8>) -> isize {
+    if len as u64 <= MAX_IO {
+        return request(image, how, |image, operation| {
+            let len = clip(image, offset, len)?;
+            let buffer = buf.lend(len, Arc::clone(operation))?;
+            Ok((ImageRequest::Read { offset, buffer }, len as i64))
+        });
+    }
     submit(image, how, |image, operation| {
         let image = image.image()?;
         let len = clip(&image, offset, len)?;
@@ -154,6 +190,13 @@ fn write(
     len: usize,
     data: impl FnOnce(usize, &Arc<Operation>) -> Result<List, Errno>,
 ) -> isize {
+    if len as u64 <= MAX_IO {
+        return request(image, how, |image, operation| {
+            writable(image)?;
+            let len = clip(image, offset, len)?;
+            Ok((ImageRequest::Write { offset, data: data(len, operation)? }, result(how, len as u64)))
+        });
+    }
     submit(image, how, |image, operation| {
         let image = image.image()?;
         writable(&image)?;
