@@ -6,6 +6,7 @@ use onego::nfs::{self, FileOutcome, FileRequest, Filled, SetAttributes, Stabilit
 use onego::rados::Cluster;
 use onego::{ErrorKind, SegmentMut, Wait, rbd};
 use onego_nfs_server::{Export, Server, Squash};
+use std::sync::mpsc;
 
 fn with_cluster(body: impl AsyncFnOnce(Cluster) -> Result<(), ceph::Error>) {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
@@ -162,4 +163,37 @@ fn a_polled_image_gives_back_an_empty_buffer() {
     };
     assert_eq!(completed.tag, 3);
     assert!(matches!(completed.result, Ok(ceph::Outcome::Buffer(buffer)) if buffer.is_empty()));
+}
+
+#[test]
+fn a_request_tells_its_function_and_turns_end_behind_it() {
+    let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
+    let (told, events) = mpsc::channel();
+    let turned = told.clone();
+    let hook = ceph::TurnHook::new(move || drop(turned.send("the end of a turn")));
+    let config = ceph::Config::from_text(&server.conf()).unwrap().with_after_turn(hook);
+    let disk = smol::block_on(async {
+        let pool = Cluster::connect(&config).await?.pool("rbd").await?;
+        rbd::create(&pool, "disk", &rbd::CreateOptions::new(1 << 20)).await?;
+        rbd::Image::open(&pool, "disk").await
+    });
+    let disk: rbd::Image = disk.unwrap();
+    let outside = ImageRequest::Write { offset: 1 << 20, data: vec![1].into() };
+    let unexpected = |_| panic!("a request that does not fit is refused at once");
+    assert_eq!(disk.begin(outside, unexpected).unwrap_err().kind(), ErrorKind::InvalidInput);
+
+    let written = told.clone();
+    let request = ImageRequest::Write { offset: 4096, data: vec![7; 512].into() };
+    disk.begin(request, move |result| written.send(result.map_or("an error", |_| "written")).unwrap())
+        .unwrap();
+    events.iter().find(|event| *event == "written").unwrap();
+    assert_eq!(events.recv(), Ok("the end of a turn"));
+
+    let request = ImageRequest::Read { offset: 4096, buffer: SegmentMut::zeroed(512) };
+    disk.begin(request, move |result| {
+        let is_right = matches!(result, Ok(ceph::Outcome::Buffer(read)) if read[..] == [7; 512]);
+        told.send(if is_right { "read" } else { "other bytes" }).unwrap();
+    })
+    .unwrap();
+    events.iter().find(|event| *event == "read").unwrap();
 }
