@@ -169,10 +169,13 @@ admin socket =
 pid file =
 run dir = .
 keyring = keyring
+# Commands to a daemon itself go through its socket, wherever they come from.
+[mon]
+admin socket = $name.asok
+[osd]
+admin socket = $name.asok
 [mon.a]
 mon data = mon
-# A command to this monitor alone goes through its socket, too.
-admin socket = $name.asok
 # By default it gathers changes of its maps for a second. Each snapshot is one.
 paxos propose interval = 0.05
 # Its default ends a monitor where 95 percent of the disk are used, however large that is.
