@@ -70,6 +70,11 @@ fn what_programs_in_c_rely_on_of_images_holds() {
 }
 
 #[test]
+fn what_programs_in_c_see_of_images_of_format_1_holds() {
+    run("old_images");
+}
+
+#[test]
 fn what_programs_in_c_are_told_of_mirroring_holds() {
     run("mirroring");
 }

@@ -25,6 +25,7 @@ use bar::Bar;
 use names::{Named, Snap, SnapOptions};
 use onego::rbd;
 use print::PrintOptions;
+use shape::FormatOption;
 use std::collections::BTreeMap;
 use upkeep::ImageWord;
 
@@ -44,6 +45,8 @@ pub(crate) enum Command {
         size: u64,
         #[command(flatten)]
         shape: Shape,
+        #[command(flatten)]
+        format: FormatOption,
     },
     /// Show the images of a pool
     #[command(visible_alias = "list", after_help = "Example:\n  onego rbd ls --long rbd")]
@@ -207,10 +210,10 @@ Examples:
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Create { image, size, shape } => {
+        Command::Create { image, size, shape, format } => {
             image.named()?;
             shape.layout()?;
-            let shape = shape.or(&access.config()?.image_defaults);
+            let shape = shape.in_format(&format, &access.config()?.image_defaults)?;
             image.with(access, async |pool, name| shape.create(pool, name, size, BTreeMap::new()).await)
         }
         Command::Ls { place, pool, namespace, long, print } => {

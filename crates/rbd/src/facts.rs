@@ -4,7 +4,7 @@ use crate::encryption::Encryption;
 use onego_ceph::client::{Request, WatchTarget};
 use onego_ceph::cls::rbd::{ParentImageSpec, image_flag};
 use onego_ceph::ops::Op;
-use onego_ceph::rbd::{DataNames, Features, Layout};
+use onego_ceph::rbd::{DataNames, Features, ImageFormat, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,10 +87,12 @@ impl ImageState {
 /// All that has to be known of an image to use it.
 #[derive(Debug, Clone)]
 pub struct ImageFacts {
-    /// Its id.
+    /// Its id, or its name if it has none.
     pub id: String,
     /// Its header.
     pub header: WatchTarget,
+    /// The form of the header.
+    pub format: ImageFormat,
     /// Where its data lies.
     pub data: DataObjects,
     /// What its header says.

@@ -11,6 +11,7 @@ mod encryption;
 mod error;
 mod facts;
 mod flush;
+mod header;
 mod host;
 mod image;
 pub mod notify;

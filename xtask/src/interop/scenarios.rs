@@ -155,7 +155,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     reef_first:
     "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
-    "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
+    "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one, and it and ours have each other's images of format 1", embedded::rbd::commands::as_on_ceph;
     "verified-load-v1", "verified reads and writes on a real cluster, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;

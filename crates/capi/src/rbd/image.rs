@@ -6,15 +6,15 @@ use crate::rados::IoCtx;
 use crate::runtime::{Events, SharedClient, block_on, lock};
 use onego::ceph::Error;
 use onego::rados::Pool;
-use onego::rbd::{Image, ImageDetails, image_name};
-use onego_ceph::types::NOSNAP;
+use onego::rbd::{Image, ImageDetails, ImageInfo};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A handle of an image (`rbd_image_t`).
 pub(crate) struct RbdImage {
     client: Arc<SharedClient>,
     pool: Pool,
-    id: String,
+    /// What was known of the image when it was opened.
+    info: ImageInfo,
     access: Access,
     shown: Mutex<Shown>,
     events: Mutex<Option<Arc<Events>>>,
@@ -76,10 +76,10 @@ impl RbdImage {
                 Shown::at(&pool, &details, &snapshot).await?
             }
         };
-        let id = shown.image().ok_or(Errno::IO)?.info().id.clone();
+        let info = shown.image().ok_or(Errno::IO)?.info().clone();
         let (shown, events) = (Mutex::new(shown), Mutex::default());
         let watches = ImageWatches::default();
-        let image = Arc::new(Self { client, pool, id, access, shown, events, watches, settings });
+        let image = Arc::new(Self { client, pool, info, access, shown, events, watches, settings });
         let mut handles = lock(&HANDLES);
         if handles.len() == handles.capacity() {
             handles.retain(|handle| handle.strong_count() > 0);
@@ -92,8 +92,8 @@ impl RbdImage {
     pub(super) fn lock_owner(&self) -> Option<Image> {
         let is_same = |other: &RbdImage| {
             Arc::ptr_eq(&self.client, &other.client)
-                && (self.pool.id(), self.pool.namespace(), &self.id)
-                    == (other.pool.id(), other.pool.namespace(), &other.id)
+                && (self.pool.id(), self.pool.namespace(), self.header_object())
+                    == (other.pool.id(), other.pool.namespace(), other.header_object())
         };
         let handles: Vec<_> = lock(&HANDLES).iter().filter_map(Weak::upgrade).collect();
         let mut heads = handles.iter().filter(|other| is_same(other)).filter_map(|other| other.head());
@@ -112,8 +112,19 @@ impl RbdImage {
         &self.pool
     }
 
+    /// Its id; empty: it is of format 1.
     pub(super) fn id(&self) -> &str {
-        &self.id
+        &self.info.id
+    }
+
+    /// What was known of the image when it was opened, of which the name may be another by now.
+    pub(super) fn known(&self) -> &ImageInfo {
+        &self.info
+    }
+
+    /// The object that has its header.
+    pub(super) fn header_object(&self) -> String {
+        self.info.header_object()
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<String> {
@@ -134,19 +145,14 @@ impl RbdImage {
         lock(&self.shown).at.as_ref().map(|(snapshot, _)| *snapshot)
     }
 
-    /// The same, as Ceph has it for the image as it is.
-    pub(super) fn snap(&self) -> u64 {
-        self.snapshot().unwrap_or(NOSNAP)
-    }
-
     /// What the image is called now.
     pub(super) fn name(&self) -> Result<String, Errno> {
-        Ok(block_on(image_name(&self.pool, &self.id))?)
+        Ok(block_on(self.info.current_name(&self.pool))?)
     }
 
     /// What is known of it now.
     pub(super) fn details(&self) -> Result<ImageDetails, Errno> {
-        Ok(block_on(ImageDetails::of_id(&self.pool, &self.id))?)
+        Ok(block_on(ImageDetails::of_known(&self.pool, &self.info))?)
     }
 
     /// Fails if the image was opened for reading alone.
@@ -188,9 +194,11 @@ impl RbdImage {
     /// Shows a snapshot, or the image as it is.
     pub(super) fn show(&self, snapshot: Option<u64>) -> Result<(), Errno> {
         let at = match snapshot {
-            Some(snapshot) => Some((snapshot, block_on(Image::open_at_id(&self.pool, &self.id, snapshot))?)),
+            Some(snapshot) => {
+                Some((snapshot, block_on(Image::open_known_at(&self.pool, &self.info, snapshot))?))
+            }
             None if lock(&self.shown).head.is_none() => {
-                let head = block_on(open_id(&self.pool, &self.id, self.access))?;
+                let head = block_on(open_known(&self.pool, &self.info, self.access))?;
                 lock(&self.shown).head = Some(head);
                 None
             }
@@ -253,7 +261,7 @@ impl Shown {
     /// An image at a user's snapshot.
     async fn at(pool: &Pool, details: &ImageDetails, snapshot: &str) -> Result<Self, Error> {
         let snapshot = details.snapshot(snapshot)?.id;
-        let image = Image::open_at_id(pool, &details.info.id, snapshot).await?;
+        let image = Image::open_known_at(pool, &details.info, snapshot).await?;
         Ok(Self { head: None, at: Some((snapshot, image)) })
     }
 
@@ -273,6 +281,13 @@ async fn open_id(pool: &Pool, id: &str, access: Access) -> Result<Image, Error> 
     match access {
         Access::Write => Image::open_by_id(pool, id).await,
         Access::ReadOnly => Image::open_by_id_read_only(pool, id).await,
+    }
+}
+
+async fn open_known(pool: &Pool, info: &ImageInfo, access: Access) -> Result<Image, Error> {
+    match access {
+        Access::Write => Image::open_known(pool, info).await,
+        Access::ReadOnly => Image::open_known_read_only(pool, info).await,
     }
 }
 

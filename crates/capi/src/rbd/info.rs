@@ -2,11 +2,10 @@
 
 use super::image::RbdImage;
 use super::lists::check_size;
-use crate::border::{Handle, In, Out, call, copied_text, done, fill, free};
+use crate::border::{Errno, Handle, In, Out, call, copied_text, done, fill, free};
 use crate::runtime::block_on;
 use onego::rbd::{ImageDetails, ImageInfo};
-use onego_ceph::cls::rbd::{DirGetName, GetFlags};
-use onego_ceph::rbd::header_object;
+use onego_ceph::cls::rbd::DirGetName;
 use std::ffi::{c_char, c_int};
 use std::time::SystemTime;
 
@@ -66,7 +65,7 @@ extern "C" fn rbd_get_size(image: Handle<RbdImage>, size: Out<u64>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_old_format(image: Handle<RbdImage>, old: Out<u8>) -> c_int {
-    tell(image, old, |_| 0)
+    tell(image, old, |info| info.is_old_format().into())
 }
 
 #[unsafe(no_mangle)]
@@ -83,8 +82,11 @@ extern "C" fn rbd_get_op_features(image: Handle<RbdImage>, features: Out<u64>) -
 extern "C" fn rbd_get_flags(image: Handle<RbdImage>, flags: Out<u64>) -> c_int {
     done(|| {
         let image = image.get()?;
-        let call = GetFlags { snap: image.snap() };
-        flags.set(block_on(image.pool().call(&header_object(image.id()).to_string(), &call))?)
+        let details = image.details()?;
+        flags.set(match image.snapshot() {
+            Some(snapshot) => details.snapshot_by_id(snapshot)?.flags,
+            None => details.flags,
+        })
     })
 }
 
@@ -121,7 +123,13 @@ extern "C" fn rbd_get_data_pool_id(image: Handle<RbdImage>) -> i64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_id(image: Handle<RbdImage>, id: Out<u8>, len: usize) -> c_int {
-    done(|| id.copy_text(image.get()?.id().as_bytes(), len))
+    done(|| {
+        let image = image.get()?;
+        if image.known().is_old_format() {
+            return Err(Errno::INVAL); // such an image has none
+        }
+        id.copy_text(image.id().as_bytes(), len)
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -6,7 +6,7 @@ use crate::rados::IoCtx;
 use crate::runtime::block_on;
 use onego::rbd::clones::CloneFormat;
 use onego::rbd::upkeep::CopyKind;
-use onego::rbd::{CreateOptions, Features, ImageInfo, Layout};
+use onego::rbd::{CreateOptions, Features, ImageFormat, ImageInfo, Layout};
 
 /// What a caller says of a new image. The rest is as with the image that it is made of, or as the configuration says.
 #[derive(Default, Clone)]
@@ -20,20 +20,24 @@ pub(super) struct NewImage {
     pub(super) stripe_count: u64,
     pub(super) data_pool: Option<String>,
     pub(super) flatten: bool,
+    /// How a clone is noted at its parent.
     pub(super) format: Option<CloneFormat>,
+    /// In which form the header is kept.
+    pub(super) image_format: Option<ImageFormat>,
 }
+
+/// What has librbd make images of format 1, which it refuses without it.
+const ALLOW_V1: &str = "RBD_FORCE_ALLOW_V1";
 
 impl NewImage {
     pub(super) fn sized(size: u64, features: Option<u64>) -> Self {
-        Self { size, features, ..Self::default() }
+        // Only where nothing is said of features the format is what the configuration says.
+        let image_format = features.map(|_| ImageFormat::V2);
+        Self { size, features, image_format, ..Self::default() }
     }
 
     pub(super) fn of(options: &ImageOptions) -> Result<Self, Errno> {
         let number = |option| options.number(option).unwrap_or(0);
-        // Format 1 has ended.
-        if options.number(option::FORMAT) == Some(1) {
-            return Err(Errno::NOTSUP);
-        }
         let format = match options.number(option::CLONE_FORMAT) {
             Some(1) => Some(CloneFormat::Listed),
             Some(2) => Some(CloneFormat::Counted),
@@ -50,14 +54,19 @@ impl NewImage {
             data_pool: options.text(option::DATA_POOL),
             flatten: number(option::FLATTEN) != 0,
             format,
+            image_format: options.number(option::FORMAT).map(image_format),
         })
     }
 
     /// What an image in the pool of a handle is to be, if nothing else is said as `like`.
     pub(super) fn options(&self, ioctx: &IoCtx, like: Option<&ImageInfo>) -> Result<CreateOptions, Errno> {
         let conf = ioctx.rados().conf().clone();
-        let configured = |name: &str| conf.number(name).filter(|value| *value > 0);
-        let layout = self.layout(like, configured)?;
+        let default = || if like.is_none() { conf.number("rbd_default_format") } else { None };
+        let format = self.image_format.or_else(|| default().map(image_format)).unwrap_or_default();
+        if format == ImageFormat::V1 {
+            return self.of_old_format(like, |name| conf.number(name));
+        }
+        let layout = self.layout(like, |name| conf.number(name))?;
         let inherited = like.map(|like| like.features.without(Features::NOT_INHERITED).0);
         let features =
             self.features.or(inherited).map(|features| Features(features).without(Features::STRIPING));
@@ -71,6 +80,20 @@ impl NewImage {
             options = options.with_data_pool(block_on(ioctx.client().cluster().pool(&name))?);
         }
         Ok(options)
+    }
+
+    /// The same in format 1, where an image has neither features nor stripes.
+    fn of_old_format(
+        &self,
+        like: Option<&ImageInfo>,
+        configured: impl Fn(&str) -> Option<u64>,
+    ) -> Result<CreateOptions, Errno> {
+        let order = self.order(like, configured)?;
+        if std::env::var_os(ALLOW_V1).is_none() {
+            return Err(Errno::INVAL);
+        }
+        let layout = Layout::plain(order).map_err(|_| Errno(libc::EDOM))?;
+        Ok(CreateOptions::new(self.size).with_layout(layout).with_old_format())
     }
 
     /// Is the copy of a clone one, too?
@@ -100,24 +123,35 @@ impl NewImage {
         if let Some(like) = like.filter(|_| !is_said) {
             return Ok(like.layout);
         }
-        let inherited = like.map(|like| like.layout.order().into());
         let striped = like.map(|like| &like.layout).filter(|layout| layout.is_striped());
         let or = |value: u64, of_like: Option<u64>, name: &str| match value {
             0 => of_like.or_else(|| configured(name)).unwrap_or(0),
             value => value,
         };
-        let order = match self.order {
-            0 => inherited.or_else(|| configured("rbd_default_order")).unwrap_or(22),
-            order => order,
-        };
-        let order = u8::try_from(order).map_err(|_| Errno(libc::EDOM))?;
+        let order = self.order(like, &configured)?;
         let unit = or(self.stripe_unit, striped.map(Layout::stripe_unit), "rbd_default_stripe_unit");
         let count = or(self.stripe_count, striped.map(Layout::stripe_count), "rbd_default_stripe_count");
-        let layout = match (unit, count) {
-            (0, 0 | 1) => Layout::plain(order),
-            (0, _) | (_, 0) => return Err(Errno::INVAL),
-            (unit, count) => Layout::striped(order, unit, count),
-        };
-        layout.map_err(|_| Errno(libc::EDOM))
+        let plain = Layout::plain(order).map_err(|_| Errno(libc::EDOM))?;
+        match (unit, count) {
+            (0, 0) => Ok(plain),
+            (0, _) | (_, 0) => Err(Errno::INVAL),
+            (unit, count) => Layout::striped(order, unit, count).map_err(|_| Errno::INVAL),
+        }
     }
+
+    fn order(&self, like: Option<&ImageInfo>, configured: impl Fn(&str) -> Option<u64>) -> Result<u8, Errno> {
+        let order = match self.order {
+            0 => like
+                .map(|like| like.layout.order().into())
+                .or_else(|| configured("rbd_default_order"))
+                .unwrap_or(22),
+            order => order,
+        };
+        u8::try_from(order).map_err(|_| Errno(libc::EDOM))
+    }
+}
+
+/// A format by its number: of all, librbd takes 1 alone for the first.
+fn image_format(number: u64) -> ImageFormat {
+    if number == 1 { ImageFormat::V1 } else { ImageFormat::V2 }
 }

@@ -6,7 +6,6 @@ use super::lists::give;
 use crate::border::{Errno, Handle, In, Opaque, Out, call, copied_text, done, free};
 use crate::runtime::block_on;
 use onego::rbd::ImageWatch;
-use onego_ceph::rbd::header_object;
 use std::ffi::{c_char, c_int};
 
 /// A client that has the image open (`rbd_image_watcher_t`).
@@ -26,7 +25,7 @@ extern "C" fn rbd_watchers_list(
 ) -> c_int {
     done(|| {
         let image = image.get()?;
-        let all = block_on(image.pool().watchers(&header_object(image.id()).to_string()))?;
+        let all = block_on(image.pool().watchers(&image.header_object()))?;
         give(watchers, most, &all, |watcher| {
             let addr = copied_text(watcher.addr.to_string().as_bytes())?;
             Ok(ImageWatcher { addr, id: watcher.name.num, cookie: watcher.cookie })
@@ -47,7 +46,7 @@ extern "C" fn rbd_watchers_list_cleanup(watchers: In<ImageWatcher>, count: usize
 /// Watches an image for a program.
 fn watch(image: Handle<RbdImage>, wanted: Wanted, argument: Opaque, cookie: Out<u64>) -> Result<(), Errno> {
     let image = image.get()?;
-    let watch = block_on(ImageWatch::open(image.pool(), image.id()))?;
+    let watch = block_on(ImageWatch::open(image.pool(), image.known()))?;
     image.watches().add(watch, wanted, argument, image.client().callbacks(), |id| cookie.set(id))
 }
 

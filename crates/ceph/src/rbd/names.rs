@@ -18,28 +18,39 @@ pub fn valid_image_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 96 && !name.contains(['/', '@'])
 }
 
+/// Hexadecimal digits of the largest number of an object.
+const MAX_DIGITS: usize = 16;
+
 /// Names of an image's data objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataNames {
     prefix: ObjectName,
+    /// Leading zeros that are left out of a number of [`MAX_DIGITS`].
+    omitted: usize,
 }
 
 impl DataNames {
-    /// The names that start with the image's object prefix.
+    /// The names that start with the object prefix of an image of format 2: 16 hexadecimal digits follow.
     pub fn new(prefix: &str) -> Self {
-        let mut name = ObjectName::from(prefix);
-        name.extend_from_slice(b".");
-        Self { prefix: name }
+        Self::with_digits(prefix, MAX_DIGITS)
     }
 
-    /// The name of object number `object`: the prefix and 16 hexadecimal digits.
+    /// The same with fewer digits, where the number needs no more.
+    pub(super) fn with_digits(prefix: &str, digits: usize) -> Self {
+        let mut name = ObjectName::from(prefix);
+        name.extend_from_slice(b".");
+        Self { prefix: name, omitted: MAX_DIGITS - digits }
+    }
+
+    /// The name of object number `object`: the prefix and the number.
     pub fn name(&self, object: u64) -> ObjectName {
-        let mut digits = [0; 16];
+        let mut digits = [0; MAX_DIGITS];
         for (i, digit) in digits.iter_mut().enumerate() {
             *digit = b"0123456789abcdef"[(object >> (60 - 4 * i) & 15) as usize];
         }
         let mut name = self.prefix.clone();
-        name.extend_from_slice(&digits);
+        let zeros = object.leading_zeros() as usize / 4;
+        name.extend_from_slice(&digits[self.omitted.min(zeros)..]);
         name
     }
 }

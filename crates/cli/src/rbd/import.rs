@@ -2,7 +2,7 @@
 
 use super::image::ImageArg;
 use super::partial_import::{MARK_EVERY, PartialImport};
-use super::shape::Shape;
+use super::shape::{FormatOption, Shape};
 use super::streams::{StreamedImage, import_image};
 use super::transfer::{PIECE, STANDARD, WINDOW, sparse_size};
 use crate::access::Access;
@@ -39,6 +39,8 @@ pub(crate) struct Options {
     sparse_size: u64,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    format: FormatOption,
     /// What the file is: 1, the bytes of an image; 2, an image with its snapshots
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     export_format: u8,
@@ -77,6 +79,10 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let image = options.image()?;
     options.shape.layout()?;
     if options.export_format == 2 {
+        if options.format.is_old() {
+            let reason = "an image with its snapshots is made in format 2 alone: leave --image-format out";
+            return Err(Failure::Usage(reason.into()));
+        }
         return import_image(
             access,
             &StreamedImage {
@@ -105,7 +111,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     // Where there is none, the image may be there as soon as its creation has begun.
     note(&left, mark);
     if !is_begun {
-        let shape = options.shape.clone().or(&access.config()?.image_defaults);
+        let shape = options.shape.clone().in_format(&options.format, &access.config()?.image_defaults)?;
         create(&mut reactor, &pool, image.name(), &shape, mark).inspect_err(|failure| {
             if may_go_on(failure) {
                 interrupt::say(&what_is_left(&shown, &left));

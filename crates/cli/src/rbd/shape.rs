@@ -1,10 +1,11 @@
 //! What a new image is like, and how it is made.
 
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::size;
 use onego::ceph::ImageDefaults;
 use onego::rados::{Cluster, Pool};
-use onego::rbd::{self, CreateOptions, Features, ImageInfo, ImportOptions, Layout};
+use onego::rbd::{self, CreateOptions, Features, ImageFormat, ImageInfo, ImportOptions, Layout};
 use std::collections::BTreeMap;
 
 /// 4 MiB (`rbd_default_order`).
@@ -35,6 +36,28 @@ pub(crate) struct Shape {
     /// Only features with which many clients can write at a time
     #[arg(long)]
     image_shared: bool,
+    /// In which form its header is kept, where that is asked for ([`FormatOption`]).
+    #[arg(skip)]
+    format: ImageFormat,
+}
+
+/// What makes images of format 1, for which Ceph's programs ask, too.
+const ALLOW_V1: &str = "RBD_FORCE_ALLOW_V1";
+
+/// The format of a new image.
+#[derive(clap::Args)]
+pub(crate) struct FormatOption {
+    /// The image's format: 2, or 1, which is deprecated and has no features [default: the configuration's
+    /// rbd_default_format, or 2]
+    #[arg(long, value_name = "N")]
+    image_format: Option<ImageFormat>,
+}
+
+impl FormatOption {
+    /// Is format 1 asked for?
+    pub(super) fn is_old(&self) -> bool {
+        self.image_format == Some(ImageFormat::V1)
+    }
 }
 
 impl Shape {
@@ -52,7 +75,7 @@ impl Shape {
 
     /// The same, with what the configuration says of new images where the options say nothing. They have the features that
     /// Ceph's program gives them.
-    pub(super) fn or(mut self, defaults: &ImageDefaults) -> Self {
+    fn or(mut self, defaults: &ImageDefaults) -> Self {
         if self.image_feature.is_empty() {
             self.image_feature.push(defaults.features.unwrap_or(Features::DEFAULT));
         }
@@ -65,6 +88,39 @@ impl Shape {
         }
         self.data_pool = self.data_pool.or_else(|| defaults.data_pool.clone());
         self
+    }
+
+    /// The same in the format that is asked for, or that the configuration says. Where an option says what format 1 does not have, the
+    /// format is 2.
+    pub(super) fn in_format(
+        mut self,
+        option: &FormatOption,
+        defaults: &ImageDefaults,
+    ) -> Result<Self, Failure> {
+        let lacking = [
+            (!self.image_feature.is_empty(), "features"),
+            (self.stripe_unit.is_some(), "non-default striping"),
+            (self.data_pool.is_some(), "data pool"),
+        ];
+        let lacking = lacking.into_iter().find(|(is_said, _)| *is_said).map(|(_, what)| what);
+        self.format = match (option.image_format, lacking) {
+            (Some(ImageFormat::V1), Some(what)) => {
+                let reason = format!("{what} not allowed with format 1; use --image-format 2");
+                return Err(Failure::Usage(reason));
+            }
+            (Some(format), _) => format,
+            (None, Some(_)) => ImageFormat::V2,
+            (None, None) => defaults.format.unwrap_or_default(),
+        };
+        if option.is_old() {
+            interrupt::say("image format 1 is deprecated");
+        }
+        if self.format == ImageFormat::V1 && std::env::var_os(ALLOW_V1).is_none() {
+            return Err(Failure::Usage(format!(
+                "images of format 1 are made only where {ALLOW_V1} is set in the environment: make one of format 2"
+            )));
+        }
+        Ok(self.or(defaults))
     }
 
     /// What is made of an image: as that, but for what the options say.
@@ -106,6 +162,15 @@ impl Shape {
         said.filter(|features| !features.is_empty())
     }
 
+    async fn of_new_format(&self, pool: &Pool, size: u64) -> Result<CreateOptions, Failure> {
+        let features = self.features().unwrap_or(Features::LAYERING);
+        let mut options = CreateOptions::new(size).with_layout(self.layout()?).with_features(features);
+        if let Some(name) = &self.data_pool {
+            options.data_pool = Some(pool.cluster().pool(name).await?);
+        }
+        Ok(options)
+    }
+
     pub(crate) async fn create(
         &self,
         pool: &Pool,
@@ -113,13 +178,13 @@ impl Shape {
         size: u64,
         metadata: BTreeMap<String, Vec<u8>>,
     ) -> Result<(), Failure> {
-        let data_pool = match &self.data_pool {
-            Some(name) => Some(pool.cluster().pool(name).await?),
-            None => None,
+        let mut options = match self.format {
+            ImageFormat::V1 => {
+                let layout = Layout::plain(self.layout()?.order()).map_err(onego::ceph::Error::from)?;
+                CreateOptions::new(size).with_layout(layout).with_old_format()
+            }
+            ImageFormat::V2 => self.of_new_format(pool, size).await?,
         };
-        let features = self.features().unwrap_or(Features::LAYERING);
-        let mut options = CreateOptions::new(size).with_layout(self.layout()?).with_features(features);
-        options.data_pool = data_pool;
         options.metadata = metadata;
         Ok(rbd::create(pool, name, &options).await?)
     }

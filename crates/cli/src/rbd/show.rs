@@ -93,7 +93,7 @@ impl Line<'_> {
             self.snapshot.map_or_else(|| name.clone(), |snapshot| format!("{name}@{}", snapshot.name)),
             human(self.size()),
             self.parent().map(shown).unwrap_or_default(),
-            "2".to_owned(),
+            self.details.info.format.number().to_string(),
             if self.snapshot.is_some_and(Snapshot::is_protected) { "yes" } else { "" }.to_owned(),
             if self.snapshot.is_none() { self.lock } else { "" }.to_owned(),
         ]
@@ -113,7 +113,7 @@ impl Line<'_> {
                 "pool": pool, "pool_namespace": namespace, "image": parent.image, "snapshot": parent.snapshot,
             });
         }
-        value["format"] = 2.into();
+        value["format"] = info.format.number().into();
         if let Some(snapshot) = self.snapshot {
             value["protected"] = snapshot.is_protected().to_string().into();
         } else if !self.lock.is_empty() {
@@ -200,14 +200,18 @@ impl Shown<'_> {
             format!("\tsize {} in {} objects", human(self.size), layout.objects(self.size)),
             format!("\torder {} ({} objects)", layout.order(), human(layout.object_size())),
             format!("\tsnapshot_count: {}", info.snapshots.len()),
-            format!("\tid: {}", info.id),
         ];
+        if !info.is_old_format() {
+            lines.push(format!("\tid: {}", info.id));
+        }
         lines.extend(self.data_pool.as_ref().map(|pool| format!("\tdata_pool: {pool}")));
         lines.push(format!("\tblock_name_prefix: {}", info.object_prefix));
-        lines.push("\tformat: 2".to_owned());
-        lines.push(format!("\tfeatures: {}", info.features));
-        lines.push(format!("\top_features: {}", bits(self.details.op_features, &OP_FEATURES).join(", ")));
-        lines.push(format!("\tflags: {}", bits(self.details.flags, &FLAGS).join(", ")));
+        lines.push(format!("\tformat: {}", info.format.number()));
+        if !info.is_old_format() {
+            lines.push(format!("\tfeatures: {}", info.features));
+            lines.push(format!("\top_features: {}", bits(self.details.op_features, &OP_FEATURES).join(", ")));
+            lines.push(format!("\tflags: {}", bits(self.details.flags, &FLAGS).join(", ")));
+        }
         lines.extend(self.group.as_ref().map(|group| format!("\tgroup: {group}")));
         lines.extend(self.times().map(|(name, at)| format!("\t{name}: {at}")));
         lines.extend(self.snapshot.map(|snapshot| {
@@ -244,10 +248,12 @@ impl Shown<'_> {
             value["data_pool"] = pool.clone().into();
         }
         value["block_name_prefix"] = info.object_prefix.clone().into();
-        value["format"] = 2.into();
-        value["features"] = json!(Features::names(info.features));
-        value["op_features"] = json!(bits(self.details.op_features, &OP_FEATURES));
-        value["flags"] = json!(bits(self.details.flags, &FLAGS));
+        value["format"] = info.format.number().into();
+        if !info.is_old_format() {
+            value["features"] = json!(Features::names(info.features));
+            value["op_features"] = json!(bits(self.details.op_features, &OP_FEATURES));
+            value["flags"] = json!(bits(self.details.flags, &FLAGS));
+        }
         if let Some(group) = &self.group {
             value["group"] = group.clone().into();
         }

@@ -103,6 +103,40 @@ fn images_are_shown_as_they_are() {
 }
 
 #[test]
+fn images_of_format_1_are_made_where_they_are_allowed() {
+    let place = Place::with_cluster("");
+    let content = disk(&place);
+    let (code, said) = place.onego_fails("rbd create --image-format 1 --size 8M old");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("format 1 is deprecated") && said.contains("RBD_FORCE_ALLOW_V1"), "{said}");
+    let allowed = |line: &str| {
+        let output = place.command(line).env("RBD_FORCE_ALLOW_V1", "1").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for options in ["--image-feature layering", "--stripe-unit 64K --stripe-count 3", "--data-pool rbd"] {
+        let (code, said) = allowed(&format!("rbd create --image-format 1 --size 8M {options} old"));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("not allowed with format 1; use --image-format 2"), "{said}");
+    }
+    let (code, said) = allowed("rbd import --image-format 1 --object-size 1M disk.raw old");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("image format 1 is deprecated"), "{said}");
+    assert!(place.onego_with_input("rbd export old -", &[]).stdout == content);
+    place.onego("rbd create --image-format 2 --size 8M new");
+    place.onego("rbd snap create old@one");
+    assert_eq!(place.onego("rbd ls"), "old\nnew\n");
+    let info = place.onego("rbd info old@one");
+    let name = info.lines().find_map(|line| line.strip_prefix("\tblock_name_prefix: ")).unwrap();
+    let rest = format!("\tblock_name_prefix: {name}\n\tformat: 1\n\tprotected: False\n");
+    assert!(name.starts_with("rb.0.") && info.ends_with(&rest), "{info}");
+    let snapshots: serde_json::Value =
+        serde_json::from_str(&place.onego("rbd snap ls --format json old")).unwrap();
+    assert_eq!((&snapshots[0]["name"], &snapshots[0]["timestamp"]), (&"one".into(), &"".into()));
+    let long: serde_json::Value = serde_json::from_str(&place.onego("rbd ls --long --format json")).unwrap();
+    assert_eq!((&long[0]["id"], &long[0]["format"], &long[2]["format"]), (&"".into(), &1.into(), &2.into()));
+}
+
+#[test]
 fn what_a_resize_cuts_off_stays_lost() {
     let place = Place::with_cluster("");
     let mut content = disk(&place);

@@ -206,7 +206,8 @@ impl WriteOp {
         Self::default()
     }
 
-    fn and(mut self, op: Op) -> Self {
+    /// The same, and any operation behind.
+    pub(crate) fn and(mut self, op: Op) -> Self {
         self.ops.push(op);
         self
     }

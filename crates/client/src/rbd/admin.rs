@@ -1,8 +1,7 @@
-//! The life of an image: created, listed, resized, removed.
+//! The life of images that are there: listed, resized, removed.
 
 use super::clear::clear;
-use super::details::{Header, ImageDetails};
-use super::header::{check_namespace, describe, image_id};
+use super::header::{Header, ImageDetails, check_namespace, v1};
 use super::image::Image;
 use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
@@ -10,11 +9,8 @@ use super::view::CopyDown;
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
-use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, ObjectMapResize, SetId, SetStripeUnitCount,
-    state,
-};
-use onego_ceph::rbd::{DIRECTORY, Features, Layout, header_object, id_object, valid_image_name};
+use onego_ceph::cls::rbd::{DirList, DirRemoveImage};
+use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, id_object};
 use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
 use std::collections::BTreeMap;
@@ -22,156 +18,7 @@ use std::collections::BTreeMap;
 /// Images asked for at a time when they are listed.
 const LIST_PAGE: u64 = 1024;
 
-/// What a new image is to be.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CreateOptions {
-    /// Bytes.
-    pub size: u64,
-    /// How its bytes lie in objects.
-    pub layout: Layout,
-    /// Its features; those that follow from the rest are added.
-    pub features: Features,
-    /// Where its data goes, if not into the image's own pool.
-    pub data_pool: Option<Pool>,
-    /// What is noted at it from the start, by key; see [`metadata`](super::metadata).
-    pub metadata: BTreeMap<String, Vec<u8>>,
-}
-
-impl CreateOptions {
-    /// An image of `size` bytes with objects of 4 MiB and layering alone.
-    pub fn new(size: u64) -> Self {
-        let layout = Layout::plain(22).expect("4 MiB is an object size");
-        Self { size, layout, features: Features::LAYERING, data_pool: None, metadata: BTreeMap::new() }
-    }
-
-    /// The same, with its bytes in objects like this.
-    pub fn with_layout(self, layout: Layout) -> Self {
-        Self { layout, ..self }
-    }
-
-    /// The same, with these features instead of layering.
-    pub fn with_features(self, features: Features) -> Self {
-        Self { features, ..self }
-    }
-
-    /// The same, with its data in another pool.
-    pub fn with_data_pool(self, pool: Pool) -> Self {
-        Self { data_pool: Some(pool), ..self }
-    }
-
-    /// The same, with a key noted at it.
-    pub fn with_metadata(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
-        self.metadata.insert(key.to_owned(), value.into());
-        self
-    }
-
-    fn all_features(&self) -> Features {
-        // Each of the two is of no use without the other (`RBD_FEATURES_IMPLICIT_ENABLE`).
-        let has_map = self.features.contains(Features::OBJECT_MAP);
-        let fast_diff = if has_map { Features::FAST_DIFF } else { Features::NONE };
-        let striping = if self.layout.is_striped() { Features::STRIPING } else { Features::NONE };
-        let data_pool = if self.data_pool.is_some() { Features::DATA_POOL } else { Features::NONE };
-        self.features.with(fast_diff).with(striping).with(data_pool)
-    }
-}
-
-impl CreateOptions {
-    pub(super) fn check_features(&self, name: &str) -> Result<(), Error> {
-        let features = self.all_features();
-        let unknown = features.without(Features::WRITABLE.without(Features::OPERATIONS));
-        if !unknown.is_empty() {
-            let advice = "; leave them out";
-            return Err(Error::Features {
-                image: name.to_owned(),
-                action: "created",
-                features: unknown,
-                advice,
-            });
-        }
-        for (feature, needed) in
-            [(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK), (Features::FAST_DIFF, Features::OBJECT_MAP)]
-        {
-            if features.contains(feature) && !features.contains(needed) {
-                return Err(Error::Invalid(format!("the feature {feature} needs {needed}")));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Creates an image.
-pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(), Error> {
-    if !valid_image_name(name) {
-        return Err(Error::Invalid(format!(
-            "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
-        )));
-    }
-    options.check_features(name)?;
-    check_namespace(pool).await?;
-    let id = new_id(pool)?;
-    let what = || describe(pool, name);
-    // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,
-    // then the directory lists it, then the header makes it an image, as librbd does it.
-    let named = WriteOp::new().create(true).call(&SetId { id: id.clone() });
-    pool.operate_write(&id_object(name).to_string(), named).await.map_err(|error| match error {
-        Error::Exists { .. } => Error::Exists { what: what() },
-        error => error,
-    })?;
-    let listed = DirAddImage { name: name.to_owned(), id: id.clone() };
-    let built = async {
-        pool.operate_write(DIRECTORY, WriteOp::new().call(&listed)).await?;
-        build(pool, &id, options).await
-    };
-    let built = built.await;
-    if built.is_err() {
-        // What is left behind would keep the name taken for ever. The first error is the one to tell.
-        let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
-        let _ = pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await;
-        let _ = pool.remove(&id_object(name).to_string()).await;
-    }
-    built
-}
-
-/// Makes an image that has no name.
-pub(super) async fn build(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(), Error> {
-    let object_prefix = match &options.data_pool {
-        Some(_) => format!("rbd_data.{}.{id}", pool.id()),
-        None => format!("rbd_data.{id}"),
-    };
-    let layout = options.layout;
-    let create = Create {
-        size: options.size,
-        order: layout.order(),
-        features: options.all_features().0,
-        object_prefix,
-        data_pool: options.data_pool.as_ref().map_or(-1, Pool::id),
-    };
-    let mut op = WriteOp::new().create(true).call(&create);
-    if !options.metadata.is_empty() {
-        op = op.call(&MetadataSet { entries: options.metadata.clone() });
-    }
-    let header = header_object(id).to_string();
-    pool.operate_write(&header, op).await?;
-    if layout.is_striped() {
-        // Ceph's class does not see features that the same request gives the image.
-        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
-        pool.operate_write(&header, WriteOp::new().call(&striping)).await?;
-    }
-    if options.all_features().contains(Features::OBJECT_MAP) {
-        let resize = ObjectMapResize { objects: layout.objects(options.size), state: state::NONEXISTENT };
-        pool.operate_write(&map_object(id, NOSNAP), WriteOp::new().call(&resize)).await?;
-    }
-    Ok(())
-}
-
-/// An id that no other image has: 56 random bits, in the form of those that librbd gives.
-pub(super) fn new_id(pool: &Pool) -> Result<String, Error> {
-    let random = pool.cluster().random()? & ((1 << 56) - 1);
-    Ok(format!("{:x}", random | 1 << 55))
-}
-
-/// Lists the names of all images in the pool and its namespace, in order. Fails with [`Error::NotFound`] if there is no such
+/// Lists the names of all images in the pool and its namespace: those of format 1, in order, and then the others. Fails with [`Error::NotFound`] if there is no such
 /// namespace.
 ///
 /// ```no_run
@@ -183,15 +30,37 @@ pub(super) fn new_id(pool: &Pool) -> Result<String, Error> {
 /// # Ok(()) }
 /// ```
 pub fn list(pool: &Pool) -> Listing<String, Error> {
-    let pool = pool.clone();
-    Listing::new(Box::pin(async move {
-        check_namespace(&pool).await?;
-        page(pool, String::new()).await
-    }))
+    Listing::new(entries(pool, |entry| entry.name))
 }
 
-/// The names of images behind `after`.
-fn page(pool: Pool, after: String) -> NextPage<String, Error> {
+/// An image of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageEntry {
+    /// Its name.
+    pub name: String,
+    /// Its id. Empty: it is of format 1.
+    pub id: String,
+}
+
+/// Lists the names and ids of all images, as [`list`] does.
+pub fn list_with_ids(pool: &Pool) -> Listing<ImageEntry, Error> {
+    Listing::new(entries(pool, |entry| entry))
+}
+
+/// Entries as a list is to have them: those of format 1 first, as Ceph's `rbd` lists them.
+fn entries<T: Send + 'static>(pool: &Pool, shown: fn(ImageEntry) -> T) -> NextPage<T, Error> {
+    let pool = pool.clone();
+    Box::pin(async move {
+        check_namespace(&pool).await?;
+        let names = v1::names(&pool).await?;
+        let items = names.into_iter().map(|name| shown(ImageEntry { name, id: String::new() })).collect();
+        Ok(Page { items, next: Some(page(pool, String::new(), shown)) })
+    })
+}
+
+/// The images of format 2 behind `after`.
+fn page<T: Send + 'static>(pool: Pool, after: String, shown: fn(ImageEntry) -> T) -> NextPage<T, Error> {
     Box::pin(async move {
         let names = match pool.call(DIRECTORY, &DirList { after, max: LIST_PAGE }).await {
             Err(Error::NotFound { .. }) => BTreeMap::new(), // no image was ever created here
@@ -199,30 +68,38 @@ fn page(pool: Pool, after: String) -> NextPage<String, Error> {
         };
         let last = names.last_key_value().map(|(name, _)| name.clone());
         let last = last.filter(|_| names.len() as u64 == LIST_PAGE);
-        Ok(Page { items: names.into_keys().collect(), next: last.map(|last| page(pool, last)) })
+        let items = names.into_iter().map(|(name, id)| shown(ImageEntry { name, id })).collect();
+        Ok(Page { items, next: last.map(|last| page(pool, last, shown)) })
     })
 }
 
 /// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
 pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     let pool = &pool.with_full_try();
-    let id = image_id(pool, name).await?;
-    remove_with_id(pool, name, &id, progress).await?;
-    let entry = DirRemoveImage { name: name.to_owned(), id };
+    let header = match Header::named(pool, name).await {
+        Err(error @ Error::NotFound { .. }) => {
+            // Somebody may have removed one of format 1, and not come to an end.
+            return v1::forget_lost_name(pool, name).await.map_err(|_| error);
+        }
+        other => other?,
+    };
+    remove_but_for_name(&header, progress).await?;
+    if header.format == ImageFormat::V1 {
+        return Ok(()); // the name went with the header
+    }
+    let entry = DirRemoveImage { name: name.to_owned(), id: header.id };
     ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
     ignore_missing(pool.remove(&id_object(name).to_string()).await)
 }
 
-/// Removes an image but for its name. `name` is for messages alone.
+/// Removes an image but for its name and its id.
 ///
 /// Source: ceph `src/librbd/image/RemoveRequest.cc`.
-pub(super) async fn remove_with_id(
-    pool: &Pool,
-    name: &str,
-    id: &str,
+pub(super) async fn remove_but_for_name(
+    header: &Header,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let header = Header { pool: pool.with_full_try(), id: id.to_owned(), name: name.to_owned() };
+    let header = Header { pool: header.pool.with_full_try(), ..header.clone() };
     let details = match header.details().await {
         // The header went in an earlier removal that did not end.
         Err(Error::NotFound { .. }) => return Ok(()),
@@ -236,9 +113,9 @@ pub(super) async fn remove_with_id(
     image.close().await?;
     detach_from_parent(&header, &details).await?;
     if info.features.contains(Features::OBJECT_MAP) {
-        ignore_missing(pool.remove(&map_object(id, NOSNAP)).await)?;
+        ignore_missing(pool.remove(&map_object(&header.id, NOSNAP)).await)?;
     }
-    ignore_missing(pool.remove(&header.object()).await)
+    ignore_missing(header.remove().await)
 }
 
 /// Fails if something would be left behind, or if somebody uses the image.

@@ -1,11 +1,11 @@
 //! What shows through an image where it has no object: the snapshot that it is a clone of, or, while it is being moved, the
 //! image that it comes from; and what shows through that in turn.
 
-use super::header::{ImageInfo, Parent, describe, info_by_id};
+use super::header::{Header, ImageInfo, Parent, describe};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{GetSize, MigrationGet, MigrationSpec, migration_side};
-use onego_ceph::rbd::{Features, header_object};
+use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::{Ancestor, DataObjects};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) async fn migration_of(pool: &Pool, info: &ImageInfo) -> Result<Option
     if !info.features.contains(Features::MIGRATING) {
         return Ok(None);
     }
-    pool.call(&header_object(&info.id).to_string(), &MigrationGet {}).await.map(Some)
+    pool.call(&info.header_object(), &MigrationGet {}).await.map(Some)
 }
 
 /// The migration of an image that is being moved here. Fails for one that is being moved away: its bytes change elsewhere by
@@ -97,7 +97,7 @@ async fn lineage_from(
         }
         let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
         let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
-        let known = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
+        let known = Header::v2(&home, &parent.image, &name).info(parent.snapshot).await?;
         next = beneath(&home, &known, parent.snapshot).await?;
         chain.push(Generation { home, info: known, snapshot: parent.snapshot, overlap: parent.overlap });
     }
@@ -130,7 +130,7 @@ async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Pare
 async fn largest(pool: &Pool, info: &ImageInfo) -> Result<u64, Error> {
     let mut largest = 0;
     for snap in &info.snapshots {
-        match pool.call(&header_object(&info.id).to_string(), &GetSize { snap: *snap }).await {
+        match pool.call(&info.header_object(), &GetSize { snap: *snap }).await {
             Ok(size) => largest = largest.max(size.size),
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),

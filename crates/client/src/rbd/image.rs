@@ -1,6 +1,5 @@
 use super::ancestors::Generation;
-use super::details::Header;
-use super::header::{ImageInfo, describe};
+use super::header::{Header, ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::{Errno, Error};

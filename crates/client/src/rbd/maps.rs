@@ -3,7 +3,7 @@
 //!
 //! Source: ceph `src/librbd/object_map/Snapshot{Create,Remove,Rollback}Request.cc`.
 
-use super::details::{Header, ImageDetails};
+use super::header::{Header, ImageDetails};
 use super::snapshot::Snapshot;
 use crate::ceph::error::Error;
 use crate::rados::WriteOp;

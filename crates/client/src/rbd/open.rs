@@ -1,12 +1,10 @@
 //! How images are opened by their names and their ids.
 
 use super::ancestors::{ancestors, ancestors_from, moved_here};
-use super::details::image_name;
-use super::header::{ImageInfo, image_id, info_by_id};
+use super::header::{Header, ImageInfo};
 use super::image::{Image, OpenAs};
 use super::migration::ObjectCopier;
 use super::owner::ImageOperator;
-use super::snapshot_id::snapshot_id;
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::operator::Watched;
 use crate::rados::Pool;
@@ -21,17 +19,22 @@ impl Image {
     /// Opens the image called `name`. One that is being moved to that name shows what has not come yet, too; one that is being
     /// moved away is not opened.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let id = image_id(pool, name).await?;
-        Self::open_named(pool, name, &id).await
+        Self::open_watched(&Header::named(pool, name).await?).await
     }
 
     /// The same of an image by its id, which may be in the trash.
     pub async fn open_by_id(pool: &Pool, id: &str) -> Result<Self, Error> {
-        Self::open_named(pool, &image_name(pool, id).await?, id).await
+        Self::open_watched(&Header::with_id_and_name(pool, id).await?).await
     }
 
-    async fn open_named(pool: &Pool, name: &str, id: &str) -> Result<Self, Error> {
-        let (info, facts) = known(pool, name, id, NOSNAP).await?;
+    /// The same of an image that was known before, whatever it is called by now.
+    pub async fn open_known(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
+        Self::open_watched(&Header::of(pool, image).renamed().await?).await
+    }
+
+    async fn open_watched(header: &Header) -> Result<Self, Error> {
+        let pool = &header.pool;
+        let (info, facts) = known(header, NOSNAP).await?;
         let (mut migration, mut copier) = (None, None);
         if let Some(spec) = moved_here(pool, &info).await? {
             let newest_snap = spec.snap_seqs.values().copied().filter(|snap| *snap != NOSNAP).max();
@@ -46,38 +49,42 @@ impl Image {
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let id = image_id(pool, name).await?;
-        Self::open_named_read_only(pool, name, &id).await
+        Self::open_unwatched(&Header::named(pool, name).await?).await
     }
 
     /// The same of an image by its id, which may be in the trash.
     pub async fn open_by_id_read_only(pool: &Pool, id: &str) -> Result<Self, Error> {
-        Self::open_named_read_only(pool, &image_name(pool, id).await?, id).await
+        Self::open_unwatched(&Header::with_id_and_name(pool, id).await?).await
     }
 
-    async fn open_named_read_only(pool: &Pool, name: &str, id: &str) -> Result<Self, Error> {
-        let (info, facts) = known(pool, name, id, NOSNAP).await?;
-        moved_here(pool, &info).await?;
-        Self::start(pool, info, facts, OpenAs::Unwatched).await
+    /// The same of an image that was known before, whatever it is called by now.
+    pub async fn open_known_read_only(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
+        Self::open_unwatched(&Header::of(pool, image).renamed().await?).await
+    }
+
+    async fn open_unwatched(header: &Header) -> Result<Self, Error> {
+        let (info, facts) = known(header, NOSNAP).await?;
+        moved_here(&header.pool, &info).await?;
+        Self::start(&header.pool, info, facts, OpenAs::Unwatched).await
     }
 
     /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
     /// removed. A user that may not watch the image does not see that, and reads zeros then.
     pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
-        let id = image_id(pool, name).await?;
-        let snap = snapshot_id(pool, name, &id, snapshot).await?;
-        Self::open_snap(pool, name, &id, snap).await
+        let header = Header::named(pool, name).await?;
+        let snap = header.snapshot_id(snapshot).await?;
+        Self::open_snap(&header, snap).await
     }
 
-    /// The same of an image by its id, and of a snapshot of any kind by its number.
-    pub async fn open_at_id(pool: &Pool, id: &str, snapshot: u64) -> Result<Self, Error> {
-        Self::open_snap(pool, &image_name(pool, id).await?, id, snapshot).await
+    /// The same of an image that was known before, whatever it is called by now, and of a snapshot of any kind by its number.
+    pub async fn open_known_at(pool: &Pool, image: &ImageInfo, snapshot: u64) -> Result<Self, Error> {
+        Self::open_snap(&Header::of(pool, image).renamed().await?, snapshot).await
     }
 
-    /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
-    /// messages alone.
-    pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
-        let (info, facts) = known(pool, name, id, snap).await?;
+    /// The same of a snapshot by its number; `NOSNAP` is the image as it is.
+    pub(super) async fn open_snap(header: &Header, snap: u64) -> Result<Self, Error> {
+        let pool = &header.pool;
+        let (info, facts) = known(header, snap).await?;
         moved_here(pool, &info).await?;
         match Self::start(pool, info.clone(), facts.clone(), OpenAs::ReadOnly).await {
             Err(Error::Protocol(ProtocolError::Refused { errno })) if MAY_NOT.contains(&Errno(-errno)) => {
@@ -88,15 +95,16 @@ impl Image {
     }
 
     /// The same of an image that is being moved away. It is not watched.
-    pub(super) async fn open_source(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
-        let (info, facts) = known(pool, name, id, snap).await?;
-        Self::start(pool, info, facts, OpenAs::Unwatched).await
+    pub(super) async fn open_source(header: &Header, snap: u64) -> Result<Self, Error> {
+        let (info, facts) = known(header, snap).await?;
+        Self::start(&header.pool, info, facts, OpenAs::Unwatched).await
     }
 }
 
 /// What has to be known of an image to open it, at a snapshot or without one.
-async fn known(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
-    let mut info = info_by_id(pool, name, id, snap).await?;
+async fn known(header: &Header, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
+    let pool = &header.pool;
+    let mut info = header.info(snap).await?;
     loop {
         let missing = match ancestors(pool, &info, snap).await {
             Ok(parent) => {
@@ -107,7 +115,7 @@ async fn known(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<(ImageInf
             Err(error) => return Err(error),
         };
         // It may have got all of the parent's bytes meanwhile, and the parent may be gone.
-        let newer = info_by_id(pool, name, id, snap).await?;
+        let newer = header.info(snap).await?;
         if newer.parent == info.parent {
             return Err(missing);
         }

@@ -1,16 +1,16 @@
 //! The end of a snapshot, and of a clone. Each may bring about the other: the last snapshot that needs the parent ends the
 //! clone, and the last clone of a hidden snapshot ends that.
 
-use super::details::{Header, ImageDetails};
+use super::header::{Header, ImageDetails};
 use super::maps;
-use super::snapshot::SnapshotKind;
+use super::snapshot::{Snapshot, SnapshotKind};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::WriteOp;
 use onego_ceph::cls::rbd::{
     ChildDetach, ChildImageSpec, ChildrenList, ParentGet, ParentImageSpec, RemoveChild, SnapshotGet,
-    SnapshotRemove, SnapshotTrashAdd,
+    SnapshotTrashAdd,
 };
-use onego_ceph::rbd::header_object;
+use onego_ceph::rbd::{ImageFormat, header_object};
 use std::pin::Pin;
 
 /// The object that lists a pool's clones of the first format by their parents (`RBD_CHILDREN`).
@@ -22,13 +22,33 @@ pub(super) const CHILDREN: &str = "rbd_children";
 pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
     let missing = || Error::NotFound { what: format!("snapshot {snap} of {}", header.describe()) };
     let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap).ok_or_else(missing)?;
-    let what = || header.describe_snapshot(snapshot);
     if snapshot.is_protected() {
+        let what = header.describe_snapshot(snapshot);
         return Err(Error::Unmet {
-            what: format!("{} is protected from removal: \"rbd snap unprotect\" ends that", what()),
+            what: format!("{what} is protected from removal: \"rbd snap unprotect\" ends that"),
             errno: Errno::BUSY,
         });
     }
+    // Nothing is a clone of an image of format 1.
+    let is_needed = match header.format {
+        ImageFormat::V1 => false,
+        ImageFormat::V2 => hide_from_users(header, details, snapshot).await?,
+    };
+    if !is_needed {
+        maps::snapshot_removed(header, details, snap).await?;
+        ignore_missing(header.data_pool(&details.info).await?.remove_snap_id(snap).await)?;
+        header.remove_snapshot(snapshot).await?;
+    }
+    header.notify_changed().await
+}
+
+/// Has a snapshot wait out of sight for its last clone to go. Is there one?
+async fn hide_from_users(
+    header: &Header,
+    details: &ImageDetails,
+    snapshot: &Snapshot,
+) -> Result<bool, Error> {
+    let snap = snapshot.id;
     let is_hidden = matches!(snapshot.kind, SnapshotKind::Trash { .. });
     if !is_hidden {
         // Whoever removes the last clone then removes the snapshot, too.
@@ -46,14 +66,10 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
         detach_from_parent(header, details).await?;
     }
     if has_children && is_hidden {
-        return Err(Error::Unmet { what: format!("{} has clones", what()), errno: Errno::BUSY });
+        let what = format!("{} has clones", header.describe_snapshot(snapshot));
+        return Err(Error::Unmet { what, errno: Errno::BUSY });
     }
-    if !has_children {
-        maps::snapshot_removed(header, details, snap).await?;
-        ignore_missing(header.data_pool(&details.info).await?.remove_snap_id(snap).await)?;
-        header.change(&SnapshotRemove { snap }).await?;
-    }
-    header.notify_changed().await
+    Ok(has_children)
 }
 
 /// Forgets the clones of a snapshot that are its clones no more, or gone: the client that flattened or removed one may have died before

@@ -18,14 +18,15 @@ pub struct Snapshot {
     pub kind: SnapshotKind,
     /// Bytes of the image when it was made.
     pub size: u64,
-    /// When it was made.
-    pub created: SystemTime,
+    /// When it was made, if the cluster remembers.
+    pub created: Option<SystemTime>,
     /// Clones that it counts itself.
     pub children: u32,
     /// Bytes of the parent that show through; `None`: there is no parent.
     pub overlap: Option<u64>,
     pub(crate) protection: u8,
-    pub(crate) flags: u64,
+    /// See `onego_ceph::cls::rbd::image_flag`.
+    pub flags: u64,
 }
 
 impl Snapshot {

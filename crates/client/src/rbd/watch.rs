@@ -1,9 +1,8 @@
 //! What the users of an image tell each other, for programs that want to know.
 
-use super::header::describe;
+use super::header::{ImageInfo, describe};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Notification, Pool, Watch, WatchEvent};
-use onego_ceph::rbd::header_object;
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_rbd::notify::{self, Operation, Response};
 
@@ -42,11 +41,11 @@ pub struct ImageWatch {
 }
 
 impl ImageWatch {
-    /// Watches the image with this id.
-    pub async fn open(pool: &Pool, id: &str) -> Result<Self, Error> {
-        match pool.watch(&header_object(id).to_string()).await {
+    /// Watches an image that is known.
+    pub async fn open(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
+        match pool.watch(&image.header_object()).await {
             Ok(watch) => Ok(Self { watch }),
-            Err(Error::NotFound { .. }) => Err(Error::NotFound { what: describe(pool, id) }),
+            Err(Error::NotFound { .. }) => Err(Error::NotFound { what: describe(pool, &image.name) }),
             Err(error) => Err(error),
         }
     }

@@ -2,5 +2,6 @@
 
 mod damaged;
 mod encrypted;
+mod format1;
 mod owned;
 mod shared;

@@ -10,48 +10,21 @@ use crate::host::{Host, Purpose, Ticket};
 use crate::request::Outcome;
 use onego_buf::List;
 use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
-use onego_ceph::cls::Method;
-use onego_ceph::cls::rbd::{GetFeatures, GetFlags, GetSize, GetSnapContext, ParentGet, ParentOverlapGet};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::Features;
-use onego_wire::Decoded;
 use std::sync::Arc;
-
-impl ImageState {
-    /// Number of the operations of [`query`](Self::query).
-    pub const QUERY_OPS: usize = 6;
-
-    /// The operations on a header that give its state, at a snapshot or without one.
-    pub fn query(snap: u64) -> [Op; Self::QUERY_OPS] {
-        [
-            GetSize { snap }.call(),
-            GetFeatures { snap, read_only: true }.call(),
-            GetFlags { snap }.call(),
-            GetSnapContext {}.call(),
-            ParentGet {}.call(),
-            ParentOverlapGet { snap }.call(),
-        ]
-    }
-
-    /// Reads what the operations gave.
-    pub fn parse(outputs: &[&List; Self::QUERY_OPS]) -> Decoded<Self> {
-        let [size, features, flags, snap_context, parent, overlap] = outputs;
-        Ok(Self {
-            size: GetSize::reply(size)?.size,
-            features: Features(GetFeatures::reply(features)?.features),
-            flags: GetFlags::reply(flags)?,
-            snap_context: GetSnapContext::reply(snap_context)?,
-            parent: ParentGet::reply(parent)?,
-            overlap: ParentOverlapGet::reply(overlap)?.unwrap_or(0),
-        })
-    }
-}
 
 impl<T> OpenImage<T> {
     /// A request to the header.
     pub(super) fn header_request(&self, op: Op) -> Request {
+        self.header_request_of([op])
+    }
+
+    /// The same of several operations.
+    pub(super) fn header_request_of(&self, ops: impl IntoIterator<Item = Op>) -> Request {
         let header = &self.facts.header;
-        let request = Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace);
+        let mut request = Request::new(header.pool, header.object.clone()).in_namespace(&header.namespace);
+        request.ops.extend(ops.into_iter().map(|op| (op, 0)));
         request.with_flags(self.facts.data.flags)
     }
 
@@ -69,10 +42,8 @@ impl<T> OpenImage<T> {
         refresh.current = std::mem::take(&mut refresh.next);
         // Until it is known which snapshots there are, nothing is written.
         self.is_open = false;
-        let header = &self.facts.header;
-        let mut request = Request::new(header.pool, header.object.clone()).in_namespace(&header.namespace);
-        request.ops.extend(ImageState::query(self.facts.data.snap).map(|op| (op, 0)));
-        host.request(request, Ticket(Purpose::Refresh));
+        let query = ImageState::query(self.facts.format, self.facts.data.snap);
+        host.request(self.header_request_of(query), Ticket(Purpose::Refresh));
     }
 
     /// The header is read, or cannot be.
@@ -80,15 +51,15 @@ impl<T> OpenImage<T> {
         self.refresh.is_in_flight = false;
         let state = reply.and_then(|reply| {
             let outputs: Vec<&List> = reply.ops.iter().map(|op| &op.output).collect();
-            let outputs: &[&List; ImageState::QUERY_OPS] =
-                outputs.as_slice().try_into().map_err(|_| ClientError::Mismatch("it has not all outputs"))?;
-            ImageState::parse(outputs).map_err(ClientError::BadReply)
+            let (format, snap) = (self.facts.format, self.facts.data.snap);
+            ImageState::parse(format, snap, &outputs).map_err(ClientError::BadReply)
         });
         let result = match state {
-            Ok(state) => {
+            Ok(Some(state)) => {
                 self.learn(state);
                 Ok(())
             }
+            Ok(None) => Err(self.die(Error::Removed)),
             Err(error) if error.errno() == errno::ENOENT => Err(self.die(Error::Removed)),
             Err(error) => {
                 tracing::warn!(image = self.facts.id, %error, "the header of an image cannot be read");

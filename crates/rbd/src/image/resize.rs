@@ -5,10 +5,11 @@
 use super::lock_state::LockState;
 use super::machine::{OpenImage, ResizeStep};
 use super::refresh_state::Waiter;
+use crate::facts::ImageState;
 use crate::host::{Host, Purpose, Ticket};
 use onego_ceph::client::{Error as ClientError, OpReply};
 use onego_ceph::cls::Method as _;
-use onego_ceph::cls::rbd::{ObjectMapResize, SetSize, state};
+use onego_ceph::cls::rbd::{ObjectMapResize, state};
 use onego_ceph::ops::flag;
 
 impl<T> OpenImage<T> {
@@ -45,8 +46,8 @@ impl<T> OpenImage<T> {
     fn set_size(&mut self, host: &mut impl Host<T>) {
         let Some(resize) = &mut self.resize else { return };
         resize.step = ResizeStep::SettingSize;
-        let op = SetSize { size: resize.size }.call();
-        host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::Resize));
+        let ops = ImageState::set_size(self.facts.format, resize.size);
+        host.request(self.header_request_of(ops).with_flags(flag::WRITE), Ticket(Purpose::Resize));
     }
 
     /// A step has ended.

@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::process::Command;
 
 /// The programs, as the crate has them.
-pub(super) const PROGRAMS: &[&str] = &["traps", "objects", "images", "mirroring"];
+pub(super) const PROGRAMS: &[&str] = &["traps", "objects", "images", "old_images", "mirroring"];
 
 /// Those whose answers come from the cluster's classes: a real one is asked, too.
 pub(super) const OF_CLASSES: &[&str] = &["mirroring"];

@@ -11,6 +11,9 @@ use onego::rbd::clones::{Child, children_of_id};
 use std::ffi::{c_char, c_int};
 
 fn children(image: &RbdImage) -> Result<Vec<Child>, Errno> {
+    if image.known().is_old_format() {
+        return Ok(Vec::new()); // there are no clones of such images
+    }
     Ok(block_on(children_of_id(image.pool(), image.id(), image.snapshot()))?)
 }
 
@@ -107,10 +110,9 @@ extern "C" fn rbd_list_children3(
     })
 }
 
-/// The clones, and their clones, and so on.
-async fn descendants(pool: &Pool, id: &str, snapshot: Option<u64>) -> Result<Vec<Linked>, Error> {
+/// Clones, and their clones, and so on.
+async fn descendants(pool: &Pool, mut next: Vec<Child>) -> Result<Vec<Linked>, Error> {
     let mut all = Vec::new();
-    let mut next = children_of_id(pool, id, snapshot).await?;
     while let Some(child) = next.pop() {
         let child = linked(pool, child).await?;
         let within = pool.cluster().pool(&child.pool).await?.in_namespace(&child.namespace);
@@ -129,7 +131,7 @@ extern "C" fn rbd_list_descendants(
 ) -> c_int {
     done(|| {
         let image = image.get()?;
-        let all = block_on(descendants(image.pool(), image.id(), image.snapshot()))?;
+        let all = block_on(descendants(image.pool(), children(image)?))?;
         give(images, most, &all, Linked::copied)
     })
 }

@@ -8,7 +8,6 @@ use crate::runtime::block_on;
 use onego::ceph::EntityName;
 use onego::rados::LockHolder;
 use onego_buf::List;
-use onego_ceph::rbd::header_object;
 use serde_json::json;
 use std::ffi::{c_char, c_int};
 
@@ -20,7 +19,7 @@ const OWNERS_COOKIE: &str = "auto ";
 
 /// The owner; ENOENT without one.
 fn owner(image: &RbdImage) -> Result<LockHolder, Errno> {
-    let header = header_object(image.id()).to_string();
+    let header = image.header_object();
     let holders = block_on(image.pool().lock_info(&header, LOCK))?.holders;
     let mut owners = holders.into_iter().filter(|holder| holder.cookie.starts_with(OWNERS_COOKIE));
     owners.next().ok_or(Errno::NOENT)
@@ -75,7 +74,7 @@ extern "C" fn rbd_lock_break(image: Handle<RbdImage>, mode: c_int, address: Text
         } else {
             cut_off(image, &owner)?;
         }
-        let header = header_object(image.id()).to_string();
+        let header = image.header_object();
         match block_on(image.pool().break_lock(&header, LOCK, owner.client, &owner.cookie)) {
             Err(onego::ceph::Error::NotFound { .. }) => Ok(()),
             other => Ok(other?),
@@ -118,7 +117,7 @@ pub(in crate::rbd) fn is_owned_elsewhere(image: &RbdImage) -> Result<bool, Errno
         Err(Errno::NOENT) => return Ok(false),
         found => found?,
     };
-    let watchers = block_on(image.pool().watchers(&header_object(image.id()).to_string()))?;
+    let watchers = block_on(image.pool().watchers(&image.header_object()))?;
     let cookie = holder.cookie.trim_start_matches(OWNERS_COOKIE).parse();
     Ok(watchers.iter().any(|watcher| watcher.name == holder.client && Ok(watcher.cookie) == cookie))
 }

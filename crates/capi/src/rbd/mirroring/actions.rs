@@ -19,7 +19,7 @@ async fn enable(image: &RbdImage, function: &'static str) -> Result<(), Errno> {
     if mirroring::mode(image.pool()).await? != MirrorMode::Image {
         return Err(Errno::INVAL);
     }
-    if let Some(parent) = ImageDetails::of_id(image.pool(), image.id()).await?.info.parent {
+    if let Some(parent) = ImageDetails::of_known(image.pool(), image.known()).await?.info.parent {
         let home = image.pool().cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
         if mirroring::image(&home, &parent.image).await?.is_none() {
             return Err(Errno::INVAL);

@@ -8,7 +8,6 @@ use crate::border::{Errno, Handle, In, Out, call, copied_array, copied_text, don
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::check_size;
 use crate::runtime::{AioCompletion, block_on};
-use onego::rbd::image_name;
 use std::ffi::{c_char, c_int};
 
 /// The state of an image of which nothing is known (`MIRROR_IMAGE_STATUS_STATE_UNKNOWN`).
@@ -108,7 +107,7 @@ async fn give<T>(
     function: &'static str,
 ) -> Result<(), Errno> {
     check_unmirrored(image, function).await?;
-    let name = image_name(image.pool(), image.id()).await?;
+    let name = image.known().current_name(image.pool()).await?;
     found.set(make(&name)?)
 }
 

@@ -7,37 +7,21 @@ use crate::rbd::lists::{give, joined};
 use crate::runtime::block_on;
 use onego::ceph::Error;
 use onego::rados::Pool;
-use onego_ceph::cls::rbd::DirList;
-use onego_ceph::rbd::DIRECTORY;
-use std::collections::BTreeMap;
+use onego::rbd::{ImageEntry, list_with_ids};
 use std::ffi::{c_char, c_int};
 
-/// Entries asked for at a time.
-const PAGE: u64 = 1024;
-
-/// Names of a pool's images, and their ids.
-pub(super) async fn images(pool: &Pool) -> Result<BTreeMap<String, String>, Error> {
-    let mut images = BTreeMap::new();
-    loop {
-        let after = images.last_key_value().map(|(name, _): (&String, _)| name.clone()).unwrap_or_default();
-        match pool.call(DIRECTORY, &DirList { after, max: PAGE }).await {
-            Err(Error::NotFound { .. }) => return Ok(images),
-            page => {
-                let page = page?;
-                let is_last = (page.len() as u64) < PAGE;
-                images.extend(page);
-                if is_last {
-                    return Ok(images);
-                }
-            }
-        }
+/// A pool's images. A namespace that is not there has none.
+pub(super) async fn images(pool: &Pool) -> Result<Vec<ImageEntry>, Error> {
+    match list_with_ids(pool).all().await {
+        Err(Error::NotFound { .. }) => Ok(Vec::new()),
+        other => other,
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_list(ioctx: Handle<IoCtx>, names: Out<u8>, size: Out<usize>) -> c_int {
     call(|| {
-        let all = joined(block_on(images(&pool_of(ioctx)?))?.keys());
+        let all = joined(block_on(images(&pool_of(ioctx)?))?.into_iter().map(|image| image.name));
         fill(names, size, &all)?;
         Ok(all.len() as c_int)
     })
@@ -54,9 +38,10 @@ struct ImageSpec {
 #[unsafe(no_mangle)]
 extern "C" fn rbd_list2(ioctx: Handle<IoCtx>, specs: Out<ImageSpec>, most: Out<usize>) -> c_int {
     done(|| {
-        let all: Vec<_> = block_on(images(&pool_of(ioctx)?))?.into_iter().collect();
-        give(specs, most, &all, |(name, id)| {
-            Ok(ImageSpec { id: copied_text(id.as_bytes())?, name: copied_text(name.as_bytes())? })
+        let all = block_on(images(&pool_of(ioctx)?))?;
+        give(specs, most, &all, |image| {
+            let (id, name) = (copied_text(image.id.as_bytes())?, copied_text(image.name.as_bytes())?);
+            Ok(ImageSpec { id, name })
         })
     })
 }

@@ -98,7 +98,9 @@ extern "C" fn rbd_pool_stats_get(ioctx: Handle<IoCtx>, stats: Handle<PoolStats>)
         let of_trash = wanted.iter().any(|(option, _)| *option >= TRASH);
         let (mut sums, mut trashed) = (Sums::default(), Sums::default());
         if of_images {
-            sums = block_on(Sums::of(&pool, block_on(images(&pool))?.into_values()))?;
+            // Those of format 1 have no ids, and Ceph's library leaves them out, too.
+            let ids = block_on(images(&pool))?.into_iter().map(|image| image.id).filter(|id| !id.is_empty());
+            sums = block_on(Sums::of(&pool, ids))?;
         }
         if of_trash {
             let ids = block_on(trash(&pool))?.into_iter().map(|entry| entry.id);

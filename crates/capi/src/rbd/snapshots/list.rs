@@ -89,7 +89,7 @@ extern "C" fn rbd_snap_get_name(image: Handle<RbdImage>, id: u64, name: Out<u8>,
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_snap_get_timestamp(image: Handle<RbdImage>, id: u64, time: Out<libc::timespec>) -> c_int {
-    done(|| time.set(numbered(image, id, |snap| timespec(Some(snap.created)))?))
+    done(|| time.set(numbered(image, id, |snap| timespec(snap.created))?))
 }
 
 /// The largest number: there is no limit.

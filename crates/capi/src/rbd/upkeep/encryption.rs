@@ -74,7 +74,7 @@ extern "C" fn rbd_encryption_format(
         let version = version(format)?;
         let wanted = EncryptionOptions::new(version, passphrase).with_key_size(key_size);
         let spec = EncryptionSpec::new(passphrase).with_version(version);
-        let (pool, id) = (image.pool(), image.id());
+        let (pool, known) = (image.pool(), image.known());
         let open = image.image()?;
         // A clone's parent may want a passphrase of its own, which is not known yet.
         if open.info().parent.is_some() && !open.is_encrypted() {
@@ -83,7 +83,7 @@ extern "C" fn rbd_encryption_format(
         drop(open);
         image.replace(async |open| {
             // What is loaded shows the data alone, and the header lies before it.
-            let plain = if open.is_encrypted() { Image::open_by_id(pool, id).await? } else { open };
+            let plain = if open.is_encrypted() { Image::open_known(pool, known).await? } else { open };
             plain.format_encryption(&wanted).await?;
             plain.load_encryption(&[spec]).await
         })

@@ -6,7 +6,6 @@ use crate::rbd::lists::joined;
 use crate::runtime::block_on;
 use onego::rbd;
 use onego_ceph::cls::rbd::MetadataList;
-use onego_ceph::rbd::header_object;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
@@ -60,7 +59,7 @@ extern "C" fn rbd_metadata_list(
             after: after.text_or_empty().into_owned(),
             max: if most == 0 { MOST } else { most },
         };
-        let header = header_object(image.id()).to_string();
+        let header = image.header_object();
         let entries = block_on(image.pool().call(&header, &call))?;
         give_entries(&entries, (keys, keys_len), (values, values_len))
     })

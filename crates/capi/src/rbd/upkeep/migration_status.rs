@@ -7,7 +7,6 @@ use crate::rbd::lists::check_size;
 use crate::runtime::block_on;
 use onego::rbd::migration::status;
 use onego_ceph::cls::rbd::{MigrationGet, migration_side};
-use onego_ceph::rbd::header_object;
 use std::ffi::{c_char, c_int};
 
 /// How far a migration is (`rbd_image_migration_status_t`).
@@ -94,7 +93,7 @@ extern "C" fn rbd_get_migration_source_spec(
 ) -> c_int {
     done(|| {
         let image = image.get()?;
-        let spec = block_on(image.pool().call(&header_object(image.id()).to_string(), &MigrationGet {}))?;
+        let spec = block_on(image.pool().call(&image.header_object(), &MigrationGet {}))?;
         if spec.side != migration_side::DESTINATION {
             return Err(Errno::NOENT);
         }

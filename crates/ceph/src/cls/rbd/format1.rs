@@ -6,8 +6,10 @@
 //! Sources: ceph `src/include/rbd_types.h` (`rbd_obj_header_ondisk`), `src/cls/rbd/cls_rbd.cc` (`old_snapshot_*`).
 
 use crate::cls::{methods, structure};
+use crate::types::SnapContext;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::ops::Range;
 
 structure! {
     /// A snapshot of an image of format 1.
@@ -59,6 +61,18 @@ methods! { "rbd":
 /// Bytes of a header before the size of its image: texts, the prefix of data objects, the object size.
 const START_LEN: usize = 80;
 
+/// Where the start has the prefix of data objects, which ends with a byte of 0.
+const PREFIX: Range<usize> = 40..64;
+
+/// Where it has what tells the layout of the header: "RBD" and its version.
+const SIGNATURE: Range<usize> = 64..76;
+
+/// The only version that there is (`RBD_HEADER_SIGNATURE`, `RBD_HEADER_VERSION`).
+const VERSION: &[u8; SIGNATURE.end - SIGNATURE.start] = b"RBD\x00001.005\0";
+
+/// Where it has the logarithm of the bytes of an object. Kinds of encryption and of compression follow, which are none.
+const ORDER: usize = 76;
+
 /// Bytes of a snapshot's id and size.
 const SNAPSHOT_LEN: usize = 16;
 
@@ -86,6 +100,58 @@ impl Format1Header {
 
     /// What a header begins with while its image is moved elsewhere.
     pub const MIGRATING_TEXT: &[u8; 34] = b"<<< Migrating RBD Image      >>>\n\0";
+
+    /// Most bytes of the prefix of data objects (`RBD_MAX_BLOCK_NAME_SIZE`, but for the byte that ends it).
+    pub const MAX_PREFIX: usize = PREFIX.end - PREFIX.start - 1;
+
+    /// Where the size lies, which is changed alone when the image gets another one.
+    pub const SIZE_AT: u64 = START_LEN as u64;
+
+    /// The header of a new image. A prefix is cut to [`MAX_PREFIX`](Self::MAX_PREFIX) bytes.
+    pub fn new(object_prefix: &str, order: u8, image_size: u64) -> Self {
+        let mut start = [0; START_LEN];
+        start[..Self::TEXT.len()].copy_from_slice(Self::TEXT);
+        let prefix = &object_prefix.as_bytes()[..object_prefix.len().min(Self::MAX_PREFIX)];
+        start[PREFIX.start..][..prefix.len()].copy_from_slice(prefix);
+        start[SIGNATURE].copy_from_slice(VERSION);
+        start[ORDER] = order;
+        Self { start, image_size, reserved: 0, snap_seq: 0, snapshots: Vec::new() }
+    }
+
+    /// Is the image being moved elsewhere? Fails if this is no header at all.
+    pub fn is_migrating(&self) -> Decoded<bool> {
+        if self.start.starts_with(Self::MIGRATING_TEXT) {
+            return Ok(true);
+        }
+        if self.start.starts_with(Self::TEXT) {
+            return Ok(false);
+        }
+        Err(DecodeError::Invalid { what: "text of a header", value: self.start[0].into() })
+    }
+
+    /// What the names of data objects start with.
+    pub fn object_prefix(&self) -> Decoded<&str> {
+        let bytes = &self.start[PREFIX];
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        std::str::from_utf8(&bytes[..end])
+            .map_err(|_| DecodeError::NotUtf8 { what: "prefix of data objects" })
+    }
+
+    /// An object has `1 << order` bytes.
+    pub fn order(&self) -> u8 {
+        self.start[ORDER]
+    }
+
+    /// The snapshots that writes of data must keep. Fails if they are not in the order in which they were made.
+    pub fn snap_context(&self) -> Decoded<SnapContext> {
+        let context =
+            SnapContext { seq: self.snap_seq, snaps: self.snapshots.iter().map(|snap| snap.id).collect() };
+        let newest = context.snaps.first().copied().unwrap_or(0);
+        if newest > context.seq || !context.snaps.is_sorted_by(|newer, older| newer > older) {
+            return Err(DecodeError::Invalid { what: "order of snapshots", value: newest });
+        }
+        Ok(context)
+    }
 }
 
 impl Decode for Format1Header {
@@ -161,6 +227,37 @@ mod tests {
         assert_eq!(Format1Header::from_bytes(&bytes), Ok(header()));
         let empty = Format1Header { snapshots: Vec::new(), ..header() };
         assert_eq!(empty.to_bytes().len(), Format1Header::MIN_LEN);
+    }
+
+    /// What Ceph's `rbd` 16.2 has written for an image of 8 MiB.
+    const OF_CEPH: &[u8; 112] = b"<<< Rados Block Device Image >>>\n\0\0\0\0\0\0\0\
+        rb.0.1066.6b8b4567\0\0\0\0\0\0RBD\x00001.005\0\x16\0\0\0\
+        \0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+    #[test]
+    fn a_new_header_is_the_one_that_ceph_writes() {
+        let new = Format1Header::new("rb.0.1066.6b8b4567", 22, 8 << 20);
+        assert_eq!(new.to_bytes(), OF_CEPH);
+        let read = Format1Header::from_bytes(OF_CEPH).unwrap();
+        assert_eq!((read.object_prefix(), read.order()), (Ok("rb.0.1066.6b8b4567"), 22));
+        assert_eq!(read.is_migrating(), Ok(false));
+        let size_at = Format1Header::SIZE_AT as usize;
+        assert_eq!(OF_CEPH[size_at..size_at + 8], (8u64 << 20).to_le_bytes());
+        let cut = Format1Header::new("rb.ffffffff.ffffffff.ffffffff", 22, 0);
+        assert_eq!(cut.object_prefix(), Ok("rb.ffffffff.ffffffff.ff"));
+    }
+
+    #[test]
+    fn what_is_no_header_or_has_snapshots_out_of_order_is_told() {
+        let mut other = header();
+        assert!(other.is_migrating().is_err());
+        other.start[..34].copy_from_slice(Format1Header::MIGRATING_TEXT);
+        assert_eq!(other.is_migrating(), Ok(true));
+        assert!(Format1Header { start: [0xff; START_LEN], ..header() }.object_prefix().is_err());
+        assert_eq!(header().snap_context(), Ok(SnapContext { seq: 9, snaps: vec![6, 3] }));
+        assert!(Format1Header { snap_seq: 5, ..header() }.snap_context().is_err());
+        other.snapshots.reverse();
+        assert!(other.snap_context().is_err());
     }
 
     #[test]

@@ -269,7 +269,7 @@ async fn show(pool: &Pool, snapshots: &[Snapshot], all: bool, print: &PrintOptio
     }
     let (mut rows, mut values) = (Vec::new(), Vec::new());
     for snapshot in snapshots.iter().filter(|snapshot| all || snapshot.is_users()) {
-        let created = asctime(snapshot.created);
+        let created = snapshot.created.map(asctime).unwrap_or_default();
         let protected = snapshot.is_protected();
         let mut row = vec![
             snapshot.id.to_string(),

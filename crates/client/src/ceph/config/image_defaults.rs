@@ -1,6 +1,6 @@
 use super::settings::Settings;
 use crate::ceph::error::Error;
-use onego_ceph::rbd::Features;
+use onego_ceph::rbd::{Features, ImageFormat};
 use std::str::FromStr;
 
 /// What new images are like where nothing else is said (`rbd_default_features` and its like).
@@ -17,6 +17,8 @@ pub struct ImageDefaults {
     pub stripe_count: Option<u64>,
     /// The pool of their data (`rbd_default_data_pool`).
     pub data_pool: Option<String>,
+    /// In which form their headers are kept (`rbd_default_format`: 1 or 2).
+    pub format: Option<ImageFormat>,
     /// How clones are noted at their parents: 1, 2 or auto (`rbd_default_clone_format`).
     pub clone_format: Option<String>,
 }
@@ -29,6 +31,7 @@ impl ImageDefaults {
             stripe_unit: setting(settings, "rbd_default_stripe_unit")?,
             stripe_count: setting(settings, "rbd_default_stripe_count")?,
             data_pool: setting(settings, "rbd_default_data_pool")?,
+            format: setting(settings, "rbd_default_format")?,
             clone_format: setting(settings, "rbd_default_clone_format")?,
         })
     }
@@ -83,5 +86,9 @@ mod tests {
     fn the_shape_of_images_is_read_too() {
         let defaults = read("[global]\nrbd default order = 20\nrbd_default_data_pool = fast\n").unwrap();
         assert_eq!((defaults.order, defaults.data_pool.as_deref()), (Some(20), Some("fast")));
+        let format =
+            |value| read(&format!("[client]\nrbd_default_format = {value}\n")).map(|read| read.format);
+        assert_eq!(format("1").unwrap(), Some(ImageFormat::V1));
+        assert!(format("3").is_err());
     }
 }

@@ -1,9 +1,9 @@
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::{Header, TRASH};
+use crate::rbd::header::{Header, TRASH};
 use crate::rbd::release::CHILDREN;
 use onego_ceph::cls::rbd::{ChildImageSpec, ChildrenList, DirGetName, GetChildren, TrashGet};
-use onego_ceph::rbd::DIRECTORY;
+use onego_ceph::rbd::{DIRECTORY, ImageFormat};
 
 /// A clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +61,9 @@ pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<b
 
 /// The clones of a snapshot, of both formats.
 async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>, Error> {
+    if header.format == ImageFormat::V1 {
+        return Ok(Vec::new()); // it has no id, by which clones know their parents
+    }
     let mut children = counted_children(header, snap).await?;
     children.extend(header.call(&ChildrenList { snap }).await.or_else(none_if_missing)?);
     Ok(children)

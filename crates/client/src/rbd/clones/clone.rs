@@ -1,8 +1,8 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::admin::{CreateOptions, create, remove};
-use crate::rbd::details::Header;
-use crate::rbd::metadata;
+use crate::rbd::admin::remove;
+use crate::rbd::create::{CreateOptions, create};
+use crate::rbd::header::{Header, metadata};
 use crate::rbd::release::CHILDREN;
 use crate::rbd::snapshot::Snapshot;
 use onego_ceph::cls::rbd::{
@@ -42,6 +42,7 @@ pub async fn clone(
     format: Option<CloneFormat>,
 ) -> Result<(), Error> {
     let parent = Header::named(pool, image).await?;
+    parent.needs_v2("an id, by which clones know their parents", Errno::NOENT)?;
     let details = parent.details().await?;
     clone_of(&parent, details.snapshot(snapshot)?, (child_pool, child), options, format).await
 }
@@ -54,6 +55,7 @@ pub async fn clone_by_id(
     format: Option<CloneFormat>,
 ) -> Result<(), Error> {
     let parent = Header::named(pool, image).await?;
+    parent.needs_v2("an id, by which clones know their parents", Errno::NOENT)?;
     let details = parent.details().await?;
     clone_of(&parent, details.snapshot_by_id(snapshot)?, (child_pool, child), options, format).await
 }
@@ -65,6 +67,7 @@ async fn clone_of(
     options: &CreateOptions,
     format: Option<CloneFormat>,
 ) -> Result<(), Error> {
+    options.needs_v2("clones")?;
     let pool = &parent.pool;
     let format = match format {
         Some(format) => format,

@@ -1,6 +1,6 @@
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
 use crate::rbd::release::detach_from_parent;
 use crate::rbd::view::{CopyDown, refuse_own_key};

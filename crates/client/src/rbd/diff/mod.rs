@@ -2,7 +2,7 @@
 
 mod source;
 
-use super::details::{Header, ImageDetails};
+use super::header::{Header, ImageDetails};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use futures_util::StreamExt as _;

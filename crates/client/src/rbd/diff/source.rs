@@ -1,6 +1,6 @@
 //! Where it is found out what changed: the objects of an image, those of its parents, and the maps of objects.
 
-use super::super::details::{Header, ImageDetails};
+use super::super::header::{Header, ImageDetails};
 use super::super::maps::map_object;
 use super::super::snapshot::Snapshot;
 use crate::ceph::error::Error;
@@ -88,7 +88,7 @@ impl ChangedObjects {
         scope: DiffScope,
     ) -> Result<Self, Error> {
         let pool = header.data_pool(&details.info).await?;
-        let names = DataNames::new(&details.info.object_prefix);
+        let names = details.info.data_names();
         Ok(Self { pool, names, layout: details.info.layout, scope, parent: None })
     }
 

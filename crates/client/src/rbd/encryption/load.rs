@@ -4,6 +4,7 @@ use super::on_thread::on_thread;
 use crate::ceph::error::{Errno, Error};
 use crate::encryption_error::EncryptionError;
 use crate::rbd::ancestors::{Generation, lineage};
+use crate::rbd::header::Header;
 use crate::rbd::image::Image;
 use onego_luks::{Budget, Error as LuksError, LuksHeader, Sectors, Version};
 use onego_rbd::Encryption;
@@ -63,7 +64,7 @@ impl Image {
         let mut opened = Vec::new();
         for (index, ancestor) in ancestors.iter().enumerate() {
             let Generation { home, info, snapshot, .. } = ancestor;
-            let image = Self::open_snap(home, &info.name, &info.id, *snapshot).await?;
+            let image = Self::open_snap(&Header::of(home, info), *snapshot).await?;
             let unlocked = image.open_header(last_or(specs, index + 1, last)).await;
             image.close().await?;
             match unlocked {

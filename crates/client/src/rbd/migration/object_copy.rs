@@ -1,7 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::Header;
-use crate::rbd::header::ImageInfo;
+use crate::rbd::header::{Header, ImageInfo};
 use crate::rbd::maps::change_map;
 use crate::rbd::view::View;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, MigrationSpec, ObjectMapUpdate, snapc_seq, state};
@@ -41,7 +40,7 @@ impl ObjectCopier {
     ) -> Result<Self, Error> {
         let header = Header::of(pool, info);
         let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
-        let source = Header { pool: home, id: spec.image_id.clone(), name: spec.image_name.clone() };
+        let source = Header::v2(&home, &spec.image_id, &spec.image_name);
         let mut steps = Vec::new();
         for (from, to) in spec.snap_seqs.iter().filter(|(from, _)| **from != NOSNAP) {
             if info.snapshots.contains(to) {
@@ -53,7 +52,7 @@ impl ObjectCopier {
             layout: info.layout,
             features: info.features,
             data: header.data_pool(info).await?,
-            names: DataNames::new(&info.object_prefix),
+            names: info.data_names(),
             has_parent: !spec.flatten && info.state.parent.pool >= 0,
             header,
             steps,

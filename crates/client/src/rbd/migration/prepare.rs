@@ -2,17 +2,16 @@ use super::remove::abort_sides;
 use super::sides::{Sides, state};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::admin::{CreateOptions, build, new_id};
 use crate::rbd::clones::{attach, copy_metadata, has_children};
-use crate::rbd::details::{Header, ImageDetails};
-use crate::rbd::header::{check_namespace, describe, image_id};
+use crate::rbd::create::{CreateOptions, build, new_id};
+use crate::rbd::header::{Header, ImageDetails, check_namespace, describe};
 use crate::rbd::maps::change_map;
 use crate::rbd::pools::{MIGRATION, hide, take_name};
 use crate::rbd::snapshots::create_in;
 use crate::rbd::upkeep::CopyKind;
 use crate::rbd::view::refuse_own_key;
 use onego_ceph::cls::rbd::{
-    DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, SetSize, migration_side,
+    DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, migration_side,
     protection, state as object,
 };
 use onego_ceph::rbd::{DIRECTORY, Features, valid_image_name};
@@ -31,6 +30,8 @@ pub async fn prepare(
     kind: CopyKind,
 ) -> Result<(), Error> {
     let source = Header::named(pool, image).await?;
+    source.needs_v2("an id, by which Onego knows what is moved", Errno::OPNOTSUPP)?;
+    options.needs_v2("what is moved")?;
     let details = source.details().await?;
     check_source(&source, &details).await?;
     if details.origin.is_some() && (kind == CopyKind::Flat || options.layout != details.info.layout) {
@@ -41,7 +42,7 @@ pub async fn prepare(
     }
     options.check_features(to)?;
     check_destination((pool, image), (to_pool, to)).await?;
-    let destination = Header { pool: to_pool.clone(), id: new_id(to_pool)?, name: to.to_owned() };
+    let destination = Header::v2(to_pool, &new_id(to_pool)?, to);
     let spec = MigrationSpec {
         side: migration_side::SOURCE,
         pool: to_pool.id(),
@@ -107,7 +108,7 @@ async fn check_destination((pool, image): (&Pool, &str), (to_pool, to): (&Pool, 
     if (pool.id(), pool.namespace(), image) == (to_pool.id(), to_pool.namespace(), to) {
         return Ok(()); // the source gives the name up
     }
-    match image_id(to_pool, to).await {
+    match Header::named(to_pool, to).await {
         Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),
         Ok(_) => Err(Error::Exists { what: describe(to_pool, to) }),
@@ -144,7 +145,7 @@ async fn make_destination(
     };
     destination.change(&MigrationSet { spec }).await?;
     sides.set_state(state::PREPARED).await?;
-    let Header { pool, id, name } = destination;
+    let Header { pool, id, name, .. } = destination;
     take_name(pool, name, id).await?;
     let entry = DirAddImage { name: name.clone(), id: id.clone() };
     pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop)
@@ -192,7 +193,7 @@ async fn set_size(header: &Header, size: u64) -> Result<(), Error> {
     if info.size == size {
         return Ok(());
     }
-    header.change(&SetSize { size }).await?;
+    header.set_size(size).await?;
     if !info.features.contains(Features::OBJECT_MAP) {
         return Ok(());
     }

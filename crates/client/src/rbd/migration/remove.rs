@@ -1,8 +1,8 @@
 use super::sides::{Sides, state};
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::admin::remove_with_id;
-use crate::rbd::details::Header;
+use crate::rbd::admin::remove_but_for_name;
+use crate::rbd::header::{Header, TRASH};
 use crate::rbd::pools::restore;
 use crate::rbd::release::{detach_from_parent, ignore_missing, remove_snapshot};
 use onego_ceph::cls::rbd::{DirRemoveImage, MigrationRemove, SetProtectionStatus, TrashRemove, protection};
@@ -18,8 +18,7 @@ pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) ->
     forget_former_parent(&sides).await?;
     remove_all(source, progress).await?;
     let entry = TrashRemove { id: source.id.clone() };
-    let trash = crate::rbd::details::TRASH;
-    ignore_missing(source.pool.operate_write(trash, WriteOp::new().call(&entry)).await.map(drop))
+    ignore_missing(source.pool.operate_write(TRASH, WriteOp::new().call(&entry)).await.map(drop))
 }
 
 /// Takes a destination that was flattened off the list of its former parent's clones. librbd's preparation makes the
@@ -44,7 +43,7 @@ pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -
     match destination.details().await {
         Ok(_) => {
             remove_all(destination, progress).await?;
-            let Header { pool, id, name } = destination;
+            let Header { pool, id, name, .. } = destination;
             let entry = DirRemoveImage { name: name.clone(), id: id.clone() };
             ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
             ignore_missing(pool.remove(&id_object(name).to_string()).await)?;
@@ -71,5 +70,5 @@ async fn remove_all(header: &Header, progress: impl FnMut(u64, u64)) -> Result<(
         }
         remove_snapshot(header, &header.details().await?, snapshot.id).await?;
     }
-    remove_with_id(&header.pool, &header.name, &header.id, progress).await
+    remove_but_for_name(header, progress).await
 }

@@ -1,8 +1,7 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::ancestors::ancestors;
-use crate::rbd::details::Header;
-use crate::rbd::header::{describe, image_id};
+use crate::rbd::header::{Header, describe};
 use crate::rbd::pools::{TrashSource, trash};
 use onego_ceph::cls::rbd::{MigrationGet, MigrationSetState, MigrationSpec, migration_side};
 use onego_ceph::types::NOSNAP;
@@ -26,8 +25,8 @@ pub(super) struct Sides {
 impl Sides {
     /// The migration that the image called `name` is part of: it is moved there, or it was called so and is moved away.
     pub(super) async fn of(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let header = match image_id(pool, name).await {
-            Ok(id) => Header { pool: pool.clone(), id, name: name.to_owned() },
+        let header = match Header::named(pool, name).await {
+            Ok(header) => header,
             Err(Error::NotFound { .. }) => trashed(pool, name).await?,
             Err(error) => return Err(error),
         };
@@ -39,6 +38,7 @@ impl Sides {
         };
         let spec = header.call(&MigrationGet {}).await.map_err(not_moved)?;
         if spec.side == migration_side::SOURCE {
+            header.needs_v2("an id, by which Onego knows what is moved", Errno::OPNOTSUPP)?;
             return Self::from_source(header, spec).await;
         }
         if spec.image_id.is_empty() || !spec.source_spec.is_empty() {
@@ -50,14 +50,14 @@ impl Sides {
         let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
         let listed = trash(&home).await?.into_iter().find(|entry| entry.id == spec.image_id);
         let name = listed.map_or_else(|| spec.image_id.clone(), |entry| entry.name);
-        let source = Header { pool: home, id: spec.image_id, name };
+        let source = Header::v2(&home, &spec.image_id, &name);
         let spec = source.call(&MigrationGet {}).await?;
         Self::from_source(source, spec).await
     }
 
     async fn from_source(source: Header, spec: MigrationSpec) -> Result<Self, Error> {
         let pool = source.pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
-        let destination = Header { pool, id: spec.image_id.clone(), name: spec.image_name.clone() };
+        let destination = Header::v2(&pool, &spec.image_id, &spec.image_name);
         Ok(Self { source, spec, destination })
     }
 
@@ -82,7 +82,7 @@ async fn trashed(pool: &Pool, name: &str) -> Result<Header, Error> {
     let is_it =
         |entry: &crate::rbd::pools::TrashEntry| entry.name == name && entry.source == TrashSource::Migration;
     match trash(pool).await?.into_iter().find(is_it) {
-        Some(entry) => Ok(Header { pool: pool.clone(), id: entry.id, name: name.to_owned() }),
+        Some(entry) => Ok(Header::v2(pool, &entry.id, name)),
         None => Err(Error::NotFound { what: describe(pool, name) }),
     }
 }

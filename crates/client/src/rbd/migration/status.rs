@@ -1,7 +1,7 @@
 use super::sides::Sides;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 
 /// An image on one side of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,6 @@ pub async fn status(pool: &Pool, image: &str) -> Result<MigrationStatus, Error> 
     })
 }
 
-fn side(Header { pool, id, name }: Header) -> MigrationSide {
+fn side(Header { pool, id, name, .. }: Header) -> MigrationSide {
     MigrationSide { pool: pool.id(), namespace: pool.namespace().to_owned(), image: name, id }
 }

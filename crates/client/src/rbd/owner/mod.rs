@@ -6,7 +6,7 @@ mod serve;
 
 pub(super) use serve::ImageOperator;
 
-use super::details::{Header, ImageDetails};
+use super::header::{Header, ImageDetails};
 use super::image::Image;
 use crate::ceph::error::{Errno, Error};
 use onego_ceph::rbd::Features;

@@ -5,7 +5,7 @@
 
 use crate::ceph::error::{Errno, Error, undecodable};
 use crate::rados::{Notified, Watch, WatchEvent};
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
 use std::future::poll_fn;

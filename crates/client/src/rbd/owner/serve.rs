@@ -8,10 +8,8 @@ use crate::ceph::operator::{JobFuture, OpenedImage, OperationProgress, Operator}
 use crate::rados::{Pool, WeakPool};
 use crate::rbd::clear::clear;
 use crate::rbd::clones::{check_key, copy_down, end_clone};
-use crate::rbd::details::{Header, ImageDetails};
-use crate::rbd::header::ImageInfo;
+use crate::rbd::header::{Header, ImageDetails, ImageInfo, metadata};
 use crate::rbd::image::Image;
-use crate::rbd::metadata;
 use crate::rbd::migration::{ObjectCopier, migrating_objects};
 use crate::rbd::objects::for_each_object;
 use crate::rbd::pools::rename;
@@ -74,7 +72,7 @@ struct OwnedImage {
 
 impl OwnedImage {
     async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-        // The image may have another name by now.
+        // The image may have another name by now. It has a lock, and so an id.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
         check_migrating(header, &operation).await?;
         match operation {

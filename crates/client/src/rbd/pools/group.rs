@@ -1,7 +1,6 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::GROUP_DIRECTORY;
-use crate::rbd::header::place;
+use crate::rbd::header::{GROUP_DIRECTORY, place};
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{DirGetId, GroupSpec};
 

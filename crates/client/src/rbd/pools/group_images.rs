@@ -1,7 +1,7 @@
 use super::group::Group;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 use onego_ceph::cls::rbd::{
     DirGetName, GroupImageList, GroupImageRemove, GroupImageSet, GroupImageSpec, GroupImageStatus,
     ImageGroupAdd, ImageGroupRemove, link_state,
@@ -50,6 +50,7 @@ pub async fn add_to_group(
     check_namespaces(pool, image_pool)?;
     let group = Group::named(pool, group).await?;
     let header = Header::named(image_pool, image).await?;
+    header.needs_v2("an id, by which groups know images", Errno::NOENT)?;
     let spec = GroupImageSpec { image_id: header.id.clone(), pool: image_pool.id() };
     let status = |state| GroupImageSet { status: GroupImageStatus { spec: spec.clone(), state } };
     group.change(&status(link_state::INCOMPLETE)).await?;
@@ -73,6 +74,7 @@ pub async fn remove_from_group(
     check_namespaces(pool, image_pool)?;
     let group = Group::named(pool, group).await?;
     let header = Header::named(image_pool, image).await?;
+    header.needs_v2("an id, by which groups know images", Errno::NOENT)?;
     unlink(&group, &GroupImageSpec { image_id: header.id, pool: image_pool.id() }).await
 }
 

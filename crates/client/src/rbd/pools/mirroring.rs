@@ -4,7 +4,7 @@
 
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::time;
+use crate::rbd::header::time;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
     MirrorImage, MirrorImageGet, MirrorImageList, MirrorImageStatusGetSummary, MirrorModeGet, MirrorModeSet,

@@ -1,15 +1,18 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::Header;
-use crate::rbd::header::describe;
+use crate::rbd::header::{Header, check_new_name, describe, v1};
 use onego_ceph::cls::rbd::{DirRenameImage, SetId};
-use onego_ceph::rbd::{DIRECTORY, id_object, valid_image_name};
+use onego_ceph::rbd::{DIRECTORY, ImageFormat, id_object};
 
 /// Gives an image another name.
 ///
 /// Source: ceph `src/librbd/operation/RenameRequest.cc`.
 pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
     let header = Header::named(pool, from).await?;
+    if header.format == ImageFormat::V1 {
+        check_new_name(pool, to, ImageFormat::V1).await?;
+        return v1::rename(&header, to).await;
+    }
     take_name(pool, to, &header.id).await?;
     let rename = DirRenameImage { from: from.to_owned(), to: to.to_owned(), id: header.id.clone() };
     if let Err(error) = pool.operate_write(DIRECTORY, WriteOp::new().call(&rename)).await {
@@ -23,11 +26,7 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
 
 /// Has a name mean the image with `id`.
 pub(in crate::rbd) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
-    if !valid_image_name(name) {
-        return Err(Error::Invalid(format!(
-            "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
-        )));
-    }
+    check_new_name(pool, name, ImageFormat::V2).await?;
     let named = WriteOp::new().create(true).call(&SetId { id: id.to_owned() });
     match pool.operate_write(&id_object(name).to_string(), named).await {
         Err(Error::Exists { .. }) => Err(Error::Exists { what: describe(pool, name) }),

@@ -1,7 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::TRASH;
-use crate::rbd::header::NAMESPACES;
+use crate::rbd::header::{NAMESPACES, TRASH};
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{DirStateSet, NamespaceAdd, NamespaceList, NamespaceRemove, directory_state};
 use onego_ceph::rbd::DIRECTORY;

@@ -2,7 +2,7 @@
 
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::metadata::all;
+use crate::rbd::header::metadata::all;
 use onego_ceph::cls::rbd::{Metadata, MetadataRemove, MetadataSet};
 
 /// The object that holds them (`RBD_INFO`).

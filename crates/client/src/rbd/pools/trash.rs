@@ -1,9 +1,8 @@
 use super::names::take_name;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::admin::remove_with_id;
-use crate::rbd::details::{Header, TRASH, time};
-use crate::rbd::header::describe;
+use crate::rbd::admin::remove_but_for_name;
+use crate::rbd::header::{Header, TRASH, describe, time};
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{
     DirAddImage, DirRemoveImage, TrashAdd, TrashGet, TrashImageSpec, TrashList, TrashRemove, TrashStateSet,
@@ -109,6 +108,7 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
     let header = Header::named(pool, name).await?;
+    header.needs_v2("an id, by which the trash knows images", Errno::OPNOTSUPP)?;
     let own = EntityName::client(pool.cluster().global_id().await?);
     if let Some(watcher) = pool.watchers(&header.object()).await?.iter().find(|watcher| watcher.name != own) {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
@@ -118,7 +118,7 @@ pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(
 
 /// Moves an image to the trash. `source`: see [`TrashSource`], by its number.
 pub(in crate::rbd) async fn hide(header: &Header, source: u8, delay: Duration) -> Result<(), Error> {
-    let Header { pool, id, name } = header;
+    let Header { pool, id, name, .. } = header;
     let now = SystemTime::now();
     let spec = TrashImageSpec {
         source,
@@ -171,7 +171,7 @@ pub async fn remove_from_trash(
         });
     }
     set_state(pool, id, state::REMOVING, spec.state).await?;
-    let removed = remove_with_id(pool, &spec.name, id, progress).await;
+    let removed = remove_but_for_name(&Header::v2(pool, id, &spec.name), progress).await;
     if let Err(error) = removed {
         let _ = set_state(pool, id, state::NORMAL, state::REMOVING).await;
         return Err(error);

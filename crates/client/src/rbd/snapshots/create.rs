@@ -1,10 +1,9 @@
 use super::quiesce::{Quiesce, quiesced};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps;
 use crate::rbd::snapshot::{SnapshotKind, taken, users};
-use onego_ceph::cls::rbd::SnapshotAdd;
 use onego_rbd::notify::Operation;
 
 /// The class's answer to a number that is older than that of another snapshot, which was made meanwhile.
@@ -64,8 +63,7 @@ async fn add(header: &Header, data: &Pool, name: &str, kind: SnapshotKind) -> Re
     loop {
         attempts += 1;
         let snap = data.new_snap_id().await?;
-        let add = SnapshotAdd { name: name.to_owned(), snap, namespace: kind.clone() };
-        let Err(error) = header.change(&add).await else { return Ok(snap) };
+        let Err(error) = header.add_snapshot(name, snap, &kind).await else { return Ok(snap) };
         // The first error is the one to tell.
         let _ = data.remove_snap_id(snap).await;
         match error {

@@ -17,11 +17,11 @@ pub use remove::{purge, remove, remove_by_id};
 pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
 
-use super::details::{Header, ImageDetails};
+use super::header::{Header, ImageDetails};
 use super::snapshot::{taken, users};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotRename, SnapshotSetLimit};
+use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotSetLimit};
 use onego_rbd::notify::Operation;
 
 /// The snapshots of an image, oldest first.
@@ -45,8 +45,7 @@ pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<()
 
 /// Gives a snapshot another name.
 pub(super) async fn rename_in(header: &Header, snap: u64, to: &str) -> Result<(), Error> {
-    let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
-    renamed.map_err(|error| taken(error, &header.name, to))?;
+    header.rename_snapshot(snap, to).await.map_err(|error| taken(error, &header.name, to))?;
     header.notify_changed().await
 }
 

@@ -1,7 +1,7 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::clones::counted_children;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::snapshot::{Snapshot, users};
 use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
 use onego_ceph::rbd::Features;

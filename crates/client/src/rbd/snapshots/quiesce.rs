@@ -4,7 +4,7 @@
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
 use crate::ceph::error::{Error, check, undecodable};
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
 use std::time::Duration;

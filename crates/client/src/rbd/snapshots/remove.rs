@@ -1,6 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
 use onego_rbd::notify::{Operation, SnapshotName};

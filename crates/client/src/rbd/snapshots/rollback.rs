@@ -1,13 +1,11 @@
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::snapshot::Snapshot;
 use crate::rbd::view::CopyDown;
-use onego_ceph::cls::rbd::SetSize;
 use onego_ceph::ops::Op;
-use onego_ceph::rbd::DataNames;
 
 /// Makes an image what it was at a user's snapshot. `progress` is told (done, all) in objects.
 pub async fn rollback(
@@ -36,7 +34,7 @@ pub(in crate::rbd) async fn rollback_in(
     }
     let map = maps::rolling_back(header, details, snapshot).await?;
     let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
-    let names = DataNames::new(&info.object_prefix);
+    let names = info.data_names();
     let objects = info.objects().max(info.layout.objects(snapshot.size));
     // Behind the end of the snapshot nothing was, so that objects there go, too.
     for_each_object(objects, progress, |object| {
@@ -50,7 +48,7 @@ pub(in crate::rbd) async fn rollback_in(
     })
     .await?;
     if snapshot.size != info.size {
-        header.change(&SetSize { size: snapshot.size }).await?;
+        header.set_size(snapshot.size).await?;
     }
     maps::rolled_back(header, map).await?;
     header.notify_changed().await

@@ -1,7 +1,7 @@
 //! Applies diffs to an image.
 
 use super::super::admin::resize;
-use super::super::details::Header;
+use super::super::header::Header;
 use super::super::image::Image;
 use super::super::snapshots;
 use crate::ceph::error::Error;

@@ -1,8 +1,8 @@
 //! What `rbd export --export-format 2` writes.
 
-use super::super::details::{Header, ImageDetails};
 use super::super::diff::{Diff, DiffOptions, ImagePoint};
-use super::super::metadata::all_metadata;
+use super::super::header::metadata::all_metadata;
+use super::super::header::{Header, ImageDetails};
 use super::export_diff::ExportDiff;
 use crate::ceph::error::Error;
 use crate::rados::Pool;

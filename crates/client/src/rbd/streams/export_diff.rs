@@ -1,7 +1,7 @@
 //! What `rbd export-diff` writes.
 
-use super::super::details::Header;
 use super::super::diff::{Diff, DiffOptions};
+use super::super::header::Header;
 use super::super::image::Image;
 use super::range_writer::RangeWriter;
 use crate::ceph::error::Error;

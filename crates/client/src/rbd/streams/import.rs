@@ -1,6 +1,6 @@
 //! What `rbd import --export-format 2` does.
 
-use super::super::admin::{CreateOptions, create};
+use super::super::create::{CreateOptions, create};
 use super::apply::{DiffTarget, GRAIN};
 use super::import_diff::refused;
 use crate::ceph::error::Error;

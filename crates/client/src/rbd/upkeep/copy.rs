@@ -1,8 +1,9 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::admin::{CreateOptions, create, remove};
+use crate::rbd::admin::remove;
 use crate::rbd::clones::copy_metadata;
-use crate::rbd::details::Header;
+use crate::rbd::create::{CreateOptions, create};
+use crate::rbd::header::Header;
 use crate::rbd::maps::change_map;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::view::{View, refuse_own_key};
@@ -67,7 +68,7 @@ impl CopyTarget {
         let header = Header::named(pool, name).await?;
         let info = header.details().await?.info;
         let data = header.data_pool(&info).await?.with_snap_context(&info.state.snap_context);
-        let names = DataNames::new(&info.object_prefix);
+        let names = info.data_names();
         Ok(Self { layout: info.layout, features: info.features, data, names, header })
     }
 

@@ -1,9 +1,10 @@
 use super::copy::{CopyTarget, ONLY_WITH_PARENT};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::admin::{CreateOptions, create, remove, resize};
+use crate::rbd::admin::{remove, resize};
 use crate::rbd::clones::{CloneFormat, attach, copy_metadata};
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::create::{CreateOptions, create};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind};
 use crate::rbd::snapshots::create_in;
@@ -43,6 +44,7 @@ pub async fn deep_copy(
     kind: CopyKind,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    options.needs_v2("copies with snapshots")?;
     let header = Header::named(pool, image).await?;
     let details = header.details().await?;
     let end = match snapshot {

@@ -1,6 +1,6 @@
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{ObjectMapResize, SetFeatures, SetFlags, feature, image_flag, state};
@@ -16,6 +16,7 @@ const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
 /// Source: ceph `src/librbd/operation/EnableFeaturesRequest.cc`.
 pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
+    header.needs_v2("features", Errno::INVAL)?;
     let features = with_maps(features);
     let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: true, id };
     header.owned_or_asked(ask, |_, _| {}, async |details, _| enable(&header, details, features).await).await
@@ -43,6 +44,7 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
+    header.needs_v2("features", Errno::INVAL)?;
     let features = with_maps(features);
     let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: false, id };
     header.owned_or_asked(ask, |_, _| {}, async |details, _| disable(&header, details, features).await).await

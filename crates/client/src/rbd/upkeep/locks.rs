@@ -1,6 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{LockInfo, LockKind, LockRequest, Pool};
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 use onego_ceph::types::EntityName;
 use std::time::Duration;
 

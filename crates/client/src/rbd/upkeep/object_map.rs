@@ -1,13 +1,13 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::{
     MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state,
 };
 use onego_ceph::outputs::CloneInfos;
-use onego_ceph::rbd::{DataNames, Features};
+use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::diff::{DiffScope, object_runs};
 use onego_rbd::notify::Operation;
@@ -138,7 +138,7 @@ async fn existing(
     progress: impl FnMut(u64, u64),
 ) -> Result<ObjectMap, Error> {
     let data = header.data_pool(&details.info).await?.at_snapshot(snap);
-    let names = DataNames::new(&details.info.object_prefix);
+    let names = details.info.data_names();
     let map = RefCell::new(ObjectMap::new(objects));
     for_each_object(objects, progress, |object| {
         let (data, map, name) = (&data, &map, names.name(object).to_string());
@@ -168,7 +168,7 @@ async fn with_clean(
     };
     let scope = DiffScope { from: earlier.id, to: snap, whole_object: false };
     let data = header.data_pool(&details.info).await?;
-    let names = DataNames::new(&details.info.object_prefix);
+    let names = details.info.data_names();
     let object_size = details.info.layout.object_size();
     let count = found.len();
     let map = RefCell::new(found);

@@ -1,10 +1,8 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::Header;
-use crate::rbd::header::ImageInfo;
+use crate::rbd::header::{Header, ImageInfo};
 use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::Sparsify;
-use onego_ceph::rbd::DataNames;
 use onego_rbd::notify::Operation;
 
 /// Gives back the room of blocks of `block_size` bytes that are zeros. `progress` is told (done, all) in objects.
@@ -36,7 +34,7 @@ pub(in crate::rbd) async fn sparsify_in(
         )));
     }
     let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
-    let names = DataNames::new(&info.object_prefix);
+    let names = info.data_names();
     // An object that shows a parent's bytes when it is gone has to stay, and so it does where a map says that it is there.
     let sparsify = Sparsify { block_size, remove_empty: false };
     for_each_object(info.objects(), progress, |object| {

@@ -1,6 +1,6 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, Watch, Watcher};
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 
 /// The clients that have an image open.
 pub async fn watchers(pool: &Pool, image: &str) -> Result<Vec<Watcher>, Error> {

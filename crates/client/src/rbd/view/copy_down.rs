@@ -4,7 +4,7 @@ use super::own_key::refuse_own_key;
 use super::shown::View;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate};
 use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
@@ -32,7 +32,7 @@ impl<'a> CopyDown<'a> {
             header,
             details,
             data: header.data_pool(&details.info).await?,
-            names: DataNames::new(&details.info.object_prefix),
+            names: details.info.data_names(),
             parent: View::of_parent(header, details).await?,
             head_overlap,
             overlap: of_snapshots.fold(head_overlap, u64::max),

@@ -1,7 +1,7 @@
 //! Clones that are encrypted with a key of their own: the parent's bytes mean something only where they are the parent's.
 
 use crate::ceph::error::{Errno, Error};
-use crate::rbd::details::Header;
+use crate::rbd::header::Header;
 use crate::rbd::image::Image;
 
 /// Bytes that tell a header of LUKS.
@@ -25,7 +25,7 @@ pub(in crate::rbd) async fn refuse_own_key(
 
 /// Does the image show a parent behind a header that is of a clone?
 async fn has_own_key(header: &Header, snap: u64) -> Result<bool, Error> {
-    let image = Image::open_snap(&header.pool, &header.name, &header.id, snap).await?;
+    let image = Image::open_snap(header, snap).await?;
     let is_clone = image.info().parent.is_some();
     let first = image.read(0, image.size().min(MAGIC)).await;
     image.close().await?;

@@ -2,7 +2,7 @@
 
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::image::Image;
 use onego_buf::List;
 use onego_ceph::rbd::DataNames;
@@ -19,17 +19,17 @@ pub(in crate::rbd) struct View {
 impl View {
     /// The image now, or at the snapshot with this number.
     pub(in crate::rbd) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
-        let image = Image::open_snap(&header.pool, &header.name, &header.id, snap).await?;
+        let image = Image::open_snap(header, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
-        let names = DataNames::new(&image.info().object_prefix);
+        let names = image.info().data_names();
         Ok(Self { image, data, names })
     }
 
     /// The same of an image that is being moved away.
     pub(in crate::rbd) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
-        let image = Image::open_source(&header.pool, &header.name, &header.id, snap).await?;
+        let image = Image::open_source(header, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
-        let names = DataNames::new(&image.info().object_prefix);
+        let names = image.info().data_names();
         Ok(Self { image, data, names })
     }
 

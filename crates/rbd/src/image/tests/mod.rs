@@ -1,6 +1,7 @@
 //! An open image against a script: what it asks for is looked at and answered by hand.
 
 mod clones;
+mod format1;
 mod locking;
 mod maps;
 mod migration;

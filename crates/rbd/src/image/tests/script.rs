@@ -9,10 +9,10 @@ use crate::request::{Io, Outcome};
 use onego_buf::List;
 use onego_ceph::client::{self, OpReply, Request, WatchId, WatchTarget};
 use onego_ceph::cls::Method;
-use onego_ceph::cls::rbd::ParentImageSpec;
+use onego_ceph::cls::rbd::{Format1Header, Format1Snapshot, ParentImageSpec};
 use onego_ceph::messages::{ObjectName, OpResult};
 use onego_ceph::ops::Op;
-use onego_ceph::rbd::{DataNames, Features, Layout, header_object};
+use onego_ceph::rbd::{DataNames, Features, ImageFormat, Layout, header_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_wire::{Time, Writer};
@@ -127,6 +127,7 @@ pub(super) fn facts(features: Features) -> ImageFacts {
     ImageFacts {
         id: "abc".into(),
         header: WatchTarget { pool: 1, object: header_object("abc"), namespace: String::new() },
+        format: ImageFormat::V2,
         data: DataObjects {
             pool: 1,
             namespace: String::new(),
@@ -176,9 +177,13 @@ impl Bed {
 
     /// Answers a read of the header.
     pub(super) fn refresh(&mut self) {
-        let (request, ticket) = self.request("rbd_header.abc");
-        assert_eq!(request.ops.len(), ImageState::QUERY_OPS);
-        let outputs = outputs_of(&self.state);
+        let header = self.image.facts.header.object.to_string();
+        let (request, ticket) = self.request(&header);
+        let outputs = match self.image.facts.format {
+            ImageFormat::V1 => vec![header_of(&self.state)],
+            ImageFormat::V2 => outputs_of(&self.state),
+        };
+        assert_eq!(request.ops.len(), outputs.len());
         self.reply(ticket, 0, outputs);
     }
 
@@ -272,6 +277,15 @@ pub(super) fn method_of<M: Method>(request: &Request) -> Option<M> {
         }
         _ => None,
     })
+}
+
+/// The header of an image of format 1 with this state.
+fn header_of(state: &ImageState) -> Vec<u8> {
+    let SnapContext { seq, snaps } = &state.snap_context;
+    let snapshot = |id: &u64| Format1Snapshot { id: *id, image_size: 5 * OBJECT, name: format!("s{id}") };
+    let snapshots = snaps.iter().map(snapshot).collect();
+    let header = Format1Header::new("rb.0.1.2", 12, state.size);
+    Format1Header { snap_seq: *seq, snapshots, ..header }.to_bytes()
 }
 
 /// What a header with this state answers.

@@ -1,5 +1,6 @@
 //! Ceph's `rbd` on our embedded cluster says and does what it does on a real one.
 
+use super::old_format;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};
@@ -16,18 +17,25 @@ pub(crate) fn as_on_ceph(stage: &Stage) -> Result<()> {
     let expected = {
         let _ceph = RealCeph::start(stage, Store::Memory)?;
         stage.ceph("ceph osd set-require-min-compat-client mimic")?;
-        answers(stage)?
+        both(stage)?
     };
     stage.empty()?;
     let said = {
         let _cluster = Embedded::start(stage, "")?;
-        answers(stage)?
+        both(stage)?
     };
     fs::write(stage.path("on-ceph.out"), &expected)?;
     fs::write(stage.path("on-ours.out"), &said)?;
     let commands = expected.lines().filter(|line| line.starts_with("$ ")).count();
     ensure!(commands >= MIN_COMMANDS, "only {commands} commands were run");
     compare(&expected, &said)
+}
+
+/// What the script prints, where both sides have each other's images of format 1, too.
+fn both(stage: &Stage) -> Result<String> {
+    let said = answers(stage)?;
+    old_format::shared(stage)?;
+    Ok(said)
 }
 
 /// What the script prints.

@@ -1,16 +1,14 @@
 //! What programs note at an image's header, by key: Ceph's `rbd image-meta` shows and changes it.
 
-use super::header::ImageInfo;
+use super::info::ImageInfo;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{Metadata, MetadataGet, MetadataList, MetadataRemove, MetadataSet};
-use onego_ceph::rbd::header_object;
 use std::collections::BTreeMap;
 
 /// The value of a key of an image, if it has one.
 pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Option<Vec<u8>>, Error> {
-    let header = header_object(&image.id).to_string();
-    match pool.call(&header, &MetadataGet { key: key.to_owned() }).await {
+    match pool.call(&image.header_object(), &MetadataGet { key: key.to_owned() }).await {
         Ok(value) => Ok(Some(value)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
@@ -39,19 +37,19 @@ pub(crate) async fn all(pool: &Pool, object: &str) -> Result<Metadata, Error> {
 
 /// All keys of an image and their values.
 pub async fn all_metadata(pool: &Pool, image: &ImageInfo) -> Result<Metadata, Error> {
-    all(pool, &header_object(&image.id).to_string()).await
+    all(pool, &image.header_object()).await
 }
 
 /// Gives a key of an image a value.
 pub async fn set_metadata(pool: &Pool, image: &ImageInfo, key: &str, value: &[u8]) -> Result<(), Error> {
-    let header = header_object(&image.id).to_string();
+    let header = image.header_object();
     let entries = BTreeMap::from([(key.to_owned(), value.to_owned())]);
     pool.operate_write(&header, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
 }
 
 /// Removes a key of an image, if it has it.
 pub async fn remove_metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<(), Error> {
-    let header = header_object(&image.id).to_string();
+    let header = image.header_object();
     let op = WriteOp::new().call(&MetadataRemove { key: key.to_owned() });
     match pool.operate_write(&header, op).await {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
