@@ -124,6 +124,11 @@ fn file(
     if path.is_dir() {
         return Err(Failure::Usage(format!("{} is a directory: name the file in it", path.display())));
     }
+    // Advice to remove what is there would be bad advice.
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        let what = "is neither a file nor a block device: choose another name";
+        return Err(Failure::Usage(format!("{} {what}", path.display())));
+    }
     // What has its own name is whole.
     if options.resume && path.exists() {
         return Err(Failure::file(path)(Errno::EXIST.into()));

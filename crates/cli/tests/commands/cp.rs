@@ -129,6 +129,7 @@ fn what_cannot_be_copied_is_said_with_the_side_that_is_wrong() {
         ("cp none copy", 3, "none: No such file"),
         ("cp . copy", 2, ". is neither a file nor a block device"),
         ("cp original .", 2, ". is a directory"),
+        ("cp original /dev/null", 2, "/dev/null is neither a file nor a block device"),
         ("cp original original", 2, "source and destination"),
         ("cp original null:1M", 2, "the source has 9437696 bytes, and the destination 1048576"),
         ("cp original null:1G --resume", 2, "leave --resume"),
