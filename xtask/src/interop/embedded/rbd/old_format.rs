@@ -46,7 +46,7 @@ struct Sides<'a> {
 }
 
 /// Runs a line of a side's `rbd` that is to succeed.
-type Run<'a> = &'a dyn Fn(&str) -> Result<String>;
+type RbdLine<'a> = &'a dyn Fn(&str) -> Result<String>;
 
 impl Sides<'_> {
     fn ours(&self, line: &str) -> Result<String> {
@@ -75,7 +75,7 @@ impl Sides<'_> {
 
     /// What both sides export is what a file has.
     fn exports(&self, image: &str, expected: &str) -> Result<()> {
-        let both: [(&str, Run<'_>); 2] =
+        let both: [(&str, RbdLine<'_>); 2] =
             [("ours", &|line| self.ours(line)), ("theirs", &|line| self.theirs(line))];
         for (side, run) in both {
             let file = format!("{side}.exported");
@@ -97,7 +97,7 @@ impl Sides<'_> {
     }
 
     /// What `maker` has made `other` reads, changes and removes, and `maker` sees it.
-    fn exchange(&self, image: &str, maker: Run<'_>, other: Run<'_>) -> Result<()> {
+    fn exchange(&self, image: &str, maker: RbdLine<'_>, other: RbdLine<'_>) -> Result<()> {
         maker(&format!("import --no-progress --image-format 1 disk.raw {image}"))?;
         self.exports(image, "disk.raw")?;
         other(&format!("snap create --no-progress {image}@before"))?;
