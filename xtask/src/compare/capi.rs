@@ -9,6 +9,7 @@ use super::report::{Figures, ratio};
 use super::row::{Row, Taken};
 use crate::capi;
 use crate::cluster::{Embedded, Home, Install, Release, Stage};
+use crate::interop::ensure_pool;
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
@@ -81,9 +82,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
     let workspace = Workspace::load()?;
     capi::install(&workspace, &capi::build(&workspace)?, &stage.path("onego"))?;
     let mut cluster = Embedded::start(&stage, &format!("--memory {}M --auth none", 3 * IMAGE_MIB))?;
-    if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-        stage.ceph("ceph osd pool create rbd 32")?;
-    }
+    ensure_pool(&stage)?;
     fio::fill(&stage)?;
     let path = format!("env LD_LIBRARY_PATH={} ", stage.path("onego/lib").display());
     let libraries = [(OURS, path.as_str()), (LIBRBD, "")];

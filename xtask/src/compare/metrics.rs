@@ -8,7 +8,8 @@ use super::report::{Figures, round_by_round};
 use super::row::{Row, Taken};
 use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, Home, Install, Release, Stage};
-use crate::{interop, sh};
+use crate::interop::{self, ensure_pool};
+use crate::sh;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -96,9 +97,7 @@ impl<'a> Bed<'a> {
         let metrics = |port| if is_watched { format!("--metrics {ADDRESS}:{port}") } else { String::new() };
         let mut cluster = Embedded::start(stage, &format!("--memory 1G --auth none {}", metrics(CLUSTER)))?;
         let mut files = Embedded::start_nfs(stage, &format!("--mem --insecure {}", metrics(FILES)))?;
-        if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-            stage.ceph("ceph osd pool create rbd 32")?;
-        }
+        ensure_pool(stage)?;
         let scrape = || {
             fs::write(stage.path("scraper.py"), SCRAPER)?;
             let line = format!("scraper.py {ADDRESS} {CLUSTER} {FILES} {CLIENT}");

@@ -8,6 +8,7 @@ use super::row::Taken;
 use super::subject::{LIBRBD_CEPH, LIBRBD_OURS, OURS};
 use super::{fio, report};
 use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage, Store};
+use crate::interop::ensure_pool;
 use crate::sh;
 use anyhow::{Result, bail, ensure};
 use std::fs;
@@ -100,9 +101,7 @@ impl<'a> Peers<'a> {
         };
         // Room for the image twice: objects are not as tight as their data.
         let embedded = Embedded::start(librbd_onego, &format!("--memory {}M --auth {auth}", 2 * IMAGE_MIB))?;
-        if !librbd_onego.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-            librbd_onego.ceph("ceph osd pool create rbd 32")?;
-        }
+        ensure_pool(librbd_onego)?;
         for stage in [librbd_onego, librbd_ceph] {
             set_mode(stage, mode)?;
             fio::fill(stage)?;

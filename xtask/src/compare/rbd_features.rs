@@ -8,6 +8,7 @@ use super::options::Options;
 use super::report::{Figures, ratio};
 use super::row::Taken;
 use crate::cluster::{Embedded, Home, Install, Release, Stage, process};
+use crate::interop::ensure_pool;
 use crate::sh;
 use anyhow::{Result, ensure};
 use std::path::Path;
@@ -41,9 +42,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
     let [here, peers] = [stage("compare-features-onego")?, stage("compare-features-librbd")?];
     let memory = 8 * IMAGE_MIB;
     let mut embedded = Embedded::start(&peers, &format!("--memory {memory}M --auth none"))?;
-    if !peers.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-        peers.ceph("ceph osd pool create rbd 32")?;
-    }
+    ensure_pool(&peers)?;
     fio::fill_image(&peers, "plain", "--image-feature layering")?;
     fio::fill_image(&peers, "features", &format!("--image-feature {ALL}"))?;
     fio::fill_image(&peers, "parent", &format!("--image-feature {ALL} --object-size {CLONES_OBJECT}"))?;

@@ -19,3 +19,4 @@ mod steps;
 
 pub(crate) use bench::read_rows;
 pub(crate) use runner::{DocsOptions, Options, prepare, run, run_documents};
+pub(crate) use steps::ensure_pool;
