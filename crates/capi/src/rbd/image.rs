@@ -1,6 +1,7 @@
 //! Handles of images.
 
 use super::image_watch::ImageWatches;
+use super::settings::{Settings, discard_grain};
 use crate::border::Errno;
 use crate::rados::IoCtx;
 use crate::runtime::{Events, SharedClient, block_on, lock};
@@ -20,13 +21,11 @@ pub(crate) struct RbdImage {
     events: Mutex<Option<Arc<Events>>>,
     watches: ImageWatches,
     settings: Settings,
+    discard_grain: u64,
 }
 
 /// The handles of this program, those that are gone included.
 static HANDLES: Mutex<Vec<Weak<RbdImage>>> = Mutex::new(Vec::new());
-
-/// What the program's configuration says of a setting.
-pub(super) type Settings = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What a handle shows.
 struct Shown {
@@ -77,9 +76,18 @@ impl RbdImage {
             }
         };
         let info = shown.image().ok_or(Errno::IO)?.info().clone();
-        let (shown, events) = (Mutex::new(shown), Mutex::default());
-        let watches = ImageWatches::default();
-        let image = Arc::new(Self { client, pool, info, access, shown, events, watches, settings });
+        let discard_grain = discard_grain(&settings, info.layout.stripe_unit());
+        let image = Arc::new(Self {
+            client,
+            pool,
+            info,
+            access,
+            shown: Mutex::new(shown),
+            events: Mutex::default(),
+            watches: ImageWatches::default(),
+            settings,
+            discard_grain,
+        });
         let mut handles = lock(&HANDLES);
         if handles.len() == handles.capacity() {
             handles.retain(|handle| handle.strong_count() > 0);
@@ -129,6 +137,11 @@ impl RbdImage {
 
     pub(super) fn setting(&self, name: &str) -> Option<String> {
         (self.settings)(name)
+    }
+
+    /// Bytes that discards give up as a whole or not at all.
+    pub(super) fn discard_grain(&self) -> u64 {
+        self.discard_grain
     }
 
     pub(super) fn watches(&self) -> &ImageWatches {

@@ -16,6 +16,7 @@ mod open;
 mod options;
 mod pools;
 mod progress;
+mod settings;
 mod snapshots;
 mod upkeep;
 mod watchers;

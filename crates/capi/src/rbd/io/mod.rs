@@ -5,7 +5,6 @@ mod diff;
 mod iterate;
 
 use super::image::RbdImage;
-use super::locks::is_true;
 use crate::border::{Errno, Handle, In, Out, call};
 use crate::runtime::{AioCompletion, Operation};
 use onego::ceph::ImageRequest;
@@ -296,18 +295,7 @@ fn zero(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
 
 /// Gives up what frees room: whole pieces of what the configuration calls a grain. The rest stays as it is.
 fn discard(image: Handle<RbdImage>, how: How, offset: u64, len: u64) -> isize {
-    zero_aligned(image, how, offset, len, discard_grain)
-}
-
-/// The bytes of a grain: no more than lie in one object one behind the other.
-fn discard_grain(image: &RbdImage) -> u64 {
-    let setting = |name| image.setting(name).unwrap_or_default();
-    if !is_true(&setting("rbd_skip_partial_discard")) {
-        return 1;
-    }
-    let grain = setting("rbd_discard_granularity_bytes").parse().unwrap_or(1_u64);
-    let piece = image.image().map_or(1, |image| image.info().layout.stripe_unit());
-    grain.min(piece).max(1)
+    zero_aligned(image, how, offset, len, RbdImage::discard_grain)
 }
 
 fn zero_aligned(

@@ -4,4 +4,4 @@ mod exclusive;
 mod lockers;
 mod owners;
 
-pub(in crate::rbd) use owners::{is_owned_elsewhere, is_true};
+pub(in crate::rbd) use owners::is_owned_elsewhere;

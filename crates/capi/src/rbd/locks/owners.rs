@@ -4,6 +4,7 @@ use super::exclusive::{EXCLUSIVE, lockable};
 use crate::border::{Errno, Handle, In, Out, Text, call, copied_text, done, free};
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::give;
+use crate::rbd::settings::is_true;
 use crate::runtime::block_on;
 use onego::ceph::EntityName;
 use onego::rados::LockHolder;
@@ -120,9 +121,4 @@ pub(in crate::rbd) fn is_owned_elsewhere(image: &RbdImage) -> Result<bool, Errno
     let watchers = block_on(image.pool().watchers(&image.header_object()))?;
     let cookie = holder.cookie.trim_start_matches(OWNERS_COOKIE).parse();
     Ok(watchers.iter().any(|watcher| watcher.name == holder.client && Ok(watcher.cookie) == cookie))
-}
-
-/// A switch of the configuration.
-pub(in crate::rbd) fn is_true(value: &str) -> bool {
-    matches!(value, "true" | "yes" | "on" | "1")
 }
