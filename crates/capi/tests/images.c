@@ -835,6 +835,59 @@ static void images_move(void) {
     rbd_image_options_destroy(options);
 }
 
+static void images_are_imported(void) {
+    rbd_image_t image = new_image("template", 8 * MIB, RBD_FEATURE_LAYERING);
+    rbd_image_options_t options;
+    rbd_image_migration_status_t status;
+    char spec[256], told[256];
+    size_t len = 1;
+    uint64_t size;
+    EQUAL(rbd_write(image, MIB, 4, "past"), 4);
+    EQUAL(rbd_snap_create(image, "base"), 0);
+    EQUAL(rbd_write(image, MIB, 4, "next"), 4);
+    EQUAL(rbd_get_migration_source_spec(image, told, &len), -EINVAL);
+    rbd_image_options_create(&options);
+    EQUAL(rbd_migration_prepare_import("no JSON", pool, "copy", options), -EINVAL);
+    EQUAL(rbd_migration_prepare_import("{\"type\":\"qcow\"}", pool, "copy", options), -EOPNOTSUPP);
+    snprintf(spec, sizeof spec,
+             "{ \"type\": \"native\", \"pool_id\": %" PRId64 ", \"image_name\": \"template\", \"snap_name\": \"base\" }",
+             rados_ioctx_get_id(pool));
+    EQUAL(rbd_migration_prepare_import(spec, pool, "template", options), -EEXIST);
+    EQUAL(rbd_migration_prepare_import(spec, pool, "copy", options), 0);
+    EQUAL(rbd_migration_status(pool, "copy", &status, sizeof status), 0);
+    EQUAL(status.state, RBD_IMAGE_MIGRATION_STATE_PREPARED);
+    EQUAL(status.source_pool_id, -1);
+    CHECK(strcmp(status.source_image_name, "") == 0 && strcmp(status.dest_image_name, "copy") == 0);
+    rbd_migration_status_cleanup(&status);
+    /* The source stays in use. */
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_open(pool, "copy", &image, NULL), 0);
+    EQUAL(rbd_get_size(image, &size), 0);
+    EQUAL(size, 8 * MIB);
+    EQUAL(rbd_get_migration_source_spec(image, told, &len), -ERANGE);
+    EQUAL(rbd_get_migration_source_spec(image, told, &len), 0);
+    EQUAL(len, strlen(told) + 1);
+    CHECK(strncmp(told, "{\"image_name\":\"template\",\"pool_id\":", 37) == 0);
+    EQUAL(rbd_read(image, MIB, 4, spec), 4);
+    CHECK(memcmp(spec, "past", 4) == 0);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_migration_execute(pool, "copy"), 0);
+    EQUAL(rbd_migration_commit(pool, "copy"), 0);
+    EQUAL(rbd_open(pool, "template", &image, NULL), 0);
+    EQUAL(rbd_read(image, MIB, 4, spec), 4);
+    CHECK(memcmp(spec, "next", 4) == 0);
+    EQUAL(rbd_snap_remove(image, "base"), 0);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_open(pool, "copy", &image, NULL), 0);
+    EQUAL(rbd_read(image, MIB, 4, spec), 4);
+    CHECK(memcmp(spec, "past", 4) == 0);
+    EQUAL(rbd_snap_remove(image, "base"), 0);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_remove(pool, "copy"), 0);
+    EQUAL(rbd_remove(pool, "template"), 0);
+    rbd_image_options_destroy(options);
+}
+
 static void data_is_encrypted(void) {
     rbd_image_t small = new_image("small", MIB, RBD_FEATURE_LAYERING);
     rbd_image_t image = new_image("secret", 32 * MIB, RBD_FEATURE_LAYERING);
@@ -882,6 +935,7 @@ static const struct test TESTS[] = {
     TEST(features_are_switched),
     TEST(programs_are_told_of_changes),
     TEST(images_move),
+    TEST(images_are_imported),
     TEST(data_is_encrypted),
 };
 

@@ -1,59 +1,12 @@
 //! What has to be known of an image to use it.
 
-use crate::encryption::Encryption;
-use onego_ceph::client::{Request, WatchTarget};
+use crate::data::{Ancestor, DataObjects};
+use onego_ceph::client::WatchTarget;
 use onego_ceph::cls::rbd::{ParentImageSpec, image_flag};
-use onego_ceph::ops::Op;
-use onego_ceph::rbd::{DataNames, Features, ImageFormat, Layout};
+use onego_ceph::rbd::{Features, ImageFormat};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Where the data of an image lies, or that of one of its ancestors.
-#[derive(Debug, Clone)]
-pub struct DataObjects {
-    /// Their pool.
-    pub pool: i64,
-    /// Their namespace within the pool.
-    pub namespace: String,
-    /// Flags of all requests (see [`onego_ceph::ops::flag`]).
-    pub flags: u32,
-    /// What they are called.
-    pub names: DataNames,
-    /// How the image's bytes lie in them.
-    pub layout: Layout,
-    /// The snapshot to read, or [`NOSNAP`].
-    pub snap: u64,
-    /// How it is encrypted, if this client is to encrypt and decrypt it.
-    pub encryption: Option<Arc<Encryption>>,
-}
-
-impl DataObjects {
-    /// Where the data begins: behind the header of its encryption.
-    #[inline]
-    pub(crate) fn start(&self) -> u64 {
-        self.encryption.as_ref().map_or(0, |encryption| encryption.data_offset())
-    }
-
-    /// A request to an object.
-    pub(crate) fn request(&self, object: u64, op: Op) -> Request {
-        let mut request = Request::one(self.pool, self.names.name(object), op);
-        request.namespace.clone_from(&self.namespace);
-        request.snap = self.snap;
-        request.with_flags(self.flags)
-    }
-}
-
-/// The snapshot that an image is a clone of: its bytes show where the image has no object.
-#[derive(Debug, Clone)]
-pub struct Ancestor {
-    /// Where its bytes lie.
-    pub data: DataObjects,
-    /// Bytes, from the start, that show through; headers of encryption do not count. 0 is the same as no ancestor.
-    pub overlap: u64,
-    /// The snapshot that it is a clone of itself.
-    pub parent: Option<Arc<Ancestor>>,
-}
 
 /// What the header says, and may say otherwise later.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! What an image's machine needs of the layer that drives it.
 
+use crate::data::ExternalBytes;
 use crate::error::Error;
 use crate::notify::{AsyncRequestId, Operation};
 use crate::request::Outcome;
 use onego_buf::List;
 use onego_ceph::client::{Request, WatchId, WatchTarget};
 use onego_wire::Time;
+use std::ops::Range;
 
 /// What a machine's request is for. It comes back with the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,10 @@ pub trait Host<T> {
     /// that came with the image, and says so by [`OpenImage::object_copied`](crate::OpenImage::object_copied), later.
     /// `is_whole`: with what ancestors of the source show in it. `snaps`: the image's snapshots, newest first.
     fn copy_object(&mut self, _object: u64, _is_whole: bool, _snaps: &[u64]) {}
+    /// Reads bytes that show through an image and that no cluster has, and gives them to
+    /// [`OpenImage::external_read`](crate::OpenImage::external_read), later. Only images with [such an
+    /// ancestor](crate::AncestorData::External) ask for this.
+    fn read_external(&mut self, _bytes: &dyn ExternalBytes, _range: Range<u64>, _ticket: Ticket) {}
     /// Ends a caller's request.
     fn finished(&mut self, token: T, result: Result<Outcome, Error>);
     /// The epoch of the newest OSD map that the client has.

@@ -6,6 +6,7 @@
 //! Sources: ceph `src/librbd/`, `src/cls/rbd/`, `doc/dev/rbd-diff.rst`, `doc/dev/rbd-export.rst`.
 #![forbid(unsafe_code)]
 
+mod data;
 pub mod diff;
 mod encryption;
 mod error;
@@ -18,9 +19,10 @@ pub mod notify;
 mod request;
 pub mod stream;
 
+pub use data::{Ancestor, AncestorData, DataObjects, ExternalBytes, ExternalRead};
 pub use encryption::{Encryption, Misfit, stripe_period};
 pub use error::Error;
-pub use facts::{Ancestor, Copied, DataObjects, ImageFacts, ImageState, ImageView, Migration};
+pub use facts::{Copied, ImageFacts, ImageState, ImageView, Migration};
 pub use host::{Host, Ticket};
 pub use image::OpenImage;
 pub use request::{Allocated, Io, MAX_IO, Outcome, STATUS_OBJECTS};

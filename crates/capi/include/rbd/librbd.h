@@ -741,9 +741,11 @@ int rbd_encryption_format(rbd_image_t image, rbd_encryption_format_t format, rbd
 int rbd_encryption_load(rbd_image_t image, rbd_encryption_format_t format, rbd_encryption_options_t given, size_t size);
 int rbd_encryption_load2(rbd_image_t image, const rbd_encryption_spec_t *specs, size_t count);
 
-/* Moves of images while they are used. */
+/* Moves of images while they are used, and imports. */
 int rbd_migration_prepare(rados_ioctx_t ioctx, const char *image, rados_ioctx_t to_ioctx, const char *to,
     rbd_image_options_t options);
+int rbd_migration_prepare_import(const char *source_spec, rados_ioctx_t ioctx, const char *image, rbd_image_options_t
+    options);
 int rbd_migration_execute(rados_ioctx_t ioctx, const char *image);
 int rbd_migration_execute_with_progress(rados_ioctx_t ioctx, const char *image, librbd_progress_fn_t progress,
     void *argument);

@@ -75,7 +75,7 @@ impl Shape {
 
     /// The same, with what the configuration says of new images where the options say nothing. They have the features that
     /// Ceph's program gives them.
-    fn or(mut self, defaults: &ImageDefaults) -> Self {
+    pub(super) fn or(mut self, defaults: &ImageDefaults) -> Self {
         if self.image_feature.is_empty() {
             self.image_feature.push(defaults.features.unwrap_or(Features::DEFAULT));
         }
@@ -132,10 +132,7 @@ impl Shape {
             None => source.features.without(Features::NOT_INHERITED),
         };
         let mut options = CreateOptions::new(source.size).with_layout(layout).with_features(features);
-        options.data_pool = match &self.data_pool {
-            Some(name) => Some(cluster.pool(name).await?),
-            None => None,
-        };
+        options.data_pool = self.data_pool(cluster).await?;
         Ok(options)
     }
 
@@ -145,11 +142,16 @@ impl Shape {
         let says_layout = self.object_size.is_some() || self.stripe_unit.is_some() || self.order.is_some();
         options.layout = says_layout.then(|| self.layout()).transpose()?;
         options.features = self.features();
-        options.data_pool = match &self.data_pool {
-            Some(name) => Some(cluster.pool(name).await?),
-            None => None,
-        };
+        options.data_pool = self.data_pool(cluster).await?;
         Ok(options)
+    }
+
+    /// The pool of the data that the options say.
+    async fn data_pool(&self, cluster: &Cluster) -> Result<Option<Pool>, Failure> {
+        match &self.data_pool {
+            Some(name) => Ok(Some(cluster.pool(name).await?)),
+            None => Ok(None),
+        }
     }
 
     /// The features that the options say.
@@ -162,12 +164,11 @@ impl Shape {
         said.filter(|features| !features.is_empty())
     }
 
-    async fn of_new_format(&self, pool: &Pool, size: u64) -> Result<CreateOptions, Failure> {
+    /// A new image of `size` bytes, of format 2.
+    pub(super) async fn new_image(&self, cluster: &Cluster, size: u64) -> Result<CreateOptions, Failure> {
         let features = self.features().unwrap_or(Features::LAYERING);
         let mut options = CreateOptions::new(size).with_layout(self.layout()?).with_features(features);
-        if let Some(name) = &self.data_pool {
-            options.data_pool = Some(pool.cluster().pool(name).await?);
-        }
+        options.data_pool = self.data_pool(cluster).await?;
         Ok(options)
     }
 
@@ -183,7 +184,7 @@ impl Shape {
                 let layout = Layout::plain(self.layout()?.order()).map_err(onego::ceph::Error::from)?;
                 CreateOptions::new(size).with_layout(layout).with_old_format()
             }
-            ImageFormat::V2 => self.of_new_format(pool, size).await?,
+            ImageFormat::V2 => self.new_image(pool.cluster(), size).await?,
         };
         options.metadata = metadata;
         Ok(rbd::create(pool, name, &options).await?)

@@ -206,7 +206,7 @@ impl Error {
             Self::Image(error) => error,
             Self::Protocol(error) => error.into(),
             other => {
-                tracing::warn!(error = %other, "an object cannot be copied");
+                tracing::warn!(error = %other, "an object cannot be read or copied from its source");
                 ProtocolError::Refused { errno: -other.errno().0 }.into()
             }
         }

@@ -10,10 +10,11 @@ use super::tickets::{MapWaiter, Purpose, Ticket, submit_or_park};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{self, Client, Completion, Request, WatchId, WatchTarget};
 use onego_rbd::notify::Operation;
-use onego_rbd::{Host, ImageFacts, ImageView, Io, OpenImage, Outcome};
+use onego_rbd::{ExternalBytes, Host, ImageFacts, ImageView, Io, OpenImage, Outcome};
 use onego_wire::Time;
 use slab::Slab;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,6 +126,10 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
         let Some((operator, _)) = &self.operator else { return };
         let work = operator.copy_object(object, is_whole, snaps);
         self.parts.operations.begin(self.key, Job::Copy(object, work));
+    }
+
+    fn read_external(&mut self, bytes: &dyn ExternalBytes, range: Range<u64>, ticket: onego_rbd::Ticket) {
+        self.parts.operations.begin(self.key, Job::Read(ticket, bytes.read(range)));
     }
 
     #[inline]
@@ -278,6 +283,7 @@ impl Images {
             JobEvent::Copied(object, result) => {
                 image.object_copied(now, host, object, result.map_err(Error::into_image));
             }
+            JobEvent::Read(ticket, result) => image.external_read(now, host, ticket, result),
         });
     }
 

@@ -5,7 +5,8 @@ use super::error::Error;
 use super::image_key::ImageKey;
 use super::operator::{JobFuture, OperationProgress};
 use crate::mailbox::Mailbox;
-use onego_rbd::Copied;
+use onego_buf::List;
+use onego_rbd::{Copied, ExternalRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -28,6 +29,8 @@ pub(super) enum Job {
     Operation(u32, JobFuture<()>, OperationProgress),
     /// The copy of an object.
     Copy(u64, JobFuture<Copied>),
+    /// A read of bytes that no cluster has.
+    Read(onego_rbd::Ticket, ExternalRead),
 }
 
 /// What has become of some work.
@@ -35,6 +38,7 @@ pub(super) enum JobEvent {
     Progress(u32, u64, u64),
     Ended(u32, Result<(), Error>),
     Copied(u64, Result<Copied, Error>),
+    Read(onego_rbd::Ticket, Result<List, onego_rbd::Error>),
 }
 
 impl Job {
@@ -47,6 +51,10 @@ impl Job {
             },
             Self::Copy(object, work) => match work.as_mut().poll(cx) {
                 Poll::Ready(result) => Some(JobEvent::Copied(*object, result)),
+                Poll::Pending => None,
+            },
+            Self::Read(ticket, work) => match work.as_mut().poll(cx) {
+                Poll::Ready(result) => Some(JobEvent::Read(*ticket, result)),
                 Poll::Pending => None,
             },
         }
@@ -97,7 +105,7 @@ impl Operations {
             }
             let waker = Waker::from(Arc::clone(&running.alarm));
             let event = running.job.poll(&mut Context::from_waker(&waker));
-            let is_over = matches!(event, Some(JobEvent::Ended(..) | JobEvent::Copied(..)));
+            let is_over = !matches!(event, None | Some(JobEvent::Progress(..)));
             events.extend(event.map(|event| (running.image, event)));
             !is_over
         });

@@ -1,13 +1,14 @@
 //! What shows through an image where it has no object: the snapshot that it is a clone of, or, while it is being moved, the
-//! image that it comes from; and what shows through that in turn.
+//! image or the file that it comes from; and what shows through that in turn.
 
 use super::header::{Header, ImageInfo, Parent, describe};
+use super::sources::{MigrationSource, SourceFile, SourceImage, snap_at};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{GetSize, MigrationGet, MigrationSpec, migration_side};
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
-use onego_rbd::{Ancestor, DataObjects};
+use onego_rbd::{Ancestor, AncestorData, DataObjects};
 use std::sync::Arc;
 
 /// Most ancestors that a clone may have. Ceph's own tools flatten long before (`rbd_max_clone_depth` would be 16).
@@ -55,6 +56,22 @@ impl Generation {
     }
 }
 
+/// What shows through an image.
+enum Beneath {
+    Image(Parent),
+    /// A file that it is filled from, of which as many bytes show through.
+    File(SourceFile, u64),
+}
+
+/// What is known of all that shows through an image.
+#[derive(Default)]
+struct Lineage {
+    /// The nearest first.
+    generations: Vec<Generation>,
+    /// What shows through the last of them.
+    file: Option<Ancestor>,
+}
+
 /// The ancestors of an image at a snapshot or without one.
 pub(super) async fn ancestors(
     pool: &Pool,
@@ -62,35 +79,51 @@ pub(super) async fn ancestors(
     snap: u64,
 ) -> Result<Option<Arc<Ancestor>>, Error> {
     let next = beneath(pool, info, snap).await?;
-    ancestors_from(pool, info, next).await
+    Ok(chain(lineage_from(pool, info, next).await?))
 }
 
-/// The ancestors from one on.
-pub(super) async fn ancestors_from(
+/// The ancestors of an image that its header names as a parent, whatever it is filled from meanwhile.
+pub(super) async fn ancestors_by_header(
     pool: &Pool,
     info: &ImageInfo,
-    next: Option<Parent>,
 ) -> Result<Option<Arc<Ancestor>>, Error> {
-    let descend = |parent, ancestor: Generation| {
-        Some(Arc::new(Ancestor { data: ancestor.data(), overlap: ancestor.overlap, parent }))
-    };
-    Ok(lineage_from(pool, info, next).await?.into_iter().rev().fold(None, descend))
+    let next = info.parent.clone().map(Beneath::Image);
+    Ok(chain(lineage_from(pool, info, next).await?))
 }
 
-/// What is known of the ancestors of an image at a snapshot or without one, the nearest first.
+fn chain(Lineage { generations, file }: Lineage) -> Option<Arc<Ancestor>> {
+    let descend = |parent, ancestor: Generation| {
+        let data = AncestorData::Objects(ancestor.data());
+        Some(Arc::new(Ancestor { data, overlap: ancestor.overlap, parent }))
+    };
+    generations.into_iter().rev().fold(file.map(Arc::new), descend)
+}
+
+/// What is known of the ancestors of an image at a snapshot or without one, the nearest first. Fails where a file shows through.
 pub(super) async fn lineage(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Vec<Generation>, Error> {
     let next = beneath(pool, info, snap).await?;
-    lineage_from(pool, info, next).await
+    let Lineage { generations, file } = lineage_from(pool, info, next).await?;
+    match file {
+        None => Ok(generations),
+        Some(_) => {
+            let what = format!("{} is being filled from a file: end that first", describe(pool, &info.name));
+            Err(Error::Unmet { what, errno: Errno::OPNOTSUPP })
+        }
+    }
 }
 
-async fn lineage_from(
-    pool: &Pool,
-    info: &ImageInfo,
-    mut next: Option<Parent>,
-) -> Result<Vec<Generation>, Error> {
-    let mut chain: Vec<Generation> = Vec::new();
-    while let Some(parent) = next {
-        if chain.len() >= MAX_ANCESTORS {
+async fn lineage_from(pool: &Pool, info: &ImageInfo, mut next: Option<Beneath>) -> Result<Lineage, Error> {
+    let mut found = Lineage::default();
+    while let Some(beneath_it) = next {
+        let parent = match beneath_it {
+            Beneath::Image(parent) => parent,
+            Beneath::File(file, overlap) => {
+                let data = AncestorData::External(Arc::new(file));
+                found.file = Some(Ancestor { data, overlap, parent: None });
+                break;
+            }
+        };
+        if found.generations.len() >= MAX_ANCESTORS {
             let reason =
                 format!("it has more than {MAX_ANCESTORS} ancestors: \"rbd flatten\" makes it whole");
             return Err(Error::Invalid(format!("{}: {reason}", describe(pool, &info.name))));
@@ -99,30 +132,27 @@ async fn lineage_from(
         let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
         let known = Header::v2(&home, &parent.image, &name).info(parent.snapshot).await?;
         next = beneath(&home, &known, parent.snapshot).await?;
-        chain.push(Generation { home, info: known, snapshot: parent.snapshot, overlap: parent.overlap });
+        let (snapshot, overlap) = (parent.snapshot, parent.overlap);
+        found.generations.push(Generation { home, info: known, snapshot, overlap });
     }
-    Ok(chain)
+    Ok(found)
 }
 
 /// What shows through an image at a snapshot or without one.
-async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Parent>, Error> {
+async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Beneath>, Error> {
     let spec = migration_of(pool, info).await?.filter(|spec| spec.side == migration_side::DESTINATION);
-    let Some(spec) = spec else { return Ok(info.parent.clone()) };
-    if spec.image_id.is_empty() || !spec.source_spec.is_empty() {
-        return Err(Error::Unmet {
-            what: format!("{} comes from a stream or an image of format 1", describe(pool, &info.name)),
-            errno: Errno::OPNOTSUPP,
-        });
-    }
-    // Snapshots that were made here since show what the source has now.
-    let source = spec.snap_seqs.iter().find(|(source, here)| **here == snap && **source != NOSNAP);
+    let Some(spec) = spec else { return Ok(info.parent.clone().map(Beneath::Image)) };
     let overlap = if snap == NOSNAP { spec.overlap.max(largest(pool, info).await?) } else { info.size };
-    Ok(Some(Parent {
-        pool: spec.pool,
-        namespace: spec.namespace,
-        image: spec.image_id,
-        snapshot: source.map_or(NOSNAP, |(source, _)| *source),
-        overlap,
+    let from = snap_at(snap, &spec);
+    Ok(Some(match MigrationSource::of(pool, &info.name, &spec).await? {
+        MigrationSource::Files(files) => Beneath::File(files.at(from.unwrap_or(NOSNAP))?, overlap),
+        MigrationSource::Image(SourceImage { header, head }) => Beneath::Image(Parent {
+            pool: header.pool.id(),
+            namespace: header.pool.namespace().to_owned(),
+            image: header.id,
+            snapshot: from.unwrap_or(head),
+            overlap,
+        }),
     }))
 }
 

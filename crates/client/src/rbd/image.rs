@@ -10,7 +10,7 @@ use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::types::NOSNAP;
-use onego_rbd::{Ancestor, DataObjects, Encryption, ImageFacts, ImageView, Io, Outcome};
+use onego_rbd::{Ancestor, AncestorData, DataObjects, Encryption, ImageFacts, ImageView, Io, Outcome};
 use std::fmt;
 use std::iter;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Image {
             let start = |encryption: Option<&Arc<Encryption>>| encryption.map_or(0, |it| it.data_offset());
             let overlap = ancestor.overlap.saturating_sub(start(child));
             let overlap = overlap.min(ancestor.info.size.saturating_sub(start(encryption.as_ref())));
-            let data = DataObjects { encryption, ..ancestor.data() };
+            let data = AncestorData::Objects(DataObjects { encryption, ..ancestor.data() });
             facts.parent = Some(Arc::new(Ancestor { data, overlap, parent: facts.parent.take() }));
         }
         facts.data.encryption = Some(own);

@@ -18,6 +18,7 @@ pub mod pools;
 mod release;
 mod snapshot;
 pub mod snapshots;
+mod sources;
 mod streams;
 mod submit;
 pub mod upkeep;

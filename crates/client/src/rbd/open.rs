@@ -1,6 +1,6 @@
 //! How images are opened by their names and their ids.
 
-use super::ancestors::{ancestors, ancestors_from, moved_here};
+use super::ancestors::{ancestors, ancestors_by_header, moved_here};
 use super::header::{Header, ImageInfo};
 use super::image::{Image, OpenAs};
 use super::migration::ObjectCopier;
@@ -38,7 +38,7 @@ impl Image {
         let (mut migration, mut copier) = (None, None);
         if let Some(spec) = moved_here(pool, &info).await? {
             let newest_snap = spec.snap_seqs.values().copied().filter(|snap| *snap != NOSNAP).max();
-            let parent = ancestors_from(pool, &info, info.parent.clone()).await?;
+            let parent = ancestors_by_header(pool, &info).await?;
             migration = Some(Migration { newest_snap: newest_snap.unwrap_or(0), parent });
             copier = Some(ObjectCopier::new(pool, &info, &spec).await?);
         }

@@ -298,6 +298,7 @@ fn what_format_1_lacks_is_refused_with_ceph_s_number_and_an_advice() {
         pools::create_namespace(&pool, "apart").await?;
         let disk = (&pool, "disk", "one");
         let counted = Some(clones::CloneFormat::Counted);
+        let import = |image: &str| migration::SourceSpec::native(&pool, image, "one");
         let refused = [
             (clones::clone(disk, (&pool, "child"), &new, counted).await, Errno::NOENT),
             (clones::clone((&pool, "new", "one"), (&pool, "child"), &options(), counted).await, Errno::INVAL),
@@ -317,6 +318,8 @@ fn what_format_1_lacks_is_refused_with_ceph_s_number_and_an_advice() {
                 migration::prepare((&pool, "new"), (&pool, "to"), &options(), CopyKind::AsSource).await,
                 Errno::INVAL,
             ),
+            (migration::prepare_import(&import("disk")?, (&pool, "to"), &new).await, Errno::OPNOTSUPP),
+            (migration::prepare_import(&import("new")?, (&pool, "to"), &options()).await, Errno::INVAL),
             (rbd::create(&pool.in_namespace("apart"), "x", &options()).await, Errno::INVAL),
             (rbd::create(&pool, "x", &options().with_features(Features::LAYERING)).await, Errno::INVAL),
             (rbd::create(&pool, "x", &options().with_data_pool(pool.clone())).await, Errno::INVAL),

@@ -3,5 +3,6 @@
 mod damaged;
 mod encrypted;
 mod format1;
+mod imported;
 mod owned;
 mod shared;

@@ -9,10 +9,10 @@ use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration
 use onego_ceph::rbd::HEADER_UPDATE;
 use std::time::Duration;
 
-const SIZE: u64 = 8 << 20;
-const PIECE: usize = 4096;
+pub(super) const SIZE: u64 = 8 << 20;
+pub(super) const PIECE: usize = 4096;
 
-fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
+pub(super) fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = Config::from_text(&server.conf()).unwrap();
     let run = async {
@@ -22,11 +22,11 @@ fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
     smol::block_on(run).unwrap();
 }
 
-fn options() -> CreateOptions {
+pub(super) fn options() -> CreateOptions {
     CreateOptions::new(SIZE).with_features(Features::DEFAULT).with_layout(Layout::plain(20).unwrap())
 }
 
-async fn bytes(image: &Image, offset: u64) -> Result<Vec<u8>, Error> {
+pub(super) async fn bytes(image: &Image, offset: u64) -> Result<Vec<u8>, Error> {
     Ok(image.read(offset, PIECE as u64).await?.to_vec())
 }
 

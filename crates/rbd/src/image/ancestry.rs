@@ -2,9 +2,9 @@
 
 use super::machine::{AncestralPart, AncestralRead, AncestralTarget, OpenImage};
 use super::reads::accept;
-use super::running::{chain, fill_up, pieces};
+use super::running::{ObjectPiece, chain, fill_up, pieces};
+use crate::data::{Ancestor, AncestorData};
 use crate::error::Error;
-use crate::facts::Ancestor;
 use crate::host::{Host, Purpose, Ticket};
 use onego_buf::List;
 use onego_ceph::client::{self, Error as ClientError};
@@ -24,26 +24,33 @@ impl<T> OpenImage<T> {
         target: AncestralTarget,
     ) {
         let read = self.ancestral.vacant_key() as u32;
-        let data = &ancestor.data;
-        let start = data.start();
+        let start = ancestor.data.start();
         let (mut parts, mut outstanding) = (Vec::new(), 0);
         for range in ranges {
             let end = range.end.min(ancestor.overlap).max(range.start);
             let shown = start + range.start..start + end;
-            let whole = data.encryption.as_ref().map_or(shown.clone(), |it| it.aligned(shown.clone()));
-            for piece in pieces(&data.layout, whole.start, whole.end - whole.start) {
-                let request = data.request(piece.object, piece.read());
-                host.request(request, Ticket(Purpose::Ancestral { read, index: parts.len() as u32 }));
-                let wanted = shown.start.max(piece.at)..shown.end.min(piece.at + piece.length);
-                let wanted = wanted.start - piece.at..wanted.end.max(wanted.start) - piece.at;
-                parts.push(AncestralPart { at: piece.at, length: piece.length, wanted, bytes: List::new() });
-                outstanding += 1;
+            let ticket = |index: usize| Ticket(Purpose::Ancestral { read, index: index as u32 });
+            match &ancestor.data {
+                AncestorData::Objects(data) => {
+                    let whole =
+                        data.encryption.as_ref().map_or(shown.clone(), |it| it.aligned(shown.clone()));
+                    for piece in pieces(&data.layout, whole.start, whole.end - whole.start) {
+                        host.request(data.request(piece.object, piece.read()), ticket(parts.len()));
+                        parts.push(AncestralPart::of(&piece, &shown));
+                        outstanding += 1;
+                    }
+                }
+                AncestorData::External(bytes) if !shown.is_empty() => {
+                    host.read_external(&**bytes, shown.clone(), ticket(parts.len()));
+                    parts.push(AncestralPart::whole(shown, List::new()));
+                    outstanding += 1;
+                }
+                AncestorData::External(_) => {}
             }
             if end < range.end {
                 let mut zeros = List::new();
-                let length = range.end - end;
-                fill_up(&mut zeros, length);
-                parts.push(AncestralPart { at: start + end, length, wanted: 0..length, bytes: zeros });
+                fill_up(&mut zeros, range.end - end);
+                parts.push(AncestralPart::whole(start + end..start + range.end, zeros));
             }
         }
         let is_there = false;
@@ -78,7 +85,7 @@ impl<T> OpenImage<T> {
             Ok(Some(reply)) => {
                 state.is_there = true;
                 let bytes = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
-                Ok(match &state.ancestor.data.encryption {
+                Ok(match state.ancestor.data.encryption() {
                     Some(encryption) => encryption.decrypt(at, &bytes),
                     None => bytes,
                 })
@@ -86,6 +93,19 @@ impl<T> OpenImage<T> {
             Err(error) => Err(error.into()),
         };
         self.part_read(now, host, read, index, bytes);
+    }
+
+    /// Bytes that no cluster has are read, which the layer was [asked for](Host::read_external).
+    pub fn external_read(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        ticket: Ticket,
+        bytes: Result<List, Error>,
+    ) {
+        let Purpose::Ancestral { read, index } = ticket.0 else { return };
+        self.part_read(now, host, read, index, bytes);
+        self.settle(now, host);
     }
 
     /// A part of a read of an ancestor has its bytes.
@@ -139,6 +159,20 @@ impl<T> OpenImage<T> {
 }
 
 impl AncestralPart {
+    /// A piece of an object, of which `shown` is wanted.
+    fn of(piece: &ObjectPiece, shown: &Range<u64>) -> Self {
+        let end = piece.at + piece.length;
+        let wanted = shown.start.max(piece.at)..shown.end.min(end);
+        let wanted = wanted.start - piece.at..wanted.end.max(wanted.start) - piece.at;
+        Self { at: piece.at, length: piece.length, wanted, bytes: List::new() }
+    }
+
+    /// Bytes that are wanted as a whole.
+    fn whole(range: Range<u64>, bytes: List) -> Self {
+        let length = range.end - range.start;
+        Self { at: range.start, length, wanted: 0..length, bytes }
+    }
+
     /// The bytes that are wanted of it.
     fn wanted(self) -> List {
         let Self { length, wanted, bytes, .. } = self;

@@ -4,8 +4,9 @@
 
 use super::machine::OpenImage;
 use super::refresh_state::Waiter;
+use crate::data::Ancestor;
 use crate::error::Error;
-use crate::facts::{Ancestor, ImageState};
+use crate::facts::ImageState;
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::Outcome;
 use onego_buf::List;

@@ -1,4 +1,4 @@
-//! Moves of images while they are used.
+//! Moves of images while they are used, and imports.
 
 use crate::border::{Handle, Opaque, Text, done};
 use crate::rados::IoCtx;
@@ -7,7 +7,7 @@ use crate::rbd::new_image::NewImage;
 use crate::rbd::options::ImageOptions;
 use crate::rbd::progress::{Progress, tell};
 use crate::runtime::block_on;
-use onego::rbd::{self, migration};
+use onego::rbd::{self, ImageFormat, migration};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -25,6 +25,23 @@ extern "C" fn rbd_migration_prepare(
         let wanted = NewImage::of(options.get()?)?;
         let new = wanted.options(to_ioctx.get()?, Some(&info))?;
         Ok(block_on(migration::prepare((&pool, &image), (&to_pool, &to), &new, wanted.copy_kind()))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_migration_prepare_import(
+    source_spec: Text,
+    ioctx: Handle<IoCtx>,
+    image: Text,
+    options: Handle<ImageOptions>,
+) -> c_int {
+    done(|| {
+        let (spec, pool, image) = (source_spec.text()?.parse()?, pool_of(ioctx)?, image.text()?);
+        let mut wanted = NewImage::of(options.get()?)?;
+        // As in librbd, the configuration has no say in it.
+        wanted.image_format.get_or_insert(ImageFormat::V2);
+        let new = wanted.options(ioctx.get()?, None)?;
+        Ok(block_on(migration::prepare_import(&spec, (&pool, &image), &new))?)
     })
 }
 

@@ -1,12 +1,11 @@
 //! How far moves of images are.
 
-use crate::border::{Errno, Handle, In, Out, Text, call, copied_text, done, fill, free};
+use crate::border::{Handle, In, Out, Text, call, copied_text, done, fill, free};
 use crate::rados::IoCtx;
 use crate::rbd::image::{RbdImage, pool_of};
 use crate::rbd::lists::check_size;
 use crate::runtime::block_on;
-use onego::rbd::migration::status;
-use onego_ceph::cls::rbd::{MigrationGet, migration_side};
+use onego::rbd::migration::{MigrationOrigin, source_spec, status};
 use std::ffi::{c_char, c_int};
 
 /// How far a migration is (`rbd_image_migration_status_t`).
@@ -34,12 +33,16 @@ extern "C" fn rbd_migration_status(
     done(|| {
         check_size::<MigrationStatus>(size)?;
         let known = block_on(status(&pool_of(ioctx)?, &image.text()?))?;
-        let (source, destination) = (known.source, known.destination);
+        let destination = known.destination;
+        let (source_pool, [namespace, name, id]) = match known.source {
+            MigrationOrigin::Image(source) => (source.pool, [source.namespace, source.image, source.id]),
+            MigrationOrigin::Import(_) => (-1, Default::default()),
+        };
         found.set(MigrationStatus {
-            source_pool: source.pool,
-            source_namespace: copied_text(source.namespace.as_bytes())?,
-            source_name: copied_text(source.image.as_bytes())?,
-            source_id: copied_text(source.id.as_bytes())?,
+            source_pool,
+            source_namespace: copied_text(namespace.as_bytes())?,
+            source_name: copied_text(name.as_bytes())?,
+            source_id: copied_text(id.as_bytes())?,
             destination_pool: destination.pool,
             destination_namespace: copied_text(destination.namespace.as_bytes())?,
             destination_name: copied_text(destination.image.as_bytes())?,
@@ -70,20 +73,6 @@ extern "C" fn rbd_migration_status_cleanup(found: In<MigrationStatus>) {
     });
 }
 
-/// A text within JSON.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 /// Where an image that is being moved here comes from, as JSON.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_migration_source_spec(
@@ -93,30 +82,7 @@ extern "C" fn rbd_get_migration_source_spec(
 ) -> c_int {
     done(|| {
         let image = image.get()?;
-        let spec = block_on(image.pool().call(&image.header_object(), &MigrationGet {}))?;
-        if spec.side != migration_side::DESTINATION {
-            return Err(Errno::NOENT);
-        }
-        let json = match spec.source_spec.is_empty() {
-            false => spec.source_spec,
-            true => format!(
-                r#"{{"type":"native","pool_id":{},"pool_namespace":{},"image_name":{},"image_id":{}}}"#,
-                spec.pool,
-                quoted(&spec.namespace),
-                quoted(&spec.image_name),
-                quoted(&spec.image_id)
-            ),
-        };
+        let json = block_on(source_spec(image.pool(), image.known()))?;
         fill(text, len, &[json.as_bytes(), b"\0"].concat())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_quoted_as_json_wants_it() {
-        assert_eq!(quoted("a\"b\\c\n"), r#""a\"b\\c\u000a""#);
-    }
 }

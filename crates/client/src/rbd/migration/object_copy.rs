@@ -1,8 +1,9 @@
+use super::source_view::SourceView;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::{Header, ImageInfo};
 use crate::rbd::maps::change_map;
-use crate::rbd::view::View;
+use crate::rbd::sources::MigrationSource;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, MigrationSpec, ObjectMapUpdate, snapc_seq, state};
 use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
@@ -27,7 +28,7 @@ pub(in crate::rbd) struct ObjectCopier {
 }
 
 struct CopyStep {
-    source: View,
+    source: SourceView,
     /// The copy's snapshot of that; [`NOSNAP`]: the image itself.
     snap: u64,
 }
@@ -39,15 +40,14 @@ impl ObjectCopier {
         spec: &MigrationSpec,
     ) -> Result<Self, Error> {
         let header = Header::of(pool, info);
-        let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
-        let source = Header::v2(&home, &spec.image_id, &spec.image_name);
+        let source = MigrationSource::of(pool, &info.name, spec).await?;
         let mut steps = Vec::new();
         for (from, to) in spec.snap_seqs.iter().filter(|(from, _)| **from != NOSNAP) {
             if info.snapshots.contains(to) {
-                steps.push(CopyStep { source: View::of_source(&source, *from).await?, snap: *to });
+                steps.push(CopyStep { source: SourceView::of(&source, Some(*from)).await?, snap: *to });
             }
         }
-        steps.push(CopyStep { source: View::of_source(&source, NOSNAP).await?, snap: NOSNAP });
+        steps.push(CopyStep { source: SourceView::of(&source, None).await?, snap: NOSNAP });
         Ok(Self {
             layout: info.layout,
             features: info.features,
@@ -95,7 +95,7 @@ impl ObjectCopier {
     /// The bytes that an object of the copy has of the source at one time, without zeros at the end; none if it does not exist.
     async fn source_object(
         &self,
-        source: &View,
+        source: &SourceView,
         object: u64,
         is_whole: bool,
     ) -> Result<Option<Vec<u8>>, Error> {

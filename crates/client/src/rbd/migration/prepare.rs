@@ -1,22 +1,17 @@
+use super::destination::{IncomingSnapshot, build_oldest, check_name, grow, reveal};
 use super::remove::abort_sides;
-use super::sides::{Sides, state};
+use super::sides::{Origin, Sides, state};
 use crate::ceph::error::{Errno, Error};
-use crate::rados::{Pool, WriteOp};
+use crate::rados::Pool;
 use crate::rbd::clones::{attach, copy_metadata, has_children};
-use crate::rbd::create::{CreateOptions, build, new_id};
-use crate::rbd::header::{Header, ImageDetails, check_namespace, describe};
-use crate::rbd::maps::change_map;
-use crate::rbd::pools::{MIGRATION, hide, take_name};
-use crate::rbd::snapshots::create_in;
+use crate::rbd::create::{CreateOptions, new_id};
+use crate::rbd::header::{Header, ImageDetails};
+use crate::rbd::pools::{MIGRATION, hide};
 use crate::rbd::upkeep::CopyKind;
 use crate::rbd::view::refuse_own_key;
-use onego_ceph::cls::rbd::{
-    DirAddImage, MigrationSet, MigrationSpec, ObjectMapResize, SetProtectionStatus, migration_side,
-    protection, state as object,
-};
-use onego_ceph::rbd::{DIRECTORY, Features, valid_image_name};
+use onego_ceph::cls::rbd::{MigrationSet, MigrationSpec, migration_side};
+use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Begins to move an image. From then on the destination is used, which has the snapshots of the source, too, and the source is
@@ -41,7 +36,8 @@ pub async fn prepare(
         refuse_own_key(&source, times, advice).await?;
     }
     options.check_features(to)?;
-    check_destination((pool, image), (to_pool, to)).await?;
+    let gives_name_up = (pool.id(), pool.namespace(), image) == (to_pool.id(), to_pool.namespace(), to);
+    check_name(to_pool, to, gives_name_up).await?;
     let destination = Header::v2(to_pool, &new_id(to_pool)?, to);
     let spec = MigrationSpec {
         side: migration_side::SOURCE,
@@ -54,11 +50,11 @@ pub async fn prepare(
         ..MigrationSpec::default()
     };
     hide(&source, MIGRATION, Duration::ZERO).await?;
-    let sides = Sides { source, spec: spec.clone(), destination };
+    let sides = Sides::new(Origin::Moved(source.clone()), &spec, destination);
     let begun = async {
-        sides.source.change(&MigrationSet { spec }).await?;
-        sides.source.notify_changed().await?;
-        make_destination(&sides, &details, options, kind).await
+        source.change(&MigrationSet { spec }).await?;
+        source.notify_changed().await?;
+        make_destination(&sides, &source, &details, options, kind).await
     };
     if let Err(error) = begun.await {
         // The first error is the one to tell.
@@ -100,37 +96,23 @@ async fn check_source(source: &Header, details: &ImageDetails) -> Result<(), Err
     Ok(())
 }
 
-async fn check_destination((pool, image): (&Pool, &str), (to_pool, to): (&Pool, &str)) -> Result<(), Error> {
-    if !valid_image_name(to) {
-        return Err(Error::Invalid(format!("{to:?} is no name for an image")));
-    }
-    check_namespace(to_pool).await?;
-    if (pool.id(), pool.namespace(), image) == (to_pool.id(), to_pool.namespace(), to) {
-        return Ok(()); // the source gives the name up
-    }
-    match Header::named(to_pool, to).await {
-        Err(Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Err(Error::Exists { what: describe(to_pool, to) }),
-    }
-}
-
-/// Makes the destination, and gives it its name last: who opens it finds that it is being moved.
+/// Makes the destination, which shows what the source has.
 async fn make_destination(
     sides: &Sides,
+    source: &Header,
     details: &ImageDetails,
     options: &CreateOptions,
     kind: CopyKind,
 ) -> Result<(), Error> {
-    let Sides { source, destination, .. } = sides;
-    let first = details.snapshots.first();
-    let size = first.map_or(details.info.size, |snapshot| snapshot.size);
-    build(&destination.pool, &destination.id, &CreateOptions { size, ..options.clone() }).await?;
+    let destination = &sides.destination;
+    // They are those of users: others were refused.
+    let snapshots: Vec<_> = details.snapshots.iter().map(IncomingSnapshot::from).collect();
+    let size = details.info.size;
+    build_oldest(destination, options, &snapshots, size).await?;
     if kind != CopyKind::Flat {
         attach_to_parent(source, details, destination, kind).await?;
     }
-    let snap_seqs = copy_snapshots(details, destination).await?;
-    set_size(destination, details.info.size).await?;
+    let snap_seqs = grow(destination, &snapshots, size).await?;
     copy_metadata(source, destination).await?;
     let spec = MigrationSpec {
         side: migration_side::DESTINATION,
@@ -138,17 +120,12 @@ async fn make_destination(
         namespace: source.pool.namespace().to_owned(),
         image_id: source.id.clone(),
         snap_seqs,
-        overlap: details.info.size,
+        overlap: size,
         flatten: kind == CopyKind::Flat,
         state: state::PREPARING,
         ..MigrationSpec::default()
     };
-    destination.change(&MigrationSet { spec }).await?;
-    sides.set_state(state::PREPARED).await?;
-    let Header { pool, id, name, .. } = destination;
-    take_name(pool, name, id).await?;
-    let entry = DirAddImage { name: name.clone(), id: id.clone() };
-    pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop)
+    reveal(sides, spec).await
 }
 
 /// Makes the destination a clone of what the source is a clone of.
@@ -168,35 +145,4 @@ async fn attach_to_parent(
     let parent = Header::with_id(&pool, &origin.image_id).await?;
     let format = kind.format(details);
     attach(&parent, origin.clone(), overlap, destination, format).await
-}
-
-/// Makes the source's snapshots at the destination. Gives which became which.
-async fn copy_snapshots(details: &ImageDetails, destination: &Header) -> Result<BTreeMap<u64, u64>, Error> {
-    let mut snap_seqs = BTreeMap::new();
-    for snapshot in &details.snapshots {
-        set_size(destination, snapshot.size).await?;
-        let known = destination.details().await?;
-        let snap = create_in(destination, &known, &snapshot.name, snapshot.kind.clone()).await?;
-        if snapshot.is_protected() {
-            let status = protection::PROTECTED;
-            destination.change(&SetProtectionStatus { snap, status }).await?;
-        }
-        snap_seqs.insert(snapshot.id, snap);
-    }
-    snap_seqs.insert(NOSNAP, NOSNAP);
-    Ok(snap_seqs)
-}
-
-/// Changes the size of an image that nobody uses yet.
-async fn set_size(header: &Header, size: u64) -> Result<(), Error> {
-    let info = header.details().await?.info;
-    if info.size == size {
-        return Ok(());
-    }
-    header.set_size(size).await?;
-    if !info.features.contains(Features::OBJECT_MAP) {
-        return Ok(());
-    }
-    let resize = ObjectMapResize { objects: info.layout.objects(size), state: object::NONEXISTENT };
-    change_map(header, NOSNAP, WriteOp::new().call(&resize)).await
 }

@@ -1,21 +1,27 @@
-use super::sides::{Sides, state};
+use super::sides::{Origin, Sides, state};
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::admin::remove_but_for_name;
 use crate::rbd::header::{Header, TRASH};
 use crate::rbd::pools::restore;
 use crate::rbd::release::{detach_from_parent, ignore_missing, remove_snapshot};
+use crate::rbd::sources::SourceSpec;
 use onego_ceph::cls::rbd::{DirRemoveImage, MigrationRemove, SetProtectionStatus, TrashRemove, protection};
 use onego_ceph::rbd::{DIRECTORY, id_object};
 
-/// Ends a migration that has been executed: the source is removed. `progress` is told (done, all) in bytes.
+/// Ends a migration that has been executed: an image that was moved away is removed, and what was imported stays as it is. `progress` is
+/// told (done, all) in bytes.
 pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     let sides = Sides::of(pool, image).await?;
     sides.check_state(&[state::EXECUTED], "has not been executed: \"rbd migration execute\" does it")?;
-    let Sides { source, destination, .. } = &sides;
+    let Sides { origin, destination, .. } = &sides;
     ignore_missing(destination.change(&MigrationRemove {}).await)?;
     destination.notify_changed().await?;
-    forget_former_parent(&sides).await?;
+    let source = match origin {
+        Origin::Moved(source) => source,
+        Origin::Imported(spec) => return forget_imported_parent(spec, destination).await,
+    };
+    forget_former_parent(source, destination).await?;
     remove_all(source, progress).await?;
     let entry = TrashRemove { id: source.id.clone() };
     ignore_missing(source.pool.operate_write(TRASH, WriteOp::new().call(&entry)).await.map(drop))
@@ -25,21 +31,31 @@ pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) ->
 /// destination a clone first, and then takes the parent out of its header alone.
 ///
 /// Source: ceph `src/librbd/api/Migration.cc` (`create_dst_image`).
-async fn forget_former_parent(sides: &Sides) -> Result<(), Error> {
-    if sides.destination.details().await?.origin.is_some() {
+async fn forget_former_parent(source: &Header, destination: &Header) -> Result<(), Error> {
+    if destination.details().await?.origin.is_some() {
         return Ok(());
     }
-    detach_from_parent(&sides.destination, &sides.source.details().await?).await
+    detach_from_parent(destination, &source.details().await?).await
 }
 
-/// Ends a migration by removing the destination, with all that was written there: the image is again what it was, at its old
-/// place. `progress` is told (done, all) in bytes.
+/// The same where the source is not moved: it may be gone by now, or be of a type that has no parent.
+async fn forget_imported_parent(spec: &str, destination: &Header) -> Result<(), Error> {
+    let Ok(spec) = spec.parse::<SourceSpec>() else { return Ok(()) };
+    match spec.find_image(destination.pool.cluster()).await {
+        Ok(Some(source)) => ignore_missing(forget_former_parent(&source.header, destination).await),
+        Ok(None) => Ok(()),
+        Err(error) => ignore_missing(Err(error)),
+    }
+}
+
+/// Ends a migration by removing the destination, with all that was written there: an image that was moved away is again what it was,
+/// at its old place. `progress` is told (done, all) in bytes.
 pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     abort_sides(&Sides::of(pool, image).await?, progress).await
 }
 
 pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    let Sides { source, destination, .. } = sides;
+    let Sides { origin, destination, .. } = sides;
     match destination.details().await {
         Ok(_) => {
             remove_all(destination, progress).await?;
@@ -51,6 +67,7 @@ pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -
         Err(Error::NotFound { .. }) => {}
         Err(error) => return Err(error),
     }
+    let Origin::Moved(source) = origin else { return Ok(()) };
     restore(&source.pool, &source.id, None).await?;
     ignore_missing(source.change(&MigrationRemove {}).await)?;
     source.notify_changed().await

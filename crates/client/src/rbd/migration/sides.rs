@@ -3,6 +3,7 @@ use crate::rados::Pool;
 use crate::rbd::ancestors::ancestors;
 use crate::rbd::header::{Header, describe};
 use crate::rbd::pools::{TrashSource, trash};
+use crate::rbd::sources::{MigrationSource, SourceImage};
 use onego_ceph::cls::rbd::{MigrationGet, MigrationSetState, MigrationSpec, migration_side};
 use onego_ceph::types::NOSNAP;
 
@@ -14,15 +15,30 @@ pub(super) mod state {
     pub(in crate::rbd::migration) const EXECUTED: u8 = 4;
 }
 
+/// Where the bytes of a destination come from.
+pub(super) enum Origin {
+    /// An image that is moved away.
+    Moved(Header),
+    /// What a source-spec names, which stays as it is.
+    Imported(String),
+}
+
 /// Both sides of a migration.
 pub(super) struct Sides {
-    pub(super) source: Header,
-    /// What the source says of the migration: where the image goes.
-    pub(super) spec: MigrationSpec,
+    pub(super) origin: Origin,
+    /// How far it is.
+    pub(super) state: u8,
+    /// The same in words.
+    pub(super) description: String,
     pub(super) destination: Header,
 }
 
 impl Sides {
+    /// `spec`: what one of the headers says of the migration.
+    pub(super) fn new(origin: Origin, spec: &MigrationSpec, destination: Header) -> Self {
+        Self { origin, state: spec.state, description: spec.state_description.clone(), destination }
+    }
+
     /// The migration that the image called `name` is part of: it is moved there, or it was called so and is moved away.
     pub(super) async fn of(pool: &Pool, name: &str) -> Result<Self, Error> {
         let header = match Header::named(pool, name).await {
@@ -30,51 +46,58 @@ impl Sides {
             Err(Error::NotFound { .. }) => trashed(pool, name).await?,
             Err(error) => return Err(error),
         };
-        let not_moved = |error| match error {
-            Error::Refused { errno: Errno::INVAL, .. } => {
-                Error::Invalid(format!("{} is not being moved", header.describe()))
-            }
-            error => error,
-        };
-        let spec = header.call(&MigrationGet {}).await.map_err(not_moved)?;
+        let spec = migration_of(&header).await?;
         if spec.side == migration_side::SOURCE {
             header.needs_v2("an id, by which Onego knows what is moved", Errno::OPNOTSUPP)?;
-            return Self::from_source(header, spec).await;
+            return Self::from_source(header, &spec).await;
         }
-        if spec.image_id.is_empty() || !spec.source_spec.is_empty() {
-            return Err(Error::Unmet {
-                what: format!("{} comes from a stream or an image of format 1", header.describe()),
-                errno: Errno::OPNOTSUPP,
-            });
+        if !spec.source_spec.is_empty() {
+            return Ok(Self::new(Origin::Imported(spec.source_spec.clone()), &spec, header));
         }
-        let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
-        let listed = trash(&home).await?.into_iter().find(|entry| entry.id == spec.image_id);
-        let name = listed.map_or_else(|| spec.image_id.clone(), |entry| entry.name);
-        let source = Header::v2(&home, &spec.image_id, &name);
+        let MigrationSource::Image(SourceImage { header: source, .. }) =
+            MigrationSource::of(pool, name, &spec).await?
+        else {
+            return Err(Error::Invalid(format!("{} is not being moved", header.describe())));
+        };
+        let listed = trash(&source.pool).await?.into_iter().find(|entry| entry.id == source.id);
+        let name = listed.map_or_else(|| source.id.clone(), |entry| entry.name);
+        let source = Header { name, ..source };
         let spec = source.call(&MigrationGet {}).await?;
-        Self::from_source(source, spec).await
+        Self::from_source(source, &spec).await
     }
 
-    async fn from_source(source: Header, spec: MigrationSpec) -> Result<Self, Error> {
+    async fn from_source(source: Header, spec: &MigrationSpec) -> Result<Self, Error> {
         let pool = source.pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
         let destination = Header::v2(&pool, &spec.image_id, &spec.image_name);
-        Ok(Self { source, spec, destination })
+        Ok(Self::new(Origin::Moved(source), spec, destination))
     }
 
-    /// Says on both sides how far the migration is.
+    /// Says in all headers how far the migration is.
     pub(super) async fn set_state(&self, state: u8) -> Result<(), Error> {
         let set = MigrationSetState { state, description: String::new() };
-        self.source.change(&set).await?;
+        if let Origin::Moved(source) = &self.origin {
+            source.change(&set).await?;
+        }
         self.destination.change(&set).await
     }
 
     /// Fails unless the migration is as far as one of these states.
     pub(super) fn check_state(&self, states: &[u8], advice: &str) -> Result<(), Error> {
-        if states.contains(&self.spec.state) {
+        if states.contains(&self.state) {
             return Ok(());
         }
-        Err(Error::Invalid(format!("the migration of {} {advice}", self.source.describe())))
+        Err(Error::Invalid(format!("the migration to {} {advice}", self.destination.describe())))
     }
+}
+
+/// What a header says of the migration that the image is part of.
+pub(super) async fn migration_of(header: &Header) -> Result<MigrationSpec, Error> {
+    header.call(&MigrationGet {}).await.map_err(|error| match error {
+        Error::Refused { errno: Errno::INVAL, .. } => {
+            Error::Invalid(format!("{} is not being moved", header.describe()))
+        }
+        error => error,
+    })
 }
 
 /// The image that was called so, and is in the trash while it is moved.

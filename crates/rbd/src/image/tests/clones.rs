@@ -1,7 +1,8 @@
 //! Clones.
 
 use super::script::{Bed, OBJECT, Wanted, facts, method_of};
-use crate::facts::{Ancestor, DataObjects, ImageFacts};
+use crate::data::{Ancestor, AncestorData, DataObjects};
+use crate::facts::ImageFacts;
 use crate::notify::Notification;
 use crate::request::{Io, Outcome};
 use onego_ceph::cls::lock::Lock;
@@ -25,7 +26,7 @@ fn ancestor(prefix: &str, overlap: u64, parent: Option<Arc<Ancestor>>) -> Arc<An
         snap: 4,
         encryption: None,
     };
-    Arc::new(Ancestor { data, overlap, parent })
+    Arc::new(Ancestor { data: AncestorData::Objects(data), overlap, parent })
 }
 
 /// A clone of a clone. Objects of the ancestors are twice as large.

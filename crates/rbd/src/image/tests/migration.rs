@@ -1,15 +1,17 @@
 //! Images that are being moved here, and copies of objects without a change.
 
 use super::script::{Bed, OBJECT, facts, method_of};
+use crate::data::{Ancestor, AncestorData, DataObjects, ExternalBytes, ExternalRead};
 use crate::error::Error;
-use crate::facts::{Ancestor, Copied, DataObjects, Migration};
-use crate::request::Io;
+use crate::facts::{Copied, Migration};
+use crate::request::{Io, Outcome};
 use onego_ceph::cls::lock::Lock;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, CopyUp, ObjectMap, ObjectMapLoad, ObjectMapUpdate, state};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use onego_msgr::encoding::Encode as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 const MAP: &str = "rbd_object_map.abc";
@@ -27,10 +29,48 @@ fn moved(features: Features, snaps: &[u64]) -> Bed {
         snap: NOSNAP,
         encryption: None,
     };
-    facts.parent = Some(Arc::new(Ancestor { data, overlap: 10 * OBJECT, parent: None }));
+    facts.parent =
+        Some(Arc::new(Ancestor { data: AncestorData::Objects(data), overlap: 10 * OBJECT, parent: None }));
     let seq = snaps.first().copied().unwrap_or(0);
     facts.state.snap_context = SnapContext { seq, snaps: snaps.to_vec() };
     Bed::open_as(facts, |image| image.moves_here(Migration { newest_snap: seq, parent: None }))
+}
+
+/// Bytes that the test gives.
+#[derive(Debug)]
+struct Scripted;
+
+impl ExternalBytes for Scripted {
+    fn read(&self, _range: Range<u64>) -> ExternalRead {
+        unreachable!("the script reads nothing")
+    }
+}
+
+#[test]
+fn what_no_cluster_has_shows_where_the_image_has_no_object() {
+    let mut facts = facts(Features::LAYERING.with(Features::MIGRATING));
+    let data = AncestorData::External(Arc::new(Scripted));
+    facts.parent = Some(Arc::new(Ancestor { data, overlap: 2 * OBJECT - 10, parent: None }));
+    let mut bed = Bed::open_as(facts, |image| image.moves_here(Migration { newest_snap: 0, parent: None }));
+    bed.submit(Io::Read { offset: OBJECT - 10, length: OBJECT + 20 }, 1);
+    for object in 0..3 {
+        bed.data(object, -2);
+    }
+    let asked: Vec<_> = bed.script.external.drain(..).collect();
+    let ranges: Vec<_> = asked.iter().map(|(range, _)| range.clone()).collect();
+    assert_eq!(ranges, [OBJECT - 10..OBJECT, OBJECT..2 * OBJECT - 10]);
+    for (range, ticket) in asked {
+        let bytes = vec![range.start as u8 | 1; (range.end - range.start) as usize];
+        bed.image.external_read(bed.now, &mut bed.script, ticket, Ok(bytes.into()));
+    }
+    let Some((1, Ok(Outcome::Data(bytes)))) = bed.script.finished.pop() else { panic!("no bytes") };
+    let expected = [vec![247; 10], vec![1; OBJECT as usize - 10], vec![0; 20]].concat();
+    assert_eq!(bytes.to_vec(), expected);
+    bed.submit(Io::Read { offset: 0, length: 10 }, 2);
+    bed.data(0, -2);
+    let (_, ticket) = bed.script.external.pop_front().unwrap();
+    bed.image.external_read(bed.now, &mut bed.script, ticket, Err(Error::Closed));
+    assert!(matches!(bed.script.finished.as_slice(), [(2, Err(Error::Closed))]));
 }
 
 fn copied(bed: &mut Bed, object: u64, result: Result<Copied, Error>) {
@@ -164,7 +204,8 @@ fn the_size_of_an_image_that_is_being_moved_stays() {
 fn clone(features: Features) -> Bed {
     let mut facts = facts(features);
     let data = DataObjects { names: DataNames::new("rbd_data.src"), pool: 2, ..facts.data.clone() };
-    facts.parent = Some(Arc::new(Ancestor { data, overlap: 2 * OBJECT, parent: None }));
+    facts.parent =
+        Some(Arc::new(Ancestor { data: AncestorData::Objects(data), overlap: 2 * OBJECT, parent: None }));
     facts.state.overlap = 2 * OBJECT;
     Bed::open(facts)
 }

@@ -1,7 +1,8 @@
 //! The layer that drives the machine under test.
 
+use crate::data::{DataObjects, ExternalBytes};
 use crate::error::Error;
-use crate::facts::{DataObjects, ImageFacts, ImageState};
+use crate::facts::{ImageFacts, ImageState};
 use crate::host::{Host, Ticket};
 use crate::image::OpenImage;
 use crate::notify::{Notification, Operation};
@@ -17,6 +18,7 @@ use onego_ceph::types::{NOSNAP, SnapContext};
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_wire::{Time, Writer};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// The id of the client under test.
 pub(super) const US: u64 = 4100;
@@ -47,6 +49,8 @@ pub(super) struct Script {
     pub(super) broken_off: Vec<u32>,
     /// Objects that are to be copied: number, with what ancestors have, the image's snapshots.
     pub(super) copies: Vec<(u64, bool, Vec<u64>)>,
+    /// Reads of what no cluster has.
+    pub(super) external: VecDeque<(Range<u64>, Ticket)>,
     pub(super) wake_at: Option<Time>,
     pub(super) epoch: u32,
 }
@@ -95,6 +99,10 @@ impl Host<u32> for Script {
 
     fn copy_object(&mut self, object: u64, is_whole: bool, snaps: &[u64]) {
         self.copies.push((object, is_whole, snaps.to_vec()));
+    }
+
+    fn read_external(&mut self, _bytes: &dyn ExternalBytes, range: Range<u64>, ticket: Ticket) {
+        self.external.push_back((range, ticket));
     }
 
     fn break_off(&mut self, number: u32) {

@@ -280,6 +280,34 @@ r ls
 r ls data
 r rm data/moved
 
+echo '# Imports'
+r import --no-progress a.raw template
+r snap create --no-progress template@base
+r migration prepare --import-only template data/filled
+r migration prepare --import-only --source-spec '{' data/filled
+r migration prepare --import-only --source-spec '{"type": "none"}' data/filled
+r migration prepare --import-only template@none data/filled
+r migration prepare --import-only template@base data/filled
+r ls data
+r info data/filled
+content data/filled
+content data/filled@base
+r migration commit data/filled
+r migration execute data/filled
+r migration commit data/filled
+r snap ls data/filled
+r info data/filled
+content data/filled
+r migration prepare --import-only template@base data/given-up
+r migration abort data/given-up
+r ls
+r ls data
+r info template
+r snap purge --no-progress template
+r rm --no-progress template
+r snap purge --no-progress data/filled
+r rm --no-progress data/filled
+
 echo '# Images of format 1, which the library makes no more unless it is forced to'
 r create --image-format 1 --size 8M ancient
 export RBD_FORCE_ALLOW_V1=1

@@ -1,5 +1,7 @@
 //! Images that are moved: each step by `rbd` or by us, while either side uses the destination.
 
+pub(in crate::interop) mod imports;
+
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
 use crate::interop::disk;
@@ -42,14 +44,7 @@ const MOVES: &[Move] = &[
 
 /// Images with snapshots and without, clones, and images that are in use.
 pub(crate) fn run(stage: &Stage) -> Result<()> {
-    let _ceph = RealCeph::start_with(stage, Store::Memory, TRIM_AT_ONCE)?;
-    disk::make(&stage.path("disk.raw"), 1)?;
-    disk::make(&stage.path("other.raw"), 2)?;
-    for line in ["ceph osd pool create far 8", "rbd pool init far", "rbd namespace create far/there"] {
-        stage.ceph(line)?;
-    }
-    stage.ceph("ceph osd pool create data 8")?;
-    stage.ceph("rbd pool init data")?;
+    let _ceph = start(stage)?;
     in_use(stage)?;
     plain(stage)?;
     aborted(stage)?;
@@ -57,6 +52,19 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
     parent(stage)?;
     snapshots(stage)?;
     nothing_left(stage)
+}
+
+/// A cluster with pools to move images between, and what they have.
+fn start(stage: &Stage) -> Result<RealCeph<'_>> {
+    let ceph = RealCeph::start_with(stage, Store::Memory, TRIM_AT_ONCE)?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    disk::make(&stage.path("other.raw"), 2)?;
+    for line in ["ceph osd pool create far 8", "rbd pool init far", "rbd namespace create far/there"] {
+        stage.ceph(line)?;
+    }
+    stage.ceph("ceph osd pool create data 8")?;
+    stage.ceph("rbd pool init data")?;
+    Ok(ceph)
 }
 
 fn by(stage: &Stage, program: &str, line: &str) -> Result<String> {

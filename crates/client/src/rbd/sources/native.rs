@@ -1,0 +1,77 @@
+use super::image::SourceImage;
+use super::json::{SpecMembers, invalid};
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Cluster;
+use crate::rbd::header::Header;
+
+/// A snapshot of an image of the same cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NativeSpec {
+    pool: PoolName,
+    namespace: String,
+    image_name: String,
+    /// Given for an image in the trash, which its name does not find.
+    image_id: Option<String>,
+    snapshot: SnapshotRef,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum PoolName {
+    Name(String),
+    Id(i64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SnapshotRef {
+    Name(String),
+    Id(u64),
+}
+
+impl NativeSpec {
+    pub(super) fn of(members: &SpecMembers<'_>) -> Result<Self, Error> {
+        let pool = match (members.text("pool_name")?, members.number("pool_id")?) {
+            (Some(name), None) => PoolName::Name(name.to_owned()),
+            (None, Some(id)) => PoolName::Id(id),
+            _ => return Err(invalid("\"pool_name\" or \"pool_id\" must name the pool, and not both")),
+        };
+        let snap_name = members.text("snap_name")?.filter(|name| !name.is_empty());
+        let snapshot = match (snap_name, members.number("snap_id")?) {
+            (Some(name), None) => SnapshotRef::Name(name.to_owned()),
+            (None, Some(id)) => SnapshotRef::Id(id),
+            (Some(_), Some(_)) => {
+                return Err(invalid("\"snap_name\" and \"snap_id\" both name the snapshot: leave one out"));
+            }
+            (None, None) => {
+                return Err(invalid(
+                    "\"snap_name\" or \"snap_id\" must name a snapshot, because the image itself may change",
+                ));
+            }
+        };
+        Ok(Self {
+            pool,
+            namespace: members.text("pool_namespace")?.unwrap_or_default().to_owned(),
+            image_name: members.needed_text("image_name")?.to_owned(),
+            image_id: members.text("image_id")?.filter(|id| !id.is_empty()).map(str::to_owned),
+            snapshot,
+        })
+    }
+
+    /// Looks the image and its snapshot up.
+    pub(super) async fn find(&self, cluster: &Cluster) -> Result<SourceImage, Error> {
+        let pool = match &self.pool {
+            PoolName::Name(name) => cluster.pool(name).await?,
+            PoolName::Id(id) => cluster.pool_by_id(*id).await?,
+        };
+        let pool = pool.in_namespace(&self.namespace);
+        let header = match &self.image_id {
+            Some(id) => Header::v2(&pool, id, &self.image_name),
+            None => Header::named(&pool, &self.image_name).await?,
+        };
+        header.needs_v2("an id, by which Onego knows what shows through", Errno::OPNOTSUPP)?;
+        let head = match &self.snapshot {
+            SnapshotRef::Name(name) => header.snapshot_id(name).await?,
+            SnapshotRef::Id(id) => *id,
+        };
+        Ok(SourceImage { header, head })
+    }
+}
