@@ -3,6 +3,11 @@
 use crate::cluster::Stage;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long OSDs may take to remove what snapshots held.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Checks that what a program printed has a text in it.
 pub(crate) fn says(said: &str, expected: &str) -> Result<()> {
@@ -46,4 +51,19 @@ pub(crate) fn ensure_pool(stage: &Stage) -> Result<()> {
         stage.ceph("ceph osd pool create rbd 32")?;
     }
     stage.ceph("rbd pool init rbd").map(drop)
+}
+
+/// Waits until no object of the pool for images has a name with one of these parts. An object is listed until what
+/// its snapshots held is gone, too.
+pub(crate) fn nothing_is_left(stage: &Stage, parts: &[&str]) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let objects = stage.ceph("rados --pool rbd ls")?;
+        let left: Vec<_> = objects.lines().filter(|name| parts.iter().any(|part| name.contains(part))).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < PATIENCE, "objects are left of images that were removed: {left:?}");
+        sleep(Duration::from_millis(200));
+    }
 }

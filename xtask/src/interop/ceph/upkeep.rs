@@ -2,20 +2,19 @@
 
 use crate::cluster::process::Daemon;
 use crate::cluster::{RealCeph, Stage, Store};
-use crate::interop::steps::{json, says};
+use crate::interop::steps::{self, json, says};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of the images: enough for several objects, of which some are not there.
 const SIZE: &str = "10M";
 
-/// How long a client of Ceph's may take to own an image, and OSDs to remove what snapshots held.
+/// How long a client of Ceph's may take to own an image.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Our program by the name of Ceph's, beside Ceph's.
@@ -445,18 +444,5 @@ fn nothing_is_left(pair: &Pair<'_>) -> Result<()> {
         pair.ours(&format!("rm {image}"))?;
     }
     pair.same("ls --long")?;
-    let of_images = |name: &&str| {
-        ["rbd_data.", "rbd_header.", "rbd_id.", "rbd_object_map."].iter().any(|kind| name.starts_with(kind))
-    };
-    // An object is listed until what its snapshots held is gone, too.
-    let start = Instant::now();
-    loop {
-        let objects = pair.stage.ceph("rados --pool rbd ls")?;
-        let left: Vec<_> = objects.lines().filter(of_images).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        ensure!(start.elapsed() < PATIENCE, "objects are left of images that were removed: {left:?}");
-        sleep(Duration::from_millis(200));
-    }
+    steps::nothing_is_left(pair.stage, &["rbd_data.", "rbd_header.", "rbd_id.", "rbd_object_map."])
 }

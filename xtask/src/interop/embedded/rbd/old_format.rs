@@ -1,7 +1,7 @@
 //! Images of format 1: Ceph's `rbd` and ours make them, and each reads, changes and removes what the other made.
 
 use crate::cluster::Stage;
-use crate::interop::disk;
+use crate::interop::{disk, steps};
 use crate::sh;
 use anyhow::{Result, ensure};
 use std::fs::{self, File};
@@ -122,9 +122,7 @@ impl Sides<'_> {
         self.same("ls --long --format json")?;
         self.exports(&format!("{image}-renamed"), "disk.raw")?;
         other(&format!("rm --no-progress {image}-renamed"))?;
-        let left = self.stage.ceph("rados --pool rbd ls")?;
-        ensure!(!left.contains("rb.0.") && !left.contains(".rbd"), "objects are left of {image}:\n{left}");
-        Ok(())
+        steps::nothing_is_left(self.stage, &["rb.0.", ".rbd"])
     }
 }
 
