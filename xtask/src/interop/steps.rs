@@ -59,7 +59,8 @@ pub(crate) fn nothing_is_left(stage: &Stage, parts: &[&str]) -> Result<()> {
     let start = Instant::now();
     loop {
         let objects = stage.ceph("rados --pool rbd ls")?;
-        let left: Vec<_> = objects.lines().filter(|name| parts.iter().any(|part| name.contains(part))).collect();
+        let left: Vec<_> =
+            objects.lines().filter(|name| parts.iter().any(|part| name.contains(part))).collect();
         if left.is_empty() {
             return Ok(());
         }

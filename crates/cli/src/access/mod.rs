@@ -75,6 +75,10 @@ pub(crate) struct Access {
     /// or false]
     #[arg(long, global = true, value_name = "BOOL", alias = "ms_compress_secure", value_parser = ["true", "false"])]
     ms_compress_secure: Option<String>,
+    /// A folder with files that images may be filled from (see "rbd migration prepare"): no others that the header of an image names
+    /// are read [default: the configuration's rbd_source_folder, or none]
+    #[arg(long, global = true, value_name = "FOLDER", alias = "rbd_source_folder")]
+    source_folder: Option<PathBuf>,
     /// Say to OSDs that this is one of them
     #[arg(long, global = true, hide = true)]
     as_osd: bool,
@@ -210,6 +214,7 @@ impl Access {
             .with_zero_copy(self.zero_copy()?)
             .with_spin(self.spin);
         config.as_osd = self.as_osd;
+        config.source_folder = self.source_folder.clone().or(config.source_folder);
         config.connect_timeout = self.connect_timeout.map_or(config.connect_timeout, Duration::from_secs);
         config.request_timeout = self.request_timeout().or(config.request_timeout);
         config.monitor_timeout = self.request_timeout().or(config.monitor_timeout);

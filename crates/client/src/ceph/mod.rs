@@ -12,6 +12,7 @@ mod log;
 mod operations;
 pub(crate) mod operator;
 pub(crate) mod reactor;
+pub(crate) mod source_files;
 mod tickets;
 
 pub use config::{CephArgs, Config, Identity, ImageDefaults, MsMode, Settings, TurnHook};

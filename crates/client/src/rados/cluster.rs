@@ -2,6 +2,7 @@ use crate::ceph::commands::{CephCommand, Question};
 use crate::ceph::done::{OTHER_KIND, ReplyTo, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::image_key::{ImageControl, ImageKey};
+use crate::ceph::source_files::SourceFilesPolicy;
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
 use crate::waiting::Report;
@@ -33,6 +34,8 @@ struct Shared {
     thread: OnceLock<ReactorThread>,
     /// A watch was asked for: somebody else waits until it has ended.
     has_watched: AtomicBool,
+    /// Which files may show through images.
+    source_files: Arc<SourceFilesPolicy>,
     /// Where random numbers come from, if not from the system.
     seed: Option<AtomicU64>,
 }
@@ -193,8 +196,9 @@ impl Cluster {
         connect_timeout: Duration,
         report: Report<Waiting>,
         figures: ClientFigures,
+        source_files: SourceFilesPolicy,
     ) -> Self {
-        Self::with_seed(mailbox, connect_timeout, report, figures, None)
+        Self::with_seed(mailbox, connect_timeout, report, figures, source_files, None)
     }
 
     /// A client whose random numbers follow from a seed.
@@ -205,7 +209,8 @@ impl Cluster {
         figures: ClientFigures,
         seed: u64,
     ) -> Self {
-        Self::with_seed(mailbox, connect_timeout, report, figures, Some(AtomicU64::new(seed)))
+        let source_files = SourceFilesPolicy::default();
+        Self::with_seed(mailbox, connect_timeout, report, figures, source_files, Some(AtomicU64::new(seed)))
     }
 
     fn with_seed(
@@ -213,12 +218,25 @@ impl Cluster {
         connect_timeout: Duration,
         report: Report<Waiting>,
         figures: ClientFigures,
+        source_files: SourceFilesPolicy,
         seed: Option<AtomicU64>,
     ) -> Self {
-        let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
-        Self {
-            shared: Arc::new(Shared { mailbox, connect_timeout, report, figures, thread, has_watched, seed }),
-        }
+        let shared = Shared {
+            mailbox,
+            connect_timeout,
+            report,
+            figures,
+            thread: OnceLock::new(),
+            has_watched: AtomicBool::new(false),
+            source_files: Arc::new(source_files),
+            seed,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Which files may show through images.
+    pub(crate) fn source_files(&self) -> &Arc<SourceFilesPolicy> {
+        &self.shared.source_files
     }
 
     /// 64 random bits.

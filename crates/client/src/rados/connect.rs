@@ -6,6 +6,7 @@ use crate::ceph::config::{Config, TurnHook};
 use crate::ceph::core::Core;
 use crate::ceph::error::Error;
 use crate::ceph::reactor::Reactor;
+use crate::ceph::source_files::SourceFilesPolicy;
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
@@ -31,6 +32,7 @@ pub(crate) struct Unconnected {
     report: Report<client::Waiting>,
     on_waiting: Option<WaitingHook<client::Waiting>>,
     timeout: Duration,
+    source_files: SourceFilesPolicy,
 }
 
 impl Unconnected {
@@ -41,6 +43,7 @@ impl Unconnected {
             report: Report::default(),
             on_waiting: config.on_waiting.clone(),
             timeout: config.connect_timeout,
+            source_files: SourceFilesPolicy::new(config.source_folder.clone()),
         })
     }
 
@@ -53,7 +56,7 @@ impl Unconnected {
     /// The handle on the machine, which the waker's reactor drives.
     pub(crate) fn cluster(self, reactor: Waker, figures: client::ClientFigures) -> Cluster {
         self.mailbox.set_reactor(reactor);
-        Cluster::new(self.mailbox, self.timeout, self.report, figures)
+        Cluster::new(self.mailbox, self.timeout, self.report, figures, self.source_files)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Images are filled from sources that stay as they are. On a cluster of this process.
 
-use crate::owned::{PIECE, SIZE, bytes, options, with_two_clients};
+use crate::owned::{PIECE, SIZE, bytes, options, with_two_clients, with_two_clients_as};
 use onego::ErrorKind;
 use onego::ceph::Error;
 use onego::rados::Pool;
@@ -204,40 +204,69 @@ async fn has(image: &Image, expected: &[u8]) -> Result<(), Error> {
 
 #[test]
 fn an_image_is_filled_from_files_of_all_its_times() {
-    with_two_clients(async |ours, theirs| {
-        let folder = tempfile::tempdir().unwrap();
-        let (first, second, now) = ((3 << 20) + 512, 6 << 20, 4 << 20);
-        let snapshots = [file(folder.path(), "s1", first, 1), file(folder.path(), "s2", second, 2)]
-            .map(|it| format!("{{{it}}}"));
-        let head = file(folder.path(), "now", now, 3);
-        let spec: SourceSpec = format!(r#"{{{head},"snapshots":[{}]}}"#, snapshots.join(",")).parse()?;
-        migration::prepare_import(&spec, (&ours, "copy"), &options()).await?;
-        assert_eq!(snapshot_names(&ours, "copy").await?, ["s1", "s2"]);
-        let is_right = async |first_mib: u8| {
-            let image = Image::open_read_only(&theirs, "copy").await?;
-            assert_eq!(image.size(), now);
-            has(&image, &[first_mib, 3, 3, 3]).await?;
-            has(&Image::open_at(&theirs, "copy", "s1").await?, &[1, 1, 1, 1]).await?;
-            has(&Image::open_at(&theirs, "copy", "s2").await?, &[2, 2, 2, 2, 2, 2]).await
-        };
-        is_right(3).await?;
-        let image = Image::open(&ours, "copy").await?;
-        has(&image, &[3, 3, 3, 3]).await?;
-        image.write(0, vec![9; PIECE]).await?;
-        image.write(PIECE as u64, vec![8; PIECE]).await?;
-        is_right(9).await?;
-        migration::execute(&theirs, "copy", |_, _| {}).await?;
-        migration::commit(&theirs, "copy", |_, _| {}).await?;
-        image.close().await?;
-        folder.close().unwrap();
-        is_right(9).await?;
-        let image = Image::open_read_only(&ours, "copy").await?;
-        assert_eq!(bytes(&image, PIECE as u64).await?, vec![8; PIECE]);
-        for snapshot in [None, Some("s1"), Some("s2")] {
-            assert!(rbd::upkeep::check_object_map(&theirs, "copy", snapshot, |_, _| {}).await?);
-        }
-        Ok(())
-    });
+    let folder = tempfile::tempdir().unwrap();
+    let files_of = folder.path().to_owned();
+    with_two_clients_as(
+        |config| config.with_source_folder(files_of),
+        async |ours, theirs| {
+            let (first, second, now) = ((3 << 20) + 512, 6 << 20, 4 << 20);
+            let snapshots = [file(folder.path(), "s1", first, 1), file(folder.path(), "s2", second, 2)]
+                .map(|it| format!("{{{it}}}"));
+            let head = file(folder.path(), "now", now, 3);
+            let spec: SourceSpec = format!(r#"{{{head},"snapshots":[{}]}}"#, snapshots.join(",")).parse()?;
+            migration::prepare_import(&spec, (&ours, "copy"), &options()).await?;
+            assert_eq!(snapshot_names(&ours, "copy").await?, ["s1", "s2"]);
+            let is_right = async |first_mib: u8| {
+                let image = Image::open_read_only(&theirs, "copy").await?;
+                assert_eq!(image.size(), now);
+                has(&image, &[first_mib, 3, 3, 3]).await?;
+                has(&Image::open_at(&theirs, "copy", "s1").await?, &[1, 1, 1, 1]).await?;
+                has(&Image::open_at(&theirs, "copy", "s2").await?, &[2, 2, 2, 2, 2, 2]).await
+            };
+            is_right(3).await?;
+            let image = Image::open(&ours, "copy").await?;
+            has(&image, &[3, 3, 3, 3]).await?;
+            image.write(0, vec![9; PIECE]).await?;
+            image.write(PIECE as u64, vec![8; PIECE]).await?;
+            is_right(9).await?;
+            migration::execute(&theirs, "copy", |_, _| {}).await?;
+            migration::commit(&theirs, "copy", |_, _| {}).await?;
+            image.close().await?;
+            folder.close().unwrap();
+            is_right(9).await?;
+            let image = Image::open_read_only(&ours, "copy").await?;
+            assert_eq!(bytes(&image, PIECE as u64).await?, vec![8; PIECE]);
+            for snapshot in [None, Some("s1"), Some("s2")] {
+                assert!(rbd::upkeep::check_object_map(&theirs, "copy", snapshot, |_, _| {}).await?);
+            }
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn the_header_of_an_image_makes_nobody_read_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let configured = elsewhere.path().to_owned();
+    with_two_clients_as(
+        |config| config.with_source_folder(configured),
+        async |ours, theirs| {
+            let spec: SourceSpec = format!("{{{}}}", file(folder.path(), "secret", 4 << 20, 3)).parse()?;
+            migration::prepare_import(&spec, (&ours, "copy"), &options()).await?;
+            for error in [
+                Image::open(&theirs, "copy").await.unwrap_err(),
+                Image::open_read_only(&theirs, "copy").await.unwrap_err(),
+                migration::execute(&theirs, "copy", |_, _| {}).await.unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+                assert!(error.to_string().contains("secret"), "{error}");
+            }
+            // Who named the file reads it, and anybody may end the matter.
+            Image::open(&ours, "copy").await?.close().await?;
+            migration::abort(&theirs, "copy", |_, _| {}).await
+        },
+    );
 }
 
 #[test]

@@ -13,8 +13,16 @@ pub(super) const SIZE: u64 = 8 << 20;
 pub(super) const PIECE: usize = 4096;
 
 pub(super) fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
+    with_two_clients_as(|config| config, body);
+}
+
+/// The same with clients that `configure` configures.
+pub(super) fn with_two_clients_as(
+    configure: impl FnOnce(Config) -> Config,
+    body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>,
+) {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
-    let config = Config::from_text(&server.conf()).unwrap();
+    let config = configure(Config::from_text(&server.conf()).unwrap());
     let run = async {
         let (one, other) = (Cluster::connect(&config).await?, Cluster::connect(&config).await?);
         body(one.pool("rbd").await?, other.pool("rbd").await?).await

@@ -70,6 +70,10 @@ pub struct Config {
     pub monitor_timeout: Option<Duration>,
     /// What new images are like, where nothing else is said.
     pub image_defaults: ImageDefaults,
+    /// A folder with files that images may be filled from (`rbd_source_folder`, which is Onego's own). The header of an image names
+    /// such files, and no others are read than those in this folder and those that this program itself named in
+    /// [`prepare_import`](crate::rbd::migration::prepare_import).
+    pub source_folder: Option<PathBuf>,
     /// Called when the client has waited for something for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
     /// Called after each turn of the thread that [`Cluster::connect`](crate::rados::Cluster::connect) starts.
@@ -204,6 +208,11 @@ impl Config {
         Self { compression: Some(compression), ..self }
     }
 
+    /// The same, with files in this folder that images may be filled from.
+    pub fn with_source_folder(self, folder: impl Into<PathBuf>) -> Self {
+        Self { source_folder: Some(folder.into()), ..self }
+    }
+
     /// The same, calling `hook` when the client has waited for something for two seconds.
     pub fn with_on_waiting(self, hook: WaitingHook<Waiting>) -> Self {
         Self { on_waiting: Some(hook), ..self }
@@ -251,6 +260,10 @@ impl Config {
             slow: None,
             monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
             image_defaults: ImageDefaults::read(settings)?,
+            source_folder: settings
+                .get("rbd_source_folder")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             on_waiting: None,
             after_turn: None,
             engine: EngineKind::default(),

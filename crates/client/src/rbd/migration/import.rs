@@ -13,6 +13,9 @@ use onego_ceph::cls::rbd::{MigrationSpec, migration_side};
 
 /// Begins to fill a new image from a source that stays as it is. The image is used from then on, and has the snapshots of the
 /// source up to the one that `spec` names. `options`: what the image is to be; it has the source's size.
+///
+/// Files that `spec` names are read by this client from then on, where an image says that it is filled from them. Other clients read
+/// them where their [configuration](crate::ceph::Config::source_folder) lets them.
 pub async fn prepare_import(
     spec: &SourceSpec,
     (pool, name): (&Pool, &str),
@@ -21,6 +24,7 @@ pub async fn prepare_import(
     options.needs_v2("what is imported")?;
     options.check_features(name)?;
     check_name(pool, name, false).await?;
+    spec.allow_files(pool.cluster());
     let source = match spec.find(pool.cluster()).await? {
         MigrationSource::Image(image) => ImportSource::of_image(image).await?,
         MigrationSource::Files(files) => ImportSource::of_files(pool, spec, files.sizes())?,

@@ -1,6 +1,7 @@
 //! Files that show through an image. A thread of their own reads them: a disk may keep a read waiting.
 
 use crate::ceph::error::{Errno, Error};
+use crate::ceph::source_files::{SourceFileError, SourceFilesPolicy};
 use futures_channel::oneshot;
 use onego_buf::List;
 use onego_ceph::types::NOSNAP;
@@ -38,9 +39,13 @@ struct FileRead {
 
 impl SourceFiles {
     /// Opens files. The last is what the image is.
-    pub(super) async fn open(paths: Vec<PathBuf>) -> Result<Arc<Self>, Error> {
+    pub(super) async fn open(
+        paths: Vec<PathBuf>,
+        policy: &Arc<SourceFilesPolicy>,
+    ) -> Result<Arc<Self>, Error> {
         let ((opened, sizes), (reads, queue)) = (oneshot::channel(), mpsc::channel());
-        let run = move || match open_all(&paths) {
+        let policy = Arc::clone(policy);
+        let run = move || match open_all(&paths, &policy) {
             Ok((files, sizes)) => {
                 // Who does not wait any more drops the queue, too.
                 let _ = opened.send(Ok(sizes));
@@ -106,14 +111,19 @@ impl ExternalBytes for SourceFile {
 
 type OpenedFile = (PathBuf, File);
 
-fn open_all(paths: &[PathBuf]) -> Result<(Vec<OpenedFile>, Vec<u64>), Error> {
+fn open_all(paths: &[PathBuf], policy: &SourceFilesPolicy) -> Result<(Vec<OpenedFile>, Vec<u64>), Error> {
     let open = |path: &PathBuf| {
-        let mut file = File::open(path)?;
+        let mut file = policy.open(path)?;
         // A block device tells its size so, too.
         let size = file.seek(SeekFrom::End(0))?;
         Ok(((path.clone(), file), size))
     };
-    let opened = paths.iter().map(|path| open(path).map_err(|error| failed(path, &error)));
+    let opened = paths.iter().map(|path| {
+        open(path).map_err(|error| match error {
+            SourceFileError::NotAllowed => not_allowed(path),
+            SourceFileError::Io(error) => failed(path, &error),
+        })
+    });
     Ok(opened.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
@@ -126,6 +136,13 @@ fn serve(files: &[OpenedFile], queue: &mpsc::Receiver<FileRead>) {
         // A caller that does not wait any more needs no answer.
         let _ = done.send(read.map(|()| bytes));
     }
+}
+
+fn not_allowed(path: &Path) -> Error {
+    let advice = "rbd_source_folder (--source-folder) names the folder with such files";
+    let what =
+        format!("file {} may not be read for an image that is filled from it: {advice}", path.display());
+    Error::Unmet { what, errno: Errno::ACCES }
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {

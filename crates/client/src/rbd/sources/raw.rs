@@ -1,8 +1,9 @@
 use super::files::SourceFiles;
 use super::json::{SpecMembers, invalid, unsupported};
 use crate::ceph::error::Error;
+use crate::rados::Cluster;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most snapshots of a source-spec: as many files are open while the image is.
@@ -38,9 +39,13 @@ impl RawSpec {
     }
 
     /// Opens the files.
-    pub(super) async fn open(&self) -> Result<Arc<SourceFiles>, Error> {
-        let snapshots = self.snapshots.iter().map(|snapshot| &snapshot.path);
-        SourceFiles::open(snapshots.chain([&self.path]).cloned().collect()).await
+    pub(super) async fn open(&self, cluster: &Cluster) -> Result<Arc<SourceFiles>, Error> {
+        SourceFiles::open(self.paths().map(Path::to_owned).collect(), cluster.source_files()).await
+    }
+
+    /// The files of the snapshots, oldest first, and that of the image.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.snapshots.iter().map(|snapshot| &*snapshot.path).chain([&*self.path])
     }
 
     /// The names of the snapshots, oldest first, where they have any.

@@ -59,11 +59,18 @@ impl SourceSpec {
         Ok(Self { json: value.to_string(), kind })
     }
 
+    /// Lets a client read the files that it names, whatever the client's configuration says: the program that has made this asks for it.
+    pub(in crate::rbd) fn allow_files(&self, cluster: &Cluster) {
+        if let SourceKind::Raw(raw) = &self.kind {
+            cluster.source_files().allow(raw.paths());
+        }
+    }
+
     /// Looks up what it names.
     pub(in crate::rbd) async fn find(&self, cluster: &Cluster) -> Result<MigrationSource, Error> {
         match &self.kind {
             SourceKind::Native(native) => native.find(cluster).await.map(MigrationSource::Image),
-            SourceKind::Raw(raw) => raw.open().await.map(MigrationSource::Files),
+            SourceKind::Raw(raw) => raw.open(cluster).await.map(MigrationSource::Files),
         }
     }
 

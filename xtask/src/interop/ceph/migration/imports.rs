@@ -42,6 +42,9 @@ const IMPORTS: &[Import] = &[
 /// Images with snapshots, clones, and images that are in use.
 pub(crate) fn run(stage: &Stage) -> Result<()> {
     let _ceph = start(stage)?;
+    let configured = fs::read_to_string(stage.path("ceph.conf"))?;
+    let folder = stage.path("").display().to_string();
+    fs::write(stage.path("ceph.conf"), format!("{configured}\n[client]\nrbd source folder = {folder}\n"))?;
     stage.ceph(&format!("rbd import disk.raw {TEMPLATE}"))?;
     stage.ceph(&format!("rbd snap create {TEMPLATE}@one"))?;
     stage.onego(&format!("--conf ceph.conf cp --in-place other.raw rbd:{TEMPLATE}"))?;
