@@ -7,6 +7,7 @@
  * CONF names a cluster with a pool "rbd".
  */
 #include "check.h"
+#include <inttypes.h>
 #include <pthread.h>
 #include <rbd/librbd.h>
 #include <time.h>
@@ -867,7 +868,7 @@ static void images_are_imported(void) {
     EQUAL(rbd_get_migration_source_spec(image, told, &len), -ERANGE);
     EQUAL(rbd_get_migration_source_spec(image, told, &len), 0);
     EQUAL(len, strlen(told) + 1);
-    CHECK(strncmp(told, "{\"image_name\":\"template\",\"pool_id\":", 37) == 0);
+    CHECK(strstr(told, "{\"image_name\":\"template\",\"pool_id\":") == told);
     EQUAL(rbd_read(image, MIB, 4, spec), 4);
     CHECK(memcmp(spec, "past", 4) == 0);
     EQUAL(rbd_close(image), 0);
