@@ -188,6 +188,9 @@ osd class dir = /usr/lib/{ARCH}-linux-gnu/rados-classes
 osd objectstore = {store}
 bluestore block size = 4294967296
 memstore device bytes = 4294967296
+# By default it waits for seconds after each object of which it removes what a snapshot kept.
+osd snap trim sleep hdd = 0
+osd snap trim sleep ssd = 0
 # A stop in order writes the objects down only when it is not made fast.
 osd fast shutdown = false
 "

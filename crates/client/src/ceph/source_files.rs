@@ -1,5 +1,5 @@
-//! Which files of this machine may show through images. The header of an image names them, and whoever may write that header could
-//! otherwise have the programs of others read any file for him.
+//! Which files of this machine may show through images. The header of an image names them, and a client that may write that header could
+//! otherwise have the programs of others read any file for it.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use std::collections::BTreeSet;

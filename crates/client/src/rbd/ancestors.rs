@@ -2,7 +2,7 @@
 //! image or the file that it comes from; and what shows through that in turn.
 
 use super::header::{Header, ImageInfo, Parent, describe};
-use super::sources::{MigrationSource, SourceFile, SourceImage, snap_at};
+use super::sources::{MigrationSource, SourceFile, SourceImage, snap_at, source_of};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{GetSize, MigrationGet, MigrationSpec, migration_side};
@@ -144,7 +144,7 @@ async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Bene
     let Some(spec) = spec else { return Ok(info.parent.clone().map(Beneath::Image)) };
     let overlap = if snap == NOSNAP { spec.overlap.max(largest(pool, info).await?) } else { info.size };
     let from = snap_at(snap, &spec);
-    Ok(Some(match MigrationSource::of(pool, &info.name, &spec).await? {
+    Ok(Some(match source_of(pool, &info.name, &spec).await? {
         MigrationSource::Files(files) => Beneath::File(files.at(from.unwrap_or(NOSNAP))?, overlap),
         MigrationSource::Image(SourceImage { header, head }) => Beneath::Image(Parent {
             pool: header.pool.id(),

@@ -123,7 +123,7 @@ impl Pair<'_> {
 
 pub(crate) fn run(stage: &Stage) -> Result<()> {
     // What removed snapshots held goes at once, and not after a rest for each object.
-    let _ceph = RealCeph::start_with(stage, Store::Memory, "osd snap trim sleep = 0.001\n")?;
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
     symlink(stage.onego_program(), stage.path("rbd"))?;
     stage.ceph("rbd pool init rbd")?;
     let pair = Pair { stage };

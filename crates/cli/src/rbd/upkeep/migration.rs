@@ -192,14 +192,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct PrepareLine {
         #[command(flatten)]
         options: PrepareOptions,
     }
 
     fn parsed(words: &[&str]) -> Result<PrepareOptions, clap::Error> {
         let line = ["prepare"].iter().chain(words);
-        Line::try_parse_from(line).map(|line| line.options)
+        PrepareLine::try_parse_from(line).map(|line| line.options)
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl From<&Snapshot> for IncomingSnapshot {
     }
 }
 
-/// Fails unless an image can be made under a name. `is_given_up`: whoever has the name gives it up.
+/// Fails unless an image can be made under a name. `is_given_up`: the image that has the name gives it up.
 pub(super) async fn check_name(pool: &Pool, name: &str, is_given_up: bool) -> Result<(), Error> {
     if !valid_image_name(name) {
         return Err(Error::Invalid(format!("{name:?} is no name for an image")));

@@ -3,7 +3,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::{Header, ImageInfo};
 use crate::rbd::maps::change_map;
-use crate::rbd::sources::MigrationSource;
+use crate::rbd::sources::source_of;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, MigrationSpec, ObjectMapUpdate, snapc_seq, state};
 use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
@@ -40,7 +40,7 @@ impl ObjectCopier {
         spec: &MigrationSpec,
     ) -> Result<Self, Error> {
         let header = Header::of(pool, info);
-        let source = MigrationSource::of(pool, &info.name, spec).await?;
+        let source = source_of(pool, &info.name, spec).await?;
         let mut steps = Vec::new();
         for (from, to) in spec.snap_seqs.iter().filter(|(from, _)| **from != NOSNAP) {
             if info.snapshots.contains(to) {

@@ -3,7 +3,7 @@ use crate::rados::Pool;
 use crate::rbd::ancestors::ancestors;
 use crate::rbd::header::{Header, describe};
 use crate::rbd::pools::{TrashSource, trash};
-use crate::rbd::sources::{MigrationSource, SourceImage};
+use crate::rbd::sources::{MigrationSource, SourceImage, source_of};
 use onego_ceph::cls::rbd::{MigrationGet, MigrationSetState, MigrationSpec, migration_side};
 use onego_ceph::types::NOSNAP;
 
@@ -54,8 +54,7 @@ impl Sides {
         if !spec.source_spec.is_empty() {
             return Ok(Self::new(Origin::Imported(spec.source_spec.clone()), &spec, header));
         }
-        let MigrationSource::Image(SourceImage { header: source, .. }) =
-            MigrationSource::of(pool, name, &spec).await?
+        let MigrationSource::Image(SourceImage { header: source, .. }) = source_of(pool, name, &spec).await?
         else {
             return Err(Error::Invalid(format!("{} is not being moved", header.describe())));
         };

@@ -4,14 +4,14 @@
 //! Source: ceph `src/librbd/migration/`, `doc/rbd/rbd-live-migration.rst`.
 
 mod files;
-mod image;
 mod json;
+mod lookup;
 mod native;
 mod raw;
 mod source;
 mod spec;
 
 pub(super) use files::SourceFile;
-pub(super) use image::SourceImage;
-pub(super) use source::{MigrationSource, snap_at};
+pub(super) use lookup::{snap_at, source_of};
+pub(super) use source::{MigrationSource, SourceImage};
 pub use spec::SourceSpec;

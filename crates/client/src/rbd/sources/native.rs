@@ -1,5 +1,5 @@
-use super::image::SourceImage;
 use super::json::{SpecMembers, invalid};
+use super::source::SourceImage;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Cluster;
 use crate::rbd::header::Header;

@@ -1,11 +1,5 @@
 use super::files::SourceFiles;
-use super::image::SourceImage;
-use super::spec::SourceSpec;
-use crate::ceph::error::{Errno, Error};
-use crate::rados::Pool;
-use crate::rbd::header::{Header, describe};
-use onego_ceph::cls::rbd::MigrationSpec;
-use onego_ceph::types::NOSNAP;
+use crate::rbd::header::Header;
 use std::sync::Arc;
 
 /// What shows through an image that is being moved here.
@@ -14,27 +8,9 @@ pub(in crate::rbd) enum MigrationSource {
     Files(Arc<SourceFiles>),
 }
 
-impl MigrationSource {
-    /// The source of the image called `name` in a pool, of whose migration its header says `spec`.
-    pub(in crate::rbd) async fn of(pool: &Pool, name: &str, spec: &MigrationSpec) -> Result<Self, Error> {
-        if !spec.source_spec.is_empty() {
-            return spec.source_spec.parse::<SourceSpec>()?.find(pool.cluster()).await;
-        }
-        if spec.image_id.is_empty() {
-            return Err(Error::Unmet {
-                what: format!("{} comes from an image of format 1", describe(pool, name)),
-                errno: Errno::OPNOTSUPP,
-            });
-        }
-        let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
-        let header = Header::v2(&home, &spec.image_id, &spec.image_name);
-        Ok(Self::Image(SourceImage { header, head: NOSNAP }))
-    }
-}
-
-/// The snapshot of a source that the image shows at a snapshot of its own; none: that came with no snapshot. Snapshots that were made
-/// since the move began show what the image shows.
-pub(in crate::rbd) fn snap_at(snap: u64, spec: &MigrationSpec) -> Option<u64> {
-    let came_with = spec.snap_seqs.iter().find(|(from, to)| **to == snap && **from != NOSNAP);
-    came_with.map(|(from, _)| *from)
+/// An image that shows through one that is being moved here.
+pub(in crate::rbd) struct SourceImage {
+    pub(in crate::rbd) header: Header,
+    /// The snapshot of it that the other image shows, now; `NOSNAP`: the image itself.
+    pub(in crate::rbd) head: u64,
 }

@@ -1,8 +1,7 @@
-use super::image::SourceImage;
 use super::json::{SpecMembers, invalid, unsupported};
 use super::native::NativeSpec;
 use super::raw::RawSpec;
-use super::source::MigrationSource;
+use super::source::{MigrationSource, SourceImage};
 use crate::ceph::error::Error;
 use crate::rados::{Cluster, Pool};
 use serde_json::{Value, json};

@@ -21,9 +21,6 @@ const THEIRS: &str = "rbd";
 /// How long OSDs may take to remove what snapshots kept.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// An OSD of 16.2 waits for seconds after each object of which it removes what a snapshot kept.
-const TRIM_AT_ONCE: &str = "osd snap trim sleep hdd = 0\nosd snap trim sleep ssd = 0\n";
-
 /// What an image looks like, now and at its snapshots.
 const TIMES: [&str; 3] = ["", "@one", "@two"];
 
@@ -56,7 +53,7 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
 
 /// A cluster with pools to move images between, and what they have.
 fn start(stage: &Stage) -> Result<RealCeph<'_>> {
-    let ceph = RealCeph::start_with(stage, Store::Memory, TRIM_AT_ONCE)?;
+    let ceph = RealCeph::start(stage, Store::Memory)?;
     disk::make(&stage.path("disk.raw"), 1)?;
     disk::make(&stage.path("other.raw"), 2)?;
     for line in ["ceph osd pool create far 8", "rbd pool init far", "rbd namespace create far/there"] {
