@@ -103,6 +103,7 @@ const PACKAGES: &[&str] = &[
     "python3-pytest",
     "python3-rados",
     "qemu-block-extra",
+    "qemu-system-x86",
     "qemu-utils",
 ];
 

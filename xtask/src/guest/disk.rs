@@ -1,5 +1,10 @@
 //! Disks of guests that are served on the stage.
 
+use super::QEMU;
+use crate::cluster::Stage;
+use std::path::Path;
+use std::process::Command;
+
 /// How a guest reaches its disk. Sockets are files on the stage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServedDisk {
@@ -15,9 +20,27 @@ pub(crate) enum ServedDisk {
         /// The name of the export.
         export: &'static str,
     },
+    /// QEMU of the stage's Ceph is a client of the cluster there, by a library in that folder of the stage.
+    Rbd {
+        /// The folder with `librbd.so.1`.
+        library: &'static str,
+        /// The image in the pool `rbd`.
+        image: &'static str,
+    },
 }
 
 impl ServedDisk {
+    /// The QEMU that has the disk.
+    pub(super) fn qemu(self, stage: &Stage) -> Command {
+        match self {
+            Self::VhostUser { .. } | Self::Nbd { .. } => stage.program(Path::new(QEMU), ""),
+            Self::Rbd { library, .. } => {
+                let library = stage.path(library);
+                stage.ceph_daemon(&format!("env LD_LIBRARY_PATH={} {QEMU}", library.display()))
+            }
+        }
+    }
+
     /// What QEMU is told of it, for a guest with that many MiB of memory.
     pub(super) fn arguments(self, memory: u32, queues: u16) -> String {
         match self {
@@ -29,6 +52,10 @@ impl ServedDisk {
             Self::Nbd { socket, export } => format!(
                 "-blockdev driver=nbd,node-name=disk,server.type=unix,server.path={socket},export={export},\
                  discard=unmap,reconnect-delay=30 -device virtio-blk-pci,drive=disk,num-queues={queues}"
+            ),
+            Self::Rbd { image, .. } => format!(
+                "-blockdev driver=rbd,node-name=disk,pool=rbd,image={image},conf=ceph.conf,discard=unmap \
+                 -device virtio-blk-pci,drive=disk,num-queues={queues}"
             ),
         }
     }

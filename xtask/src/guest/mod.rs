@@ -42,6 +42,12 @@ const LATE: Duration = Duration::from_secs(PATIENCE.as_secs() - 60);
 /// The guest's memory in MiB: its file system is in it, and so is what the tests write.
 const MEMORY: u32 = 1536;
 
+/// The program that is a guest's machine.
+const QEMU: &str = "qemu-system-x86_64";
+
+/// The kernel on the stage.
+const KERNEL: &str = "kernel";
+
 /// The first program of the guest.
 const INIT: &str = include_str!("init.sh");
 
@@ -155,9 +161,12 @@ impl Guest {
         disk: ServedDisk,
         queues: u16,
     ) -> Result<Running> {
+        // A QEMU that has another root sees the stage alone.
+        fs::copy(self.kernel.image(), stage.path(KERNEL))?;
         Self::spawn(stage, "guest", archive, |initial| {
-            let mut command = self.qemu(stage, initial, &[]);
-            command.args(disk.arguments(MEMORY, queues).split_whitespace());
+            let mut command = disk.qemu(stage);
+            self.add_arguments(&mut command, initial, &[]);
+            command.arg("-kernel").arg(KERNEL).args(disk.arguments(MEMORY, queues).split_whitespace());
             command
         })
     }
@@ -180,6 +189,14 @@ impl Guest {
     }
 
     fn qemu(&self, stage: &Stage, initial: &Path, ports: &[u16]) -> Command {
+        let mut command = stage.program(Path::new(QEMU), "");
+        command.arg("-kernel").arg(self.kernel.image());
+        self.add_arguments(&mut command, initial, ports);
+        command
+    }
+
+    /// What QEMU is told but for the kernel and the disks.
+    fn add_arguments(&self, command: &mut Command, initial: &Path, ports: &[u16]) {
         let mut network = "user,id=net".to_owned();
         for port in ports {
             network += &format!(",hostfwd=tcp:{ADDRESS}:{port}-:{port}");
@@ -190,13 +207,11 @@ impl Guest {
              -m {MEMORY} -nodefaults -no-user-config -display none -no-reboot -serial stdio \
              -netdev {network} -device e1000,netdev=net,romfile="
         );
-        let mut command = stage.program(Path::new("qemu-system-x86_64"), &line);
-        command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(initial);
+        command.args(line.split_whitespace()).arg("-initrd").arg(initial);
         // What a guest that lives for a minute need not protect, test or watch costs an emulated processor seconds.
         let arguments = "console=ttyS0 quiet loglevel=4 panic=-1 net.ifnames=0 mitigations=off nokaslr \
                          random.trust_cpu=on cryptomgr.notests no_timer_check nowatchdog apparmor=0 audit=0";
         command.arg("-append").arg(format!("{arguments} LATE={}", LATE.as_secs()));
-        command
     }
 
     /// All files of a guest whose files are in its memory.

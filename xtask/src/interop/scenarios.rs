@@ -136,6 +136,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     long_releases:
+    "capi-guest", "a guest of QEMU runs from an image of our embedded cluster through our librbd, and from snapshots of it", capi::guest::runs;
     "owner-operations", "we make the changes that `rbd` asks for of an image that we are writing", ceph::owner::operations;
     "migration", "images are moved, each step by `rbd` or by us, while both use them", ceph::migration::run;
     releases_long_of_tentacle:
@@ -181,11 +182,11 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
-    "migration-import", "images are filled from snapshots of others, each step by `rbd` or by us, while both use them", ceph::migration::imports::run;
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     long_since_reef:
+    "migration-import", "images are filled from snapshots of others, each step by `rbd` or by us, while both use them", ceph::migration::imports::run;
     "luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them; clones with keys of their own, too", luks::layered;
     long_of_tentacle:
     "prometheus", "Prometheus reads what our commands tell of themselves, and promtool finds no fault with it", embedded::metrics::prometheus;

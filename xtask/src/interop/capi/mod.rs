@@ -3,6 +3,7 @@
 pub(super) mod address_sanitizer;
 pub(super) mod bindings;
 pub(super) mod daemons;
+pub(super) mod guest;
 mod library;
 pub(super) mod memcheck;
 mod names;

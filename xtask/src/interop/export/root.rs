@@ -28,17 +28,36 @@ pub(crate) fn by_vhost_user(stage: &Stage) -> Result<()> {
     runs_from(stage, disk, || Embedded::start_vhost_user(stage, "-c ceph.conf", "rbd:root"))
 }
 
-/// Starts a guest twice from an image of our embedded cluster: what the first one has written is there for the second.
+/// Starts a guest twice from an image of our embedded cluster.
 fn runs_from(stage: &Stage, disk: ServedDisk, serve: impl FnOnce() -> Result<Embedded>) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
-    let guest = Guest::prepare(stage, &VIRTIO_BLK)?;
-    guest.make_root(stage, SCRIPT, PROGRAMS, &stage.path("root.raw"), SIZE)?;
+    let guest = RootGuest::prepare(stage)?;
     stage.onego("-c ceph.conf cp root.raw rbd:rbd/root")?;
     let server = serve()?;
-    for part in ["first", "again"] {
-        let said = guest.start_from_disk(stage, disk, QUEUES)?.end()?;
+    guest.runs(disk, "first")?;
+    guest.runs(disk, "again")?;
+    server.stop()
+}
+
+/// A guest whose root file system is in `root.raw` on the stage, from where it goes to the disk that is tried.
+pub(in crate::interop) struct RootGuest<'a> {
+    stage: &'a Stage,
+    guest: Guest,
+}
+
+impl<'a> RootGuest<'a> {
+    /// Makes the root file system.
+    pub(in crate::interop) fn prepare(stage: &'a Stage) -> Result<Self> {
+        let guest = Guest::prepare(stage, &VIRTIO_BLK)?;
+        guest.make_root(stage, SCRIPT, PROGRAMS, &stage.path("root.raw"), SIZE)?;
+        Ok(Self { stage, guest })
+    }
+
+    /// Runs it from a disk. What runs `again` finds what the `first` one has written, and there was no other between them.
+    pub(in crate::interop) fn runs(&self, disk: ServedDisk, part: &str) -> Result<()> {
+        let said = self.guest.start_from_disk(self.stage, disk, QUEUES)?.end()?;
         let works = said.lines().any(|line| line == format!("works: {part}"));
         ensure!(works, "the guest does not say that this works: {part}\n{said}");
+        Ok(())
     }
-    server.stop()
 }
