@@ -20,6 +20,8 @@ pub(crate) enum ServedDisk {
         /// The name of the export.
         export: &'static str,
     },
+    /// Reads give anything, and writes go nowhere.
+    Null,
     /// QEMU of the stage's Ceph is a client of the cluster there, by a library in that folder of the stage.
     Rbd {
         /// The folder with `librbd.so.1`.
@@ -33,7 +35,7 @@ impl ServedDisk {
     /// The QEMU that has the disk.
     pub(super) fn qemu(self, stage: &Stage) -> Command {
         match self {
-            Self::VhostUser { .. } | Self::Nbd { .. } => stage.program(Path::new(QEMU), ""),
+            Self::VhostUser { .. } | Self::Nbd { .. } | Self::Null => stage.program(Path::new(QEMU), ""),
             Self::Rbd { library, .. } => {
                 let library = stage.path(library);
                 stage.ceph_daemon(&format!("env LD_LIBRARY_PATH={} {QEMU}", library.display()))
@@ -52,6 +54,9 @@ impl ServedDisk {
             Self::Nbd { socket, export } => format!(
                 "-blockdev driver=nbd,node-name=disk,server.type=unix,server.path={socket},export={export},\
                  discard=unmap,reconnect-delay=30 -device virtio-blk-pci,drive=disk,num-queues={queues}"
+            ),
+            Self::Null => format!(
+                "-blockdev driver=null-co,node-name=disk,size=1G -device virtio-blk-pci,drive=disk,num-queues={queues}"
             ),
             Self::Rbd { image, .. } => format!(
                 "-blockdev driver=rbd,node-name=disk,pool=rbd,image={image},conf=ceph.conf,discard=unmap \

@@ -307,6 +307,11 @@ pub(crate) fn unpacked(cache: &Path, name: &str, packages: &[&str]) -> Result<Pa
 }
 
 impl Running {
+    /// The CPU time of the whole machine so far, in seconds.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        self.daemon.cpu_seconds()
+    }
+
     /// Has the script printed a line that is `line`?
     pub(crate) fn has_said(&self, line: &str) -> bool {
         read_text(&self.output).is_ok_and(|said| said.lines().any(|said| said == line))
@@ -314,9 +319,24 @@ impl Running {
 
     /// Waits until the script has printed a line that is `line`.
     pub(crate) fn wait_for(&mut self, line: &str) -> Result<()> {
-        let output = self.output.clone();
-        let said = || read_text(&output).is_ok_and(|said| said.lines().any(|said| said == line));
-        self.daemon.wait_until(&format!("its word `{line}`"), START, said)
+        self.wait_for_line(line, |said| (said == line).then_some(())).map(drop)
+    }
+
+    /// Waits until the script has printed a line that begins so, and returns the rest of the line.
+    pub(crate) fn wait_for_beginning(&mut self, beginning: &str) -> Result<String> {
+        self.wait_for_line(beginning, |said| said.strip_prefix(beginning).map(str::to_owned))
+    }
+
+    fn wait_for_line<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let (output, mut found) = (self.output.clone(), None);
+        self.daemon.wait_until(&format!("its word `{what}`"), START, || {
+            let said = read_text(&output).unwrap_or_default();
+            // The last line may not be whole yet.
+            let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+            found = whole.lines().find_map(&find);
+            found.is_some()
+        })?;
+        found.with_context(|| format!("the guest has not said `{what}`"))
     }
 
     /// Waits for the end of the script, and returns what was printed. An error if the script fails.

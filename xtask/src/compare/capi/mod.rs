@@ -1,5 +1,7 @@
 //! Programs that were built for librbd, on Ceph's library and on ours, with the same cluster: ours.
 
+mod guest;
+
 use super::fio;
 use super::load::{IMAGE_MIB, Load};
 use super::mode::Mode;
@@ -9,6 +11,7 @@ use super::report::{Figures, ratio};
 use super::row::{Row, Taken};
 use crate::capi;
 use crate::cluster::{Embedded, Home, Install, Release, Stage};
+use crate::guest::{Guest, VIRTIO_BLK};
 use crate::interop::ensure_pool;
 use crate::sh;
 use crate::workspace::Workspace;
@@ -89,6 +92,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
     let load =
         |jobs| move |(rw, block_size, io_depth)| Load { mode: Mode::Crc, rw, block_size, jobs, io_depth };
     let loads: Vec<_> = JOBS.iter().flat_map(|jobs| LOADS.map(load(*jobs))).collect();
+    let machine = Guest::prepare(&stage, &VIRTIO_BLK)?;
     let mut taken = Vec::new();
     for round in 1..=options.repeat {
         for load in &loads {
@@ -106,6 +110,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
                 taken.push(qemu_img(&stage, who, library, &load, options.seconds, server_cpu)?);
             }
         }
+        taken.extend(guest::measure(&stage, &machine, options.seconds)?);
     }
     for load in &loads {
         print(&taken, FIO, load);
@@ -113,6 +118,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
     for load in QEMU_LOADS.map(load(1)) {
         print(&taken, QEMU, &load);
     }
+    guest::print(&taken);
     handles(&stage, &libraries)?;
     drop(cluster);
     stage.clear()?;
