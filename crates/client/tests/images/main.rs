@@ -6,3 +6,4 @@ mod format1;
 mod imported;
 mod owned;
 mod shared;
+mod trash;

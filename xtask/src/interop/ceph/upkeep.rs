@@ -249,6 +249,8 @@ fn trash(pair: &Pair<'_>) -> Result<()> {
     let id = listed[0]["id"].as_str().context("nothing in the trash")?;
     pair.both_fail(&format!("trash rm {id} --no-progress"))?;
     pair.ours("trash purge")?;
+    pair.ours("trash purge --threshold 1")?;
+    pair.both_fail("trash purge --threshold 2 --no-progress")?;
     pair.ours(&format!("trash rm --force {id}"))?;
     pair.both_fail(&format!("trash rm {id} --no-progress"))?;
     pair.same("trash ls").map(drop)

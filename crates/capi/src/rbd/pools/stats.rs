@@ -112,12 +112,3 @@ extern "C" fn rbd_pool_stats_get(ioctx: Handle<IoCtx>, stats: Handle<PoolStats>)
         Ok(())
     })
 }
-
-/// Does a pool use more than a part of the room that it could use?
-pub(super) async fn is_fuller_than(pool: &Pool, part: f64) -> Result<bool, Error> {
-    let cluster = pool.cluster();
-    let used = cluster.pool_usage(vec![pool.name().to_owned()]).await?;
-    let used = used.get(pool.name()).map_or(0, |usage| usage.used);
-    let room = used + cluster.usage().await?.available;
-    Ok(used as f64 > part * room as f64)
-}

@@ -1,6 +1,5 @@
 //! The trash of a pool.
 
-use super::stats::is_fuller_than;
 use crate::border::{Errno, Handle, In, Opaque, Out, Text, call, copied_text, done, free};
 use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
@@ -8,7 +7,9 @@ use crate::rbd::lists::give;
 use crate::rbd::progress::{Progress, tell};
 use crate::runtime::block_on;
 use onego::rados::Pool;
-use onego::rbd::pools::{TrashEntry, TrashSource, move_to_trash, remove_from_trash, restore, trash};
+use onego::rbd::pools::{
+    TrashEntry, TrashPurge, TrashSource, move_to_trash, purge_trash, remove_from_trash, restore, trash,
+};
 use std::ffi::{c_char, c_int};
 use std::time::{Duration, SystemTime};
 
@@ -114,33 +115,15 @@ extern "C" fn rbd_trash_restore(ioctx: Handle<IoCtx>, id: Text, name: Text) -> c
     })
 }
 
-/// Removes what users have put there: what was to be kept until a time, or not so long; or, oldest first, until no more than a part of the pool's
-/// room is used.
-fn purge(
-    pool: &Pool,
-    before: libc::time_t,
-    threshold: f32,
-    mut told: impl FnMut(u64, u64),
-) -> Result<(), Errno> {
-    if threshold > 1.0 {
-        return Err(Errno::INVAL);
-    }
-    let mut entries = block_on(trash(pool))?;
-    entries.retain(|entry| matches!(entry.source, TrashSource::User | TrashSource::UserParent));
-    entries.sort_by_key(|entry| entry.kept_until);
-    let by_room = threshold >= 0.0;
-    if !by_room {
-        entries.retain(|entry| seconds(entry.kept_until) <= before);
-    }
-    let all = entries.len() as u64;
-    for (done, entry) in entries.iter().enumerate() {
-        if by_room && !block_on(is_fuller_than(pool, threshold.into()))? {
-            break;
-        }
-        block_on(remove_from_trash(pool, &entry.id, true, |_, _| {}))?;
-        told(done as u64 + 1, all);
-    }
-    Ok(())
+/// With a threshold that is not negative, the times do not count.
+fn purge(pool: &Pool, before: libc::time_t, threshold: f32, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+    let which = if threshold >= 0.0 {
+        TrashPurge::Room(threshold.into())
+    } else {
+        let since = u64::try_from(before).map_err(|_| Errno::INVAL)?;
+        TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + Duration::from_secs(since))
+    };
+    Ok(block_on(purge_trash(pool, which, told))?)
 }
 
 #[unsafe(no_mangle)]

@@ -8,7 +8,7 @@ use crate::rbd::names::{PoolOptions, Snap};
 use crate::rbd::print::{PrintOptions, asctime};
 use crate::rbd::table::{self, Alignment::Left};
 use crate::spec::PoolSpec;
-use onego::rbd::pools::{self, TrashEntry, TrashSource};
+use onego::rbd::pools::{self, TrashEntry, TrashPurge, TrashSource};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -61,14 +61,19 @@ pub(crate) enum TrashCommand {
         #[arg(long)]
         image: Option<String>,
     },
-    /// Remove all images from the trash whose time is over
-    #[command(after_help = "Example:\n  onego rbd trash purge rbd")]
+    /// Remove all images from the trash whose time is over, or as many as make room
+    #[command(
+        after_help = "Examples:\n  onego rbd trash purge rbd\n  onego rbd trash purge rbd --threshold 0.8"
+    )]
     Purge {
         #[command(flatten)]
         place: PoolWord,
         /// Remove those whose time was over before this one
         #[arg(long, value_name = "TIME", value_parser = moment)]
         expired_before: Option<SystemTime>,
+        /// Remove those whose time is over first, or will be, until the pool uses no more than this part of its room (0 to 1)
+        #[arg(long, value_name = "PART", conflicts_with = "expired_before")]
+        threshold: Option<f64>,
         /// Show no progress
         #[arg(long)]
         no_progress: bool,
@@ -160,18 +165,16 @@ pub(crate) fn trash(access: &Access, command: &TrashCommand) -> Result<(), Failu
                 Ok(pools::restore(&place.open(cluster).await?, &id, image.as_deref()).await?)
             })
         }
-        TrashCommand::Purge { place, expired_before, no_progress } => access.with_cluster(async |cluster| {
-            let pool = place.place().open(cluster).await?;
-            let bar = Bar::new("Removing images", !no_progress);
-            let before = expired_before.unwrap_or_else(SystemTime::now);
-            let mut over = pools::trash(&pool).await?;
-            over.retain(|entry| entry.source == TrashSource::User && entry.kept_until < before);
-            for (done, entry) in over.iter().enumerate() {
-                pools::remove_from_trash(&pool, &entry.id, true, |_, _| {}).await?;
-                bar.at(done as u64 + 1, over.len() as u64);
-            }
-            Ok(())
-        }),
+        TrashCommand::Purge { place, expired_before, threshold, no_progress } => {
+            let until = || TrashPurge::KeptUntil(expired_before.unwrap_or_else(SystemTime::now));
+            let which = threshold.map_or_else(until, TrashPurge::Room);
+            access.with_cluster(async |cluster| {
+                let pool = place.place().open(cluster).await?;
+                let bar = Bar::new("Removing images", !no_progress);
+                pools::purge_trash(&pool, which, |done, all| bar.at(done, all)).await?;
+                Ok(())
+            })
+        }
     }
 }
 

@@ -21,4 +21,6 @@ pub(super) use names::take_name;
 pub use namespaces::{create_namespace, namespaces, remove_namespace};
 pub use settings::{pool_settings, remove_pool_setting, set_pool_setting};
 pub(super) use trash::{MIGRATION, hide};
-pub use trash::{TrashEntry, TrashSource, move_to_trash, remove_from_trash, restore, trash};
+pub use trash::{
+    TrashEntry, TrashPurge, TrashSource, move_to_trash, purge_trash, remove_from_trash, restore, trash,
+};

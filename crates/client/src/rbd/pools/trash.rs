@@ -179,6 +179,54 @@ pub async fn remove_from_trash(
     change(pool, WriteOp::new().call(&TrashRemove { id: id.to_owned() })).await
 }
 
+/// Which images a [purge](purge_trash) of the trash removes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TrashPurge {
+    /// Those that were to be kept until this time, in whole seconds, or not so long.
+    KeptUntil(SystemTime),
+    /// Those that were to be kept the shortest, until the pool uses no more than this part of the room that it could use: 0 to 1.
+    Room(f64),
+}
+
+/// Removes images that users have put into the trash, with all their data. `progress` is told (done, all) in images. Fails with
+/// [`Error::Invalid`] if a part of the room is none.
+pub async fn purge_trash(
+    pool: &Pool,
+    which: TrashPurge,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    if let TrashPurge::Room(part) = which
+        && !(0.0..=1.0).contains(&part)
+    {
+        return Err(Error::Invalid(format!("{part} is no part of a pool's room: 0 to 1 are")));
+    }
+    let mut entries = trash(pool).await?;
+    entries.retain(|entry| matches!(entry.source, TrashSource::User | TrashSource::UserParent));
+    entries.sort_by_key(|entry| entry.kept_until);
+    if let TrashPurge::KeptUntil(time) = which {
+        entries.retain(|entry| utime(entry.kept_until).sec <= utime(time).sec);
+    }
+    for (done, entry) in entries.iter().enumerate() {
+        if let TrashPurge::Room(part) = which
+            && !is_fuller_than(pool, part).await?
+        {
+            break;
+        }
+        remove_from_trash(pool, &entry.id, true, |_, _| {}).await?;
+        progress(done as u64 + 1, entries.len() as u64);
+    }
+    Ok(())
+}
+
+/// Does a pool use more than a part of the room that it could use?
+async fn is_fuller_than(pool: &Pool, part: f64) -> Result<bool, Error> {
+    let cluster = pool.cluster();
+    let used = cluster.pool_usage(vec![pool.name().to_owned()]).await?;
+    let used = used.get(pool.name()).map_or(0, |usage| usage.used);
+    let room = used + cluster.usage().await?.available;
+    Ok(used as f64 > part * room as f64)
+}
+
 async fn spec(pool: &Pool, id: &str) -> Result<TrashImageSpec, Error> {
     match pool.call(TRASH, &TrashGet { id: id.to_owned() }).await {
         Err(Error::NotFound { .. }) => Err(Error::NotFound { what: format!("image {id} in the trash") }),
