@@ -340,6 +340,7 @@ impl Errno {
     pub const RANGE: Self = Self(34);
     pub const NOSYS: Self = Self(38);
     pub const NOTEMPTY: Self = Self(39);
+    pub const BADMSG: Self = Self(74);
     pub const OVERFLOW: Self = Self(75);
     pub const RESTART: Self = Self(85);
     pub const OPNOTSUPP: Self = Self(95);

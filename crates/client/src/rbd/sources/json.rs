@@ -2,6 +2,7 @@
 
 use crate::ceph::error::{Errno, Error};
 use serde_json::{Map, Value};
+use std::fmt;
 use std::str::FromStr;
 
 /// An object of a source-spec.
@@ -41,7 +42,13 @@ pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::Invalid(format!("source-spec: {}", reason.into()))
 }
 
-/// A type that Ceph's library may know, and this one does not. `there_is`: those that it knows.
+/// A type that Ceph's library may know, and this one does not. `there_is`: those that it knows. The error is that of Ceph's library
+/// where it does not know a type.
 pub(super) fn unsupported(there_is: &str, other: &str) -> Error {
-    Error::Unmet { what: format!("source-spec: {there_is}, and not {other:?}"), errno: Errno::OPNOTSUPP }
+    Error::Unmet { what: format!("source-spec: {there_is}, and not {other:?}"), errno: Errno::NOSYS }
+}
+
+/// A text that is no object in JSON.
+pub(super) fn no_object(reason: impl fmt::Display) -> Error {
+    Error::Unmet { what: format!("source-spec: it is no object in JSON: {reason}"), errno: Errno::BADMSG }
 }

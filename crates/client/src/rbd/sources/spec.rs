@@ -1,10 +1,10 @@
-use super::json::{SpecMembers, invalid, unsupported};
+use super::json::{SpecMembers, invalid, no_object, unsupported};
 use super::native::NativeSpec;
 use super::raw::RawSpec;
 use super::source::{MigrationSource, SourceImage};
 use crate::ceph::error::Error;
 use crate::rados::{Cluster, Pool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt;
 use std::str::FromStr;
 
@@ -98,7 +98,8 @@ impl FromStr for SourceSpec {
         if text.len() > MAX_SPEC {
             return Err(invalid(format!("it has {} bytes, more than {MAX_SPEC}", text.len())));
         }
-        Self::of(serde_json::from_str(text).map_err(|error| invalid(format!("it is no JSON: {error}")))?)
+        let members: Map<String, Value> = serde_json::from_str(text).map_err(no_object)?;
+        Self::of(members.into())
     }
 }
 
@@ -164,9 +165,10 @@ mod tests {
             let error = parsed(members).unwrap_err();
             assert!(error.errno() == Errno::INVAL && error.to_string().contains(word), "{members}: {error}");
         }
-        for text in ["", "7", "[]", "{", &"[".repeat(1000), &" ".repeat(MAX_SPEC + 1)] {
-            assert_eq!(text.parse::<SourceSpec>().unwrap_err().errno(), Errno::INVAL, "{text:.20}");
+        for text in ["", "7", "[]", "{", &"[".repeat(1000), &"{\"a\":".repeat(1000)] {
+            assert_eq!(text.parse::<SourceSpec>().unwrap_err().errno(), Errno::BADMSG, "{text:.20}");
         }
+        assert_eq!(" ".repeat(MAX_SPEC + 1).parse::<SourceSpec>().unwrap_err().errno(), Errno::INVAL);
     }
 
     #[test]
@@ -177,7 +179,7 @@ mod tests {
             (&format!(r#"{FILE},"snapshots":[{{"type":"qcow"}}]"#), "\"raw\""),
         ] {
             let error = parsed(members).unwrap_err();
-            assert_eq!(error.errno(), Errno::OPNOTSUPP, "{members}");
+            assert_eq!(error.errno(), Errno::NOSYS, "{members}");
             assert!(error.to_string().contains(there_is), "{error}");
         }
     }
