@@ -162,7 +162,7 @@ impl<C: Core> Reactor<C> {
 }
 
 /// Is ready when it is polled the second time.
-async fn yield_now() {
+pub(crate) async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut has_yielded, true) {

@@ -2,6 +2,7 @@
 
 use super::image::Image;
 use crate::ceph::error::Error;
+use crate::reactor::yield_now;
 use futures_core::future::BoxFuture;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,7 +15,8 @@ const OBJECTS: u64 = 64;
 const DEPTH: usize = 8;
 
 /// Gives up all data from byte `start_at` on. Under its lock, the image's map of objects says what need not be looked at.
-/// `progress` is told (done, all) in bytes.
+/// `progress` is told (done, all) in bytes; nothing more is done before this is polled again, so that who wants no more of it drops it
+/// in time.
 pub(super) async fn clear(
     image: &Image,
     start_at: u64,
@@ -41,10 +43,12 @@ pub(super) async fn clear(
         } else if let Some((done_to, trim)) = under_way.pop_front() {
             trim.await?;
             progress(done_to - start_at, end - start_at);
+            yield_now().await;
         }
     }
     if start_at < end {
         progress(end - start_at, end - start_at);
+        yield_now().await;
     }
     Ok(())
 }
