@@ -1,9 +1,11 @@
 //! Disks of guests that are served on the stage.
 
-use super::QEMU;
 use crate::cluster::Stage;
 use std::path::Path;
 use std::process::Command;
+
+/// The program that is a guest's machine.
+pub(super) const QEMU: &str = "qemu-system-x86_64";
 
 /// How a guest reaches its disk. Sockets are files on the stage.
 #[derive(Debug, Clone, Copy)]

@@ -22,6 +22,7 @@ use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use apt::Apt;
 use archive::Archive;
+use disk::QEMU;
 pub(crate) use disk::ServedDisk;
 use kernel::Kernel;
 use kind::KINDS;
@@ -41,9 +42,6 @@ const LATE: Duration = Duration::from_secs(PATIENCE.as_secs() - 60);
 
 /// The guest's memory in MiB: its file system is in it, and so is what the tests write.
 const MEMORY: u32 = 1536;
-
-/// The program that is a guest's machine.
-const QEMU: &str = "qemu-system-x86_64";
 
 /// The kernel on the stage.
 const KERNEL: &str = "kernel";

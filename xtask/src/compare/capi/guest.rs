@@ -2,7 +2,7 @@
 //!
 //! QEMU emulates the guest's processor, which takes most of it. What a disk without content takes is measured too, and taken away.
 
-use super::{LIBRBD, OURS};
+use super::libraries::{LIBRBD, OURS};
 use crate::cluster::Stage;
 use crate::compare::fio;
 use crate::compare::load::Load;

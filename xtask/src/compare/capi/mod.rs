@@ -1,6 +1,7 @@
 //! Programs that were built for librbd, on Ceph's library and on ours, with the same cluster: ours.
 
 mod guest;
+mod libraries;
 
 use super::fio;
 use super::load::{IMAGE_MIB, Load};
@@ -16,6 +17,7 @@ use crate::interop::ensure_pool;
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
+use libraries::{LIBRBD, OURS};
 use std::fs;
 use std::path::Path;
 
@@ -42,9 +44,6 @@ const QEMU_LOADS: [(&str, u64, u32); 5] = [
     ("read", 64 << 10, 16),
     ("write", 64 << 10, 16),
 ];
-
-const OURS: &str = "our library";
-const LIBRBD: &str = "librbd";
 
 /// What fio's rows name as its engine, and what those of `qemu-img` do.
 const FIO: &str = "fio librbd";
