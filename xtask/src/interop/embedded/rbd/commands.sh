@@ -30,8 +30,8 @@ r() {
     rbd "$@" > said 2> errors
     code=$?
     same < said
-    # In one line: the library logs wherever another thread is in one of its own, between a number and its unit, too.
-    error=$(same < errors | tr -s '\n ' ' ' | sed -E 's/[0-9]+ *% complete/N% complete/g')
+    # In one line: the library logs wherever another thread is in one of its own, before a colon and between a number and its unit, too.
+    error=$(same < errors | tr -s '\n ' ' ' | sed -E -e 's/ +([:.])/\1/g' -e 's/[0-9]+ *% complete/N% complete/g')
     [ -z "$error" ] || echo "$error"
     [ $code = 0 ] || echo "exit code $code"
 }
