@@ -58,7 +58,7 @@ impl ServedDisk {
                  discard=unmap,reconnect-delay=30 -device virtio-blk-pci,drive=disk,num-queues={queues}"
             ),
             Self::Null => format!(
-                "-blockdev driver=null-co,node-name=disk,size=1G -device virtio-blk-pci,drive=disk,num-queues={queues}"
+                "-blockdev driver=null-co,node-name=disk,size=1073741824 -device virtio-blk-pci,drive=disk,num-queues={queues}"
             ),
             Self::Rbd { image, .. } => format!(
                 "-blockdev driver=rbd,node-name=disk,pool=rbd,image={image},conf=ceph.conf,discard=unmap \

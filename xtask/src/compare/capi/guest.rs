@@ -42,10 +42,13 @@ until [ -b /dev/vda ]; do sleep 0.1; done
 load() { # load PATTERN DEPTH SECONDS
     echo "begin: $1 $2"
     /host/fio --name=load --filename=/dev/vda --rw="$1" --bs=4k --iodepth="$2" --ioengine=libaio --direct=1 \
-        --thread --time_based --runtime="$3" --output=/tmp/fio --output-format=json || exit 1
+        --thread --time_based --runtime="$3" --output=/tmp/fio --output-format=json --eta=never || exit 1
     awk -v load="$1 $2" '/"total_ios"/ { sub(",", ""); n += $3 } END { print "end: " load " " n }' /tmp/fio
 }
 "#;
+
+/// The machine stays until what the last load took is looked at.
+const STAY: &str = "sleep 3\n";
 
 fn load((rw, io_depth): (&'static str, u32)) -> Load {
     Load { mode: Mode::Crc, rw, block_size: BLOCK, jobs: 1, io_depth }
@@ -70,7 +73,8 @@ pub(super) fn measure(stage: &Stage, guest: &Guest, seconds: u32) -> Result<Vec<
 /// Runs all loads in a guest.
 fn run(stage: &Stage, guest: &Guest, disk: ServedDisk, seconds: u32) -> Result<Vec<Row>> {
     let lines: String = LOADS.iter().map(|(rw, depth)| format!("load {rw} {depth} {seconds}\n")).collect();
-    let mut running = guest.start_with_disk(stage, &format!("{SCRIPT}{lines}"), &["fio"], disk, QUEUES)?;
+    let mut running =
+        guest.start_with_disk(stage, &format!("{SCRIPT}{lines}{STAY}"), &["fio"], disk, QUEUES)?;
     let mut rows = Vec::new();
     for (rw, io_depth) in LOADS {
         running.wait_for(&format!("begin: {rw} {io_depth}"))?;
