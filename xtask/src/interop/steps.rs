@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long OSDs may take to remove what snapshots held.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an OSD may take to remove what the snapshots of a few images held.
+pub(crate) const TRIMMED_IN: Duration = Duration::from_secs(30);
 
 /// Checks that what a program printed has a text in it.
 pub(crate) fn says(said: &str, expected: &str) -> Result<()> {
@@ -53,18 +53,28 @@ pub(crate) fn ensure_pool(stage: &Stage) -> Result<()> {
     stage.ceph("rbd pool init rbd").map(drop)
 }
 
-/// Waits until no object of the pool for images has a name with one of these parts. An object is listed until what
-/// its snapshots held is gone, too.
-pub(crate) fn nothing_is_left(stage: &Stage, parts: &[&str]) -> Result<()> {
+/// Waits until no object of these pools has a name with one of these parts. An object is listed until what its
+/// snapshots held is gone, too.
+pub(crate) fn nothing_is_left(
+    stage: &Stage,
+    pools: &[&str],
+    parts: &[&str],
+    patience: Duration,
+) -> Result<()> {
     let start = Instant::now();
     loop {
-        let objects = stage.ceph("rados --pool rbd ls")?;
+        let mut objects = String::new();
+        for pool in pools {
+            objects += &stage.ceph(&format!("rados --pool {pool} ls --all"))?;
+        }
         let left: Vec<_> =
             objects.lines().filter(|name| parts.iter().any(|part| name.contains(part))).collect();
         if left.is_empty() {
             return Ok(());
         }
-        ensure!(start.elapsed() < PATIENCE, "objects are left of images that were removed: {left:?}");
+        let first = &left[..left.len().min(10)];
+        let late = start.elapsed() >= patience;
+        ensure!(!late, "{} objects are left of images that were removed, among them {first:?}", left.len());
         sleep(Duration::from_millis(200));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::process::Daemon;
 use crate::cluster::{RealCeph, Stage, Store};
-use crate::interop::steps::{self, json, says};
+use crate::interop::steps::{self, TRIMMED_IN, json, says};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -446,5 +446,6 @@ fn nothing_is_left(pair: &Pair<'_>) -> Result<()> {
         pair.ours(&format!("rm {image}"))?;
     }
     pair.same("ls --long")?;
-    steps::nothing_is_left(pair.stage, &["rbd_data.", "rbd_header.", "rbd_id.", "rbd_object_map."])
+    let parts = ["rbd_data.", "rbd_header.", "rbd_id.", "rbd_object_map."];
+    steps::nothing_is_left(pair.stage, &["rbd"], &parts, TRIMMED_IN)
 }

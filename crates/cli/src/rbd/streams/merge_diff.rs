@@ -2,12 +2,11 @@
 
 use super::stream_file::StreamFile;
 use crate::failure::Failure;
-use crate::rbd::transfer::{PIECE, STANDARD};
+use crate::rbd::transfer::{PIECE, STANDARD, open_input};
 use onego::SegmentMut;
 use onego::rbd::stream::{Merge, MergeInput, MergeStep};
 use onego_bench::report::progress::Progress;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -33,11 +32,7 @@ struct DiffInput<'a> {
 
 impl<'a> DiffInput<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
-        let reader: Box<dyn Read> = match path {
-            path if path == Path::new(STANDARD) => Box::new(io::stdin().lock()),
-            path => Box::new(File::open(path).map_err(Failure::file(path))?),
-        };
-        Ok(Self { path, reader })
+        Ok(Self { path, reader: open_input(path)? })
     }
 }
 

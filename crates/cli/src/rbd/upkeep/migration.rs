@@ -6,14 +6,11 @@ use crate::failure::Failure;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, Named, Snap, SnapOptions};
 use crate::rbd::shape::Shape;
+use crate::rbd::transfer::open_input;
 use onego::rbd::migration::{self as moves, SourceSpec};
 use onego::rbd::upkeep::CopyKind;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-
-/// Stands for standard input where a path is expected.
-const STANDARD: &str = "-";
 
 /// The most bytes of a source-spec that are read: more than any has.
 const MAX_SPEC: u64 = 1 << 20;
@@ -111,12 +108,7 @@ impl PrepareOptions {
 
 fn read_spec(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
-    let read = if path == Path::new(STANDARD) {
-        io::stdin().lock().take(MAX_SPEC).read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(MAX_SPEC).read_to_string(&mut text))
-    };
-    read.map_err(Failure::file(path))?;
+    open_input(path)?.take(MAX_SPEC).read_to_string(&mut text).map_err(Failure::file(path))?;
     Ok(text)
 }
 

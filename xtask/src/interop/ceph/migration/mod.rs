@@ -5,11 +5,10 @@ pub(in crate::interop) mod imports;
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
 use crate::interop::disk;
-use crate::interop::steps::{fio_without_errors, json};
+use crate::interop::steps::{fio_without_errors, json, nothing_is_left};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where our server of NBD is.
 const BASE: &str = "nbd://127.0.0.1:10809";
@@ -153,22 +152,8 @@ fn removed(stage: &Stage, image: &str) -> Result<()> {
 
 /// Nothing is left of images that are removed, and of what they were before they moved.
 fn nothing_left(stage: &Stage) -> Result<()> {
-    // OSDs remove what snapshots kept a while later.
-    let start = Instant::now();
-    loop {
-        let mut listed = String::new();
-        for pool in ["rbd", "far", "data"] {
-            listed.push_str(&stage.ceph(&format!("rados --pool {pool} ls --all"))?);
-        }
-        let of_image = |line: &&str| line.contains("rbd_data.") || line.contains("rbd_object_map.");
-        let left: Vec<_> = listed.lines().filter(of_image).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        let first = &left[..left.len().min(10)];
-        ensure!(start.elapsed() < PATIENCE, "{} objects are left, among them {first:?}", left.len());
-        thread::sleep(Duration::from_secs(1));
-    }
+    let parts = ["rbd_data.", "rbd_object_map."];
+    nothing_is_left(stage, &["rbd", "far", "data"], &parts, PATIENCE)
 }
 
 /// fio verifies a part of an image by our server.

@@ -1,7 +1,8 @@
 //! Images of format 1: Ceph's `rbd` and ours make them, and each reads, changes and removes what the other made.
 
 use crate::cluster::Stage;
-use crate::interop::{disk, steps};
+use crate::interop::disk;
+use crate::interop::steps::{TRIMMED_IN, nothing_is_left};
 use crate::sh;
 use anyhow::{Result, ensure};
 use std::fs::{self, File};
@@ -122,7 +123,7 @@ impl Sides<'_> {
         self.same("ls --long --format json")?;
         self.exports(&format!("{image}-renamed"), "disk.raw")?;
         other(&format!("rm --no-progress {image}-renamed"))?;
-        steps::nothing_is_left(self.stage, &["rb.0.", ".rbd"])
+        nothing_is_left(self.stage, &["rbd"], &["rb.0.", ".rbd"], TRIMMED_IN)
     }
 }
 
