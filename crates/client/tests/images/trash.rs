@@ -27,9 +27,14 @@ fn the_trash_is_emptied_by_time_or_by_room() {
         let now = SystemTime::now();
         left(TrashPurge::KeptUntil(now - Duration::from_secs(10)), &["later", "over", "soon"]).await?;
         left(TrashPurge::KeptUntil(now), &["later", "soon"]).await?;
+        left(TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH), &["later", "soon"]).await?;
         left(TrashPurge::Room(1.0), &["later", "soon"]).await?;
         left(TrashPurge::KeptUntil(now + Duration::from_secs(70)), &["later"]).await?;
         left(TrashPurge::Room(0.0), &[]).await?;
+        rbd::create(&ours, "other", &options()).await?;
+        move_to_trash(&ours, "other", Duration::from_secs(60)).await?;
+        // Behind what 32 bits of seconds have.
+        left(TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 32)), &[]).await?;
         for part in [-0.1, 1.1, f64::NAN] {
             let wrong = purge_trash(&ours, TrashPurge::Room(part), |_, _| {}).await.unwrap_err();
             assert_eq!(wrong.kind(), ErrorKind::InvalidInput, "{part}: {wrong}");

@@ -120,8 +120,8 @@ fn purge(pool: &Pool, before: libc::time_t, threshold: f32, told: impl FnMut(u64
     let which = if threshold >= 0.0 {
         TrashPurge::Room(threshold.into())
     } else {
-        let since = u64::try_from(before).map_err(|_| Errno::INVAL)?;
-        TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + Duration::from_secs(since))
+        let since = Duration::from_secs(before.max(0).unsigned_abs());
+        TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + since)
     };
     Ok(block_on(purge_trash(pool, which, told))?)
 }

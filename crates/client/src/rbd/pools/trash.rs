@@ -204,7 +204,7 @@ pub async fn purge_trash(
     entries.retain(|entry| matches!(entry.source, TrashSource::User | TrashSource::UserParent));
     entries.sort_by_key(|entry| entry.kept_until);
     if let TrashPurge::KeptUntil(time) = which {
-        entries.retain(|entry| utime(entry.kept_until).sec <= utime(time).sec);
+        entries.retain(|entry| since_epoch(entry.kept_until).as_secs() <= since_epoch(time).as_secs());
     }
     for (done, entry) in entries.iter().enumerate() {
         if let TrashPurge::Room(part) = which
@@ -242,7 +242,11 @@ async fn change(pool: &Pool, op: WriteOp) -> Result<(), Error> {
     pool.operate_write(TRASH, op).await.map(drop)
 }
 
+fn since_epoch(at: SystemTime) -> Duration {
+    at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
 fn utime(at: SystemTime) -> Utime {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = since_epoch(at);
     Utime { sec: since.as_secs() as u32, nsec: since.subsec_nanos() }
 }
