@@ -15,8 +15,8 @@ const OBJECTS: u64 = 64;
 const DEPTH: usize = 8;
 
 /// Gives up all data from byte `start_at` on. Under its lock, the image's map of objects says what need not be looked at.
-/// `progress` is told (done, all) in bytes; nothing more is done before this is polled again, so that who wants no more of it drops it
-/// in time.
+/// `progress` is told (done, all) in bytes; nothing more is done before the future is polled again, so that a caller that wants to
+/// stop can drop it in time.
 pub(super) async fn clear(
     image: &Image,
     start_at: u64,

@@ -262,7 +262,7 @@ fn the_header_of_an_image_makes_nobody_read_a_file() {
                 assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
                 assert!(error.to_string().contains("secret"), "{error}");
             }
-            // Who named the file reads it, and anybody may end the matter.
+            // The client that named the file reads it, and any client may abort the import.
             Image::open(&ours, "copy").await?.close().await?;
             migration::abort(&theirs, "copy", |_, _| {}).await
         },

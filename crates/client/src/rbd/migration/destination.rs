@@ -83,7 +83,7 @@ pub(super) async fn grow(
     Ok(snap_seqs)
 }
 
-/// Notes where the destination's bytes come from, and gives it its name: who opens it finds that it is being moved.
+/// Notes where the destination's bytes come from, and gives it its name: a client that opens it finds that it is being moved.
 pub(super) async fn reveal(sides: &Sides, spec: MigrationSpec) -> Result<(), Error> {
     let Header { pool, id, name, .. } = &sides.destination;
     sides.destination.change(&MigrationSet { spec }).await?;

@@ -47,7 +47,7 @@ impl SourceFiles {
         let policy = Arc::clone(policy);
         let run = move || match open_all(&paths, &policy) {
             Ok((files, sizes)) => {
-                // Who does not wait any more drops the queue, too.
+                // A caller that does not wait any more drops the queue, too.
                 let _ = opened.send(Ok(sizes));
                 serve(&files, &queue);
             }

@@ -1,4 +1,4 @@
-//! SpecMembers of the objects that a source-spec consists of.
+//! The members of the objects that a source-spec consists of.
 
 use crate::ceph::error::{Errno, Error};
 use serde_json::{Map, Value};
