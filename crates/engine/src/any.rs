@@ -191,6 +191,10 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.poll(wait, events))
     }
 
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        each!(self, engine => engine.pause(time))
+    }
+
     fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
         each!(self, engine => engine.sleep_elsewhere())
     }

@@ -188,6 +188,12 @@ pub trait Engine {
     /// Carries out what is queued, sleeps as `wait` says if nothing has happened, and appends what has.
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
 
+    /// Carries out what is queued and lets that time pass. What happens meanwhile wakes nobody; the next [`poll`](Self::poll)
+    /// finds it. In the simulated network no time passes.
+    fn pause(&mut self, _time: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Prepares for a sleep that somebody else sleeps: until the descriptor is readable, or for as long as is said at most.
     /// The next [`poll`](Self::poll) ends it. `None`: there is something to do now. An error: this
     /// engine cannot do that.

@@ -225,6 +225,11 @@ impl Engine for Epoll {
         Ok(())
     }
 
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        clock::pause(time);
+        Ok(())
+    }
+
     fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
         let most = timeout(Wait::Forever, self.sockets.resting());
         Ok(self.sleeper.fall_asleep().then(|| (self.epoll.as_fd(), most)))

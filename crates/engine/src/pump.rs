@@ -1,6 +1,7 @@
 //! The driver's loop of a machine, over any engine.
 mod budget;
 mod chunk;
+mod coalescer;
 mod conn;
 mod low_water;
 mod marks;
@@ -15,6 +16,7 @@ use crate::table::{ByName, SocketId};
 use crate::wait::Wait;
 use crate::waker::Waker;
 use chunk::Chunks;
+use coalescer::{Coalescer, PAUSE, Sample};
 use conn::{Conn, Phase, RecvState, SendState};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use spin::Spinner;
@@ -62,6 +64,7 @@ pub struct Pump<E, M> {
     /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
     behind: bool,
     spinner: Spinner,
+    coalescer: Coalescer,
     /// Connections with a low-water mark.
     marked: Vec<SocketId>,
     /// Waits that were for something that was not there yet.
@@ -89,6 +92,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             touched: true,
             behind: false,
             spinner: Spinner::new(Spin::default()),
+            coalescer: Coalescer::new(true),
             marked: Vec::new(),
             waits: 0,
             moved: 0,
@@ -124,6 +128,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// What a turn does before it sleeps.
     pub fn set_spin(&mut self, spin: Spin) {
         self.spinner = Spinner::new(spin);
+        self.coalescer = Coalescer::new(spin == Spin::Adaptive);
     }
 
     /// The engine's time.
@@ -205,18 +210,35 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         let wait = match wait {
             Wait::Until(time) if time <= now => Wait::Poll,
-            wait => self.apply_marks(now, wait, self.spinner.spins()),
+            wait => self.apply_marks(now, wait, self.spinner.spins() || self.coalescer.pauses()),
         };
         if wait == Wait::Poll {
             self.engine.poll(wait, &mut self.events)?;
             return Ok(self.now());
         }
-        let mut time = self.spin(now, wait)?;
+        let mut time = self.pause(now, wait)?;
+        if self.events.is_empty() {
+            time = self.spin(time, wait)?;
+        }
         if self.events.is_empty() {
             time = self.sleep(wait)?;
         }
         self.waits += u64::from(time.since(now) >= SHORT);
+        self.coalescer.waited(time, || Sample { time, cpu: thread_cpu(), moved: self.moved });
         Ok(time)
+    }
+
+    /// Lets requests gather, if that pays and `wait` allows, and says what time it is then.
+    fn pause(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
+        if !self.coalescer.pauses() || matches!(wait, Wait::Until(time) if time < now + PAUSE) {
+            return Ok(now);
+        }
+        self.engine.pause(PAUSE)?;
+        self.engine.poll(Wait::Poll, &mut self.events)?;
+        if !self.events.is_empty() {
+            self.spinner.paused(self.moved);
+        }
+        Ok(self.now())
     }
 
     /// Polls for a while for something to happen, but not beyond the end of `wait`, and says what time it is then.

@@ -266,6 +266,11 @@ impl Engine for Uepoll {
         Ok(())
     }
 
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        clock::pause(time);
+        Ok(())
+    }
+
     fn waker(&self) -> Waker {
         self.sleeper.waker()
     }

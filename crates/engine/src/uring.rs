@@ -612,6 +612,12 @@ impl Engine for Uring {
         Ok(())
     }
 
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        self.ring.enter(Some(Duration::ZERO))?;
+        clock::pause(time);
+        Ok(())
+    }
+
     fn waker(&self) -> Waker {
         self.sleeper.waker()
     }

@@ -3,7 +3,7 @@
 mod engines;
 
 use onego_buf::{List, Pool, SegmentMut};
-use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, now, open};
+use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Spin, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
 use onego_wire::{ConnId, Disconnect, LocalPort};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -497,6 +497,42 @@ fn a_pump_that_spins_answers(kind: EngineKind, spin: Spin) {
     peer.join().unwrap();
 }
 
+/// What many clients send one by one is answered all the same while the pump finds out whether pauses pay, and with them.
+fn a_pump_that_lets_requests_gather_answers(kind: EngineKind) {
+    const CLIENTS: usize = 8;
+    const FRAMES: usize = 4000;
+    let (mut server, addr) = listener(kind, Frames::echo());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut peer = TcpStream::connect(addr).unwrap();
+                let frame = framed(&bytes(300, 1));
+                for _ in 0..FRAMES {
+                    peer.write_all(&frame).unwrap();
+                    let mut echo = vec![0; frame.len()];
+                    peer.read_exact(&mut echo).unwrap();
+                    assert_eq!(echo, frame);
+                }
+            })
+        })
+        .collect();
+    run(&mut [&mut server], |pumps| pumps[0].stats().sent_bytes == (CLIENTS * FRAMES * 304) as u64);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
+fn what_is_queued_goes_out_before_a_pause(kind: EngineKind) {
+    let mut engine = open(kind).unwrap();
+    let listener = TcpListener::bind(any_port()).unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (socket, _) = engine.attach(listener.accept().unwrap().0.into()).unwrap();
+    engine.send(socket, SegmentMut::from(bytes(300, 1)).freeze().into());
+    let start = now();
+    engine.pause(Duration::from_millis(2)).unwrap();
+    assert!(now().since(start) >= Duration::from_millis(2));
+    peer.set_nonblocking(true).unwrap();
+    assert_eq!(peer.peek(&mut [0; 400]).unwrap(), 300);
+}
+
 fn segments_are_sent_without_limit_of_their_number(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     let mut client = pump(kind, Frames::default());
@@ -538,5 +574,7 @@ on_each_engine![
     a_deadline_is_kept_to_the_millisecond,
     a_turn_ends_when_the_caller_says,
     a_spinning_pump_answers,
+    a_pump_that_lets_requests_gather_answers,
+    what_is_queued_goes_out_before_a_pause,
     segments_are_sent_without_limit_of_their_number,
 ];

@@ -110,6 +110,8 @@ enum End {
     Slept,
     /// By a spin of this length, in nanoseconds.
     Won(i64),
+    /// By a pause.
+    Paused,
 }
 
 impl Spinner {
@@ -163,10 +165,16 @@ impl Spinner {
         }
     }
 
+    /// A pause was long enough for something to arrive. `moved`: bytes moved since the pump began.
+    pub(super) fn paused(&mut self, moved: u64) {
+        self.waited(End::Paused, moved);
+    }
+
     /// A wait has ended, which shows how many bytes the one before it brought.
     fn waited(&mut self, end: End, moved: u64) {
         let bytes = number(moved - std::mem::replace(&mut self.moved, moved));
         match std::mem::replace(&mut self.last, end) {
+            End::Paused => {}
             End::Slept => self.worth = averaged(self.worth, bytes),
             // No bytes are moved where a descriptor is watched, or where threads wake each other.
             End::Won(spent) if self.worth == 0 => self.settle(self.cost - spent),

@@ -1,5 +1,8 @@
 use onego_wire::Time;
+use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,4 +21,17 @@ pub fn now() -> Time {
 pub fn thread_cpu() -> Duration {
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Lets that time pass.
+pub(crate) fn pause(time: Duration) {
+    thread_local! {
+        static PRECISE: Cell<bool> = const { Cell::new(false) };
+    }
+    // The kernel lets a thread sleep 50 us longer than asked for, unless the thread says what suits it.
+    if !PRECISE.replace(true) {
+        // A pause that is longer is one all the same.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+    }
+    std::thread::sleep(time);
 }

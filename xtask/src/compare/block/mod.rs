@@ -3,6 +3,7 @@
 
 mod direct;
 mod load;
+mod on_ceph;
 mod report;
 mod server;
 mod subject;
@@ -14,10 +15,13 @@ use crate::cluster::{Embedded, Home, Install, Release, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result};
 use load::{NbdLoad, ON_DISK, ON_IMAGE, ON_MEMORY};
+use on_ceph::OnCeph;
 use server::{FILE, NbdServer, SIZE, TMPFS};
 use std::path::{Path, PathBuf};
 pub(super) use subject::TakenNbd;
-use subject::{DIRECT, NBDKIT, OURS, OURS_DISK, OURS_IMAGE, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS};
+use subject::{
+    BARE, DIRECT, NBDKIT, OURS, OURS_DISK, OURS_IMAGE, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS,
+};
 
 /// Measures every load on every server, and on a `bare` one, server by server and round by round: the machine may be twice as fast a minute later.
 pub(super) fn compare(
@@ -26,11 +30,14 @@ pub(super) fn compare(
     onego: &Path,
     bare: Option<&Path>,
 ) -> Result<Vec<TakenNbd>> {
-    let stage = Stage::new(home, "compare-block", &Install::find(Release::Pacific, home)?, onego)?;
+    let install = Install::find(Release::Pacific, home)?;
+    let stages = ["compare-block", "compare-block-ceph"].map(|name| Stage::new(home, name, &install, onego));
+    let [stage, ceph] = stages;
+    let (stage, ceph) = (stage?, ceph?);
     let builds = builds(options, onego)?;
     let memory = on_memory(options, &stage, &builds, bare)?;
-    let image = on_image(options, &stage, &builds)?;
-    stage.clear()?;
+    let image = on_image(options, &stage, &ceph, &builds, bare)?;
+    [stage, ceph].into_iter().try_for_each(Stage::clear)?;
     let disk = on_disk(options, home, onego, &builds)?;
     report::print("memory", &memory, &ON_MEMORY, OURS);
     report::print("an image of the embedded cluster", &image, &ON_IMAGE, OURS_IMAGE);
@@ -86,7 +93,14 @@ fn on_memory(
     })
 }
 
-fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf)]) -> Result<Vec<TakenNbd>> {
+fn on_image(
+    options: &Options,
+    stage: &Stage,
+    ceph: &Stage,
+    builds: &[(Option<String>, PathBuf)],
+    bare: Option<&Path>,
+) -> Result<Vec<TakenNbd>> {
+    let ceph = (!options.no_peers).then(|| OnCeph::start(ceph)).transpose()?;
     // Room for two images, both twice: objects are not as tight as their data.
     let _cluster = Embedded::start(stage, &format!("--memory {}", 6 * SIZE))?;
     stage.ceph(&format!("rbd create --size {SIZE}B --image-feature layering rbd/disk"))?;
@@ -97,6 +111,11 @@ fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf
         servers.push(NbdServer::start(stage, TWO_REACTORS, &builds[0].1, &line)?);
         let line = "-t -e 8 -f raw -k SOCKET rbd:rbd/disk:conf=ceph.conf:id=admin";
         servers.push(NbdServer::start(stage, QEMU_LIBRBD, Path::new("qemu-nbd"), line)?);
+        if let Some(bare) = bare {
+            let server = NbdServer::start(stage, BARE, bare, &format!("SOCKET {}", SIZE >> 20))?;
+            server.fill()?;
+            servers.push(server);
+        }
     }
     servers[0].fill()?;
     // One client has one connection, which one reactor serves.
@@ -105,7 +124,8 @@ fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf
         let servers: Vec<_> = servers.iter().filter(|server| serves(server, load)).collect();
         let rows = in_turn(&servers, round).map(|server| taken(server, "rbd", load, options.seconds));
         let mut rows = rows.collect::<Result<Vec<_>>>()?;
-        if !options.no_peers && load.jobs == 1 {
+        if let Some(ceph) = ceph.as_ref().filter(|_| load.jobs == 1) {
+            rows.extend(ceph.measure(load, options.seconds)?);
             for row in direct::measure(stage, load, options.seconds)? {
                 let who = if row.is_floor() { FLOOR } else { DIRECT };
                 rows.push(TakenNbd { who: who.to_owned(), device: "rbd", load: *load, row });

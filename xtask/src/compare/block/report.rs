@@ -1,10 +1,10 @@
 //! What servers of NBD need, for people.
 
 use super::load::NbdLoad;
-use super::subject::{DIRECT, NBDKIT, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
+use super::subject::{BARE, DIRECT, NBDKIT, QEMU, QEMU_CEPH, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
 use crate::compare::report::{Figures, ratio, round_by_round};
 use crate::compare::row::Row;
-use crate::compare::subject::{BASELINE, FLOOR};
+use crate::compare::subject::{BASELINE, FLOOR, LIBRBD_CEPH};
 
 /// Prints, load by load, everybody's figures and the ratios that count. `ours` is our server's name.
 pub(super) fn print(title: &str, taken: &[TakenNbd], loads: &[NbdLoad], ours: &str) {
@@ -36,12 +36,20 @@ fn print_load(taken: Vec<&TakenNbd>, load: &NbdLoad, ours: &str) {
         ratio(&format!("operations, ours to {peer}"), our.iops, theirs.iops);
         ratio("operations a CPU second of the server, ours to that", theirs.server, our.server);
     }
+    for peer in [QEMU_CEPH, LIBRBD_CEPH] {
+        let Some(theirs) = of(peer) else { continue };
+        ratio(&format!("operations, ours to {peer}"), our.iops, theirs.iops);
+    }
     if let (None, Some(bare)) = (of(DIRECT), of(FLOOR)) {
         ratio("CPU of the server, to that of a bare one", our.server, bare.server);
     }
     if let (Some(direct), Some(floor)) = (of(DIRECT), of(FLOOR)) {
         let both = direct.client.zip(floor.server).map(|(client, hop)| client + hop);
         ratio("CPU of the server, to ours without NBD and a bare hop", our.server, both);
+    }
+    if let (Some(direct), Some(bare)) = (of(DIRECT), of(BARE)) {
+        let both = direct.client.zip(bare.server).map(|(client, hop)| client + hop);
+        ratio("CPU of the server, to ours without NBD and a bare server of NBD", our.server, both);
     }
     if let Some(two) = of(TWO_REACTORS) {
         ratio("operations a CPU second, two reactors to one", our.server, two.server);

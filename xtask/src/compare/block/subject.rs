@@ -10,8 +10,11 @@ pub(super) const TWO_REACTORS: &str = "onego, image, two reactors";
 pub(super) const NBDKIT: &str = "nbdkit";
 pub(super) const QEMU: &str = "qemu-nbd";
 pub(super) const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
+pub(super) const QEMU_CEPH: &str = "qemu-nbd, Ceph memstore OSD";
 pub(super) const OURS_DISK: &str = "onego, vhost-user";
 pub(super) const QEMU_DISK: &str = "qemu-storage-daemon";
+/// What the hop from a client of NBD to a server costs, beside servers of an image.
+pub(super) const BARE: &str = "a bare server, memory";
 pub(super) const DIRECT: &str = "onego, image without NBD";
 
 /// A row, whose it is, and under which load it was taken.

@@ -1,0 +1,288 @@
+//! A pause before each wait, for requests to gather.
+
+use onego_wire::Time;
+use std::time::Duration;
+
+/// How long a pause is. A timer wakes a virtual machine as much later again, and costs about as much CPU as one wake-up by a peer.
+/// In that time a client that sends requests one by one sends three to five.
+pub(super) const PAUSE: Duration = Duration::from_micros(10);
+
+/// The shortest window of which the cost is measured as a whole. The time that it takes a client to follow a change is nothing
+/// beside it...
+const WINDOW: Duration = Duration::from_millis(3);
+
+/// ...and nor is what a measurement costs beside that many waits.
+const WAITS: u32 = 32;
+
+/// Windows of one trial, half of them with pauses.
+const TRIAL: u32 = 8;
+
+/// CPU time for each wait above which there is no trial: what a wake-up costs, which is all that a pause may save, is less than an
+/// eighth of that.
+const MOST_WORK: Duration = Duration::from_micros(40);
+
+/// Windows between two trials of which the second may come out otherwise...
+const FIRST_TERM: u32 = 16;
+
+/// ...and after many trials with the same outcome: three seconds.
+const LONGEST_TERM: u32 = 1 << 10;
+
+/// In a window of [`WAITS`] waits that takes longer than that there is nothing to gather.
+const BUSY: Duration = Duration::from_millis(8);
+
+/// So long without anything to gather ends the pauses, and what comes then is another load. On a busy machine another thread may
+/// have the processor for a few milliseconds.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// What the clocks and the count of bytes say at the end of a window.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sample {
+    pub(super) time: Time,
+    /// CPU time of the pump's thread.
+    pub(super) cpu: Duration,
+    /// Bytes received and sent.
+    pub(super) moved: u64,
+}
+
+/// What some windows have cost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    time: Duration,
+    cpu: Duration,
+    moved: u64,
+}
+
+impl Cost {
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.cpu += other.cpu;
+        self.moved += other.moved;
+    }
+
+    /// Does it take at most `numerator` / `denominator` of what the other takes for each byte, in what `of` says?
+    fn is_within(&self, numerator: u32, denominator: u32, other: &Self, of: fn(&Self) -> Duration) -> bool {
+        let product = |cost: &Self, moved: u64, factor: u32| {
+            of(cost).as_nanos() * u128::from(moved) * u128::from(factor)
+        };
+        product(self, other.moved, denominator) <= product(other, self.moved, numerator)
+    }
+}
+
+/// Decides whether a wait begins with a pause, in which nobody looks at the sockets.
+///
+/// A client that sends many requests one by one wakes a server that waits for them with the first, and pays for it; the server
+/// answers that one and waits again. If the server lets them gather for a moment, as network cards do before they interrupt
+/// (interrupt moderation), the client wakes nobody, and one receive and one send serve many requests. A client that waits for
+/// each answer, though, only loses time.
+///
+/// A trial shows what pauses do: windows with and without them take turns, until a window with pauses shows that they do not pay.
+/// They pay if with them a byte costs this thread at least an eighth less CPU, and takes about as long. Then they are made from
+/// then on. The more trials in a row have the same outcome, the longer it takes to the next.
+#[derive(Debug)]
+pub(super) struct Coalescer {
+    adaptive: bool,
+    /// Waits of this window begin with a pause.
+    pauses: bool,
+    /// Waits in this window.
+    waits: u32,
+    /// The end of the last window.
+    last: Sample,
+    /// What the last trial has shown: pauses pay.
+    chosen: bool,
+    /// Windows that are left of the trial; 0: there is none.
+    trial: u32,
+    /// In this trial, without and with pauses.
+    costs: [Cost; 2],
+    /// Windows before the next trial.
+    rest: u32,
+    /// Windows between the last trial and the next.
+    term: u32,
+    /// How long there has been nothing to gather.
+    idle: Duration,
+}
+
+impl Coalescer {
+    /// One that finds out whether pauses pay, or that makes none.
+    pub(super) fn new(adaptive: bool) -> Self {
+        Self {
+            adaptive,
+            pauses: false,
+            waits: 0,
+            last: Sample::default(),
+            chosen: false,
+            trial: 0,
+            costs: [Cost::default(); 2],
+            rest: FIRST_TERM,
+            term: FIRST_TERM,
+            idle: Duration::ZERO,
+        }
+    }
+
+    /// Does the next wait begin with a pause?
+    pub(super) fn pauses(&self) -> bool {
+        self.pauses
+    }
+
+    /// A wait has ended.
+    pub(super) fn waited(&mut self, time: Time, sample: impl FnOnce() -> Sample) {
+        if !self.adaptive {
+            return;
+        }
+        self.waits += 1;
+        if self.waits < WAITS || time.since(self.last.time) < WINDOW {
+            return;
+        }
+        let waits = std::mem::take(&mut self.waits);
+        let now = sample();
+        let last = std::mem::replace(&mut self.last, now);
+        let (time, moved) = (now.time.since(last.time), now.moved - last.moved);
+        if time > BUSY || moved == 0 {
+            return self.was_idle(time);
+        }
+        self.idle = Duration::ZERO;
+        self.was_busy(waits, Cost { time, cpu: now.cpu.saturating_sub(last.cpu), moved });
+    }
+
+    fn was_idle(&mut self, time: Duration) {
+        self.idle += time;
+        if self.idle >= IDLE {
+            (self.pauses, self.chosen, self.trial) = (false, false, 0);
+            (self.rest, self.term) = (FIRST_TERM, FIRST_TERM);
+        }
+    }
+
+    fn was_busy(&mut self, waits: u32, cost: Cost) {
+        if self.trial > 0 {
+            self.costs[usize::from(self.pauses)].add(cost);
+            self.trial -= 1;
+            let failed = self.pauses && !self.pays();
+            self.pauses = !self.pauses;
+            if failed || self.trial == 0 {
+                self.conclude();
+            }
+            return;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        if self.rest == 0 && (self.pauses || cost.cpu <= MOST_WORK * waits) {
+            (self.trial, self.pauses, self.costs) = (TRIAL, false, [Cost::default(); 2]);
+        }
+    }
+
+    /// What the windows of this trial so far say.
+    fn pays(&self) -> bool {
+        let [without, with] = &self.costs;
+        with.is_within(7, 8, without, |cost| cost.cpu) && with.is_within(17, 16, without, |cost| cost.time)
+    }
+
+    fn conclude(&mut self) {
+        let pays = self.pays();
+        self.term = if pays == self.chosen { (self.term * 2).min(LONGEST_TERM) } else { FIRST_TERM };
+        (self.trial, self.rest) = (0, self.term);
+        (self.chosen, self.pauses) = (pays, pays);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pump whose waits take some time, some CPU and bring some bytes, without a pause and with one.
+    struct Waits {
+        coalescer: Coalescer,
+        now: Sample,
+        paused: u32,
+    }
+
+    /// Microseconds by the clock, of CPU, and bytes.
+    type Each = (u64, u64, u64);
+
+    impl Waits {
+        fn new() -> Self {
+            Self { coalescer: Coalescer::new(true), now: Sample::default(), paused: 0 }
+        }
+
+        /// How many of a number of waits begin with a pause.
+        fn wait(&mut self, times: u32, without: Each, with: Each) -> u32 {
+            let before = self.paused;
+            for _ in 0..times {
+                let pauses = self.coalescer.pauses();
+                self.paused += u32::from(pauses);
+                let (time, cpu, bytes) = if pauses { with } else { without };
+                self.now.time = self.now.time + Duration::from_micros(time);
+                self.now.cpu += Duration::from_micros(cpu);
+                self.now.moved += bytes;
+                self.coalescer.waited(self.now.time, || self.now);
+            }
+            self.paused - before
+        }
+    }
+
+    /// Requests of 4 KiB, one by one or eight at a time.
+    const ONE: Each = (7, 6, 4 << 10);
+    const EIGHT: Each = (50, 25, 32 << 10);
+
+    #[test]
+    fn requests_that_gather_in_a_pause_are_waited_for_with_pauses() {
+        let mut waits = Waits::new();
+        waits.wait(100_000, ONE, EIGHT);
+        assert!(waits.wait(100_000, ONE, EIGHT) > 95_000);
+    }
+
+    #[test]
+    fn a_client_that_waits_for_each_answer_is_hardly_ever_kept_waiting() {
+        let mut waits = Waits::new();
+        let paused = waits.wait(1_000_000, (25, 13, 4 << 10), (60, 16, 4 << 10));
+        assert!(paused < 2_500, "{paused} pauses");
+    }
+
+    #[test]
+    fn bytes_that_are_moved_slower_are_not_paused_for_although_that_costs_less() {
+        let mut waits = Waits::new();
+        let paused = waits.wait(1_000_000, (20, 18, 16 << 10), (23, 12, 16 << 10));
+        assert!(paused < 20_000, "{paused} pauses");
+    }
+
+    #[test]
+    fn where_a_wait_brings_much_work_anyway_nothing_is_tried() {
+        let mut waits = Waits::new();
+        assert_eq!(waits.wait(100_000, (150, 140, 512 << 10), (180, 140, 512 << 10)), 0);
+    }
+
+    #[test]
+    fn a_change_of_the_load_is_found_out() {
+        let mut waits = Waits::new();
+        for _ in 0..3 {
+            waits.wait(1_000_000, ONE, EIGHT);
+            assert!(waits.wait(100_000, ONE, EIGHT) > 80_000);
+            waits.wait(300_000, (25, 13, 4 << 10), (60, 16, 4 << 10));
+            assert_eq!(waits.wait(1_000, (25, 13, 4 << 10), (60, 16, 4 << 10)), 0);
+        }
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_gather_there_are_no_pauses() {
+        let mut waits = Waits::new();
+        let idle = (10_000, 20, 4 << 10);
+        assert_eq!(waits.wait(100_000, idle, idle), 0);
+        waits.wait(100_000, ONE, EIGHT);
+        waits.wait(WAITS, idle, idle);
+        assert_eq!(waits.wait(100_000, idle, idle), 0);
+    }
+
+    #[test]
+    fn a_disturbed_window_changes_nothing() {
+        let mut waits = Waits::new();
+        waits.wait(100_000, ONE, EIGHT);
+        for _ in 0..1000 {
+            waits.wait(97, ONE, EIGHT);
+            waits.wait(1, (20_000, 25, 4 << 10), (20_000, 25, 32 << 10));
+        }
+        assert!(waits.wait(100_000, ONE, EIGHT) > 80_000);
+    }
+
+    #[test]
+    fn there_are_no_pauses_unless_they_are_wanted() {
+        let mut waits = Waits { coalescer: Coalescer::new(false), ..Waits::new() };
+        assert_eq!(waits.wait(100_000, ONE, EIGHT), 0);
+    }
+}
