@@ -23,6 +23,13 @@ pub(crate) struct Options {
     filter: Option<String>,
 }
 
+impl Options {
+    /// Is the long form wanted?
+    pub(crate) fn is_long(&self) -> bool {
+        self.long
+    }
+}
+
 /// What is run before the tests, and counts as one: its name, and what it does.
 pub(crate) type Check = (&'static str, fn() -> Result<()>);
 

@@ -91,8 +91,8 @@ pub(crate) struct Access {
     /// Whether sends leave the bytes where they are: off, on or adaptive ("onego calibrate" finds where it pays)
     #[arg(long, global = true, default_value_t)]
     pub(crate) zero_copy: Mode,
-    /// What comes before going to sleep: adaptive (polling, for as long as that costs less CPU time than sleeping), never,
-    /// or a number: microseconds of polling in any case
+    /// What comes before going to sleep: adaptive (polling, or a pause in which requests gather, where that costs less CPU time than
+    /// sleeping), never, or a number: microseconds of polling in any case
     #[arg(long, global = true, value_name = "USEC", default_value_t)]
     pub(crate) spin: Spin,
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// What a pump does before it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spin {
-    /// It polls as long as polling costs less CPU time than sleeping, as measured on this machine and with these peers.
+    /// It polls as long as polling costs less CPU time than sleeping, and pauses for requests to gather where that costs less
+    /// still, as measured on this machine and with these peers.
     #[default]
     Adaptive,
     /// It sleeps immediately.
