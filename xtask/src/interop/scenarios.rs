@@ -26,11 +26,11 @@ const fn scenario(
     Scenario { name, what, release, guest: false, long: false, run }
 }
 
-/// Scenarios that start guests, of which the last belong to the long form of the tests, also with 18.2; those that have no release of
-/// Ceph or 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
-/// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
-/// 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the long form; and
-/// those of 20.2, of which the first belong to the long form.
+/// Scenarios that start guests, the longest first, of which the last belong to the long form of the tests, also with 18.2; those that
+/// have no release of Ceph or 16.2 alone, of which the last belong to the long form; the same for every release that we are tested
+/// against; those of the long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's
+/// do, too; those of 18.2 alone, of which the last belong to the long form; those of what 16.2 has not, of which the last belong to the
+/// long form; and those of 20.2, of which the first belong to the long form.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -84,21 +84,21 @@ macro_rules! scenarios {
 
 pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     guests:
-    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", embedded::krbd::modes;
-    "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
+    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", nfs::verbs::nfs;
+    "nbd-guest", "the kernel's client of NBD, in a guest, keeps a file system on an image of our embedded cluster", export::kernel_nbd::client;
     "ublk-guest", "images of our embedded cluster are block devices of a guest's kernel, also after a crash of who serves", export::ublk::mapped;
+    "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel::kernel_on_ours_by_rdma;
+    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
+    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", embedded::krbd::modes;
+    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;
     "vhost-user-guest", "an image of our embedded cluster is the disk of a guest, also when its server is killed under load", export::vhost_user::guest;
+    "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::ours_on_kernel;
+    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
     "nbd-root-guest", "a guest runs from a root file system on an image of our embedded cluster, which QEMU uses by NBD", export::root::by_nbd;
     "vhost-user-root-guest", "the same by vhost-user", export::root::by_vhost_user;
-    "nbd-guest", "the kernel's client of NBD, in a guest, keeps a file system on an image of our embedded cluster", export::kernel_nbd::client;
-    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
-    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
-    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;
-    "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel::kernel_on_ours_by_rdma;
     "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", nfs::verbs::with_itself;
-    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", nfs::verbs::nfs;
-    "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::ours_on_kernel;
     long_guests:
+    "krbd-cephx", "the kernel's client, in a guest, uses our embedded cluster with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
     "tcmu-guest", "tcmu-runner, in a guest, has an image of our embedded cluster as a disk of the kernel through our librbd", capi::tcmu::disk;
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
@@ -128,32 +128,32 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
-    "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
-    "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;
-    "tools-rbd", "`rbd` works on images of our embedded cluster", embedded::tools::rbd;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", ceph::cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", ceph::cephx::server;
-    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
-    "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     long_releases:
     "capi-guest", "a guest of QEMU runs from an image of our embedded cluster through our librbd, and from snapshots of it", capi::guest::runs;
     "owner-operations", "we make the changes that `rbd` asks for of an image that we are writing", ceph::owner::operations;
     "migration", "images are moved, each step by `rbd` or by us, while both use them", ceph::migration::run;
     releases_long_of_tentacle:
+    "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
+    "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;
+    "tools-rbd", "`rbd` works on images of our embedded cluster", embedded::tools::rbd;
+    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
+    "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
     "capi", "fio, QEMU and Python's bindings use our embedded cluster through our librados and librbd", capi::on_ours;
-    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
     "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", ceph::users::on_ours;
-    "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", embedded::blocklist::shut_out;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", embedded::osds::tools;
     "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
-    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
-    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     // What 20.2 lists of snapshots in groups and in the trash is other than what 16.2, 18.2 and we list.
     before_tentacle:
     "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
     reef_first:
+    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
+    "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", embedded::blocklist::shut_out;
+    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
+    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
     "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one, and it and ours have each other's images of format 1", embedded::rbd::commands::as_on_ceph;

@@ -88,7 +88,8 @@ fn on_memory(
     }
     servers.iter().try_for_each(NbdServer::fill)?;
     measure(options, &ON_MEMORY, |round, load| {
-        let rows = in_turn(&servers, round).map(|server| taken(server, "memory", load, options.seconds));
+        let rows =
+            in_turn(&servers, round).map(|server| TakenNbd::on(server, "memory", load, options.seconds));
         rows.collect()
     })
 }
@@ -122,7 +123,7 @@ fn on_image(
     let serves = |server: &NbdServer<'_>, load: &NbdLoad| load.jobs > 1 || server.who != TWO_REACTORS;
     measure(options, &ON_IMAGE, |round, load| {
         let servers: Vec<_> = servers.iter().filter(|server| serves(server, load)).collect();
-        let rows = in_turn(&servers, round).map(|server| taken(server, "rbd", load, options.seconds));
+        let rows = in_turn(&servers, round).map(|server| TakenNbd::on(server, "rbd", load, options.seconds));
         let mut rows = rows.collect::<Result<Vec<_>>>()?;
         if let Some(ceph) = ceph.as_ref().filter(|_| load.jobs == 1) {
             rows.extend(ceph.measure(load, options.seconds)?);
@@ -154,15 +155,11 @@ fn on_disk(
     }
     servers[0].fill_disk()?;
     let rows = measure(options, &ON_DISK, |round, load| {
-        let rows = in_turn(&servers, round).map(|server| taken(server, "rbd", load, options.seconds));
+        let rows = in_turn(&servers, round).map(|server| TakenNbd::on(server, "rbd", load, options.seconds));
         rows.collect()
     })?;
     drop((servers, cluster));
     Ok(rows)
-}
-
-fn taken(server: &NbdServer<'_>, device: &'static str, load: &NbdLoad, seconds: u32) -> Result<TakenNbd> {
-    Ok(TakenNbd { who: server.who.clone(), device, load: *load, row: server.measure(load, seconds)? })
 }
 
 /// Measures the loads round by round.

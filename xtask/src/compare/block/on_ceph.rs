@@ -31,7 +31,7 @@ impl<'a> OnCeph<'a> {
 
     /// A load on the server, and the same by librbd alone. The CPU of the first row is the server's, that of the second the OSD's.
     pub(super) fn measure(&self, load: &NbdLoad, seconds: u32) -> Result<[TakenNbd; 2]> {
-        let served = super::taken(&self.server, "rbd", load, seconds)?;
+        let served = TakenNbd::on(&self.server, "rbd", load, seconds)?;
         let library =
             fio::Peer { stage: self.stage, who: LIBRBD_CEPH, library: "", image: fio::IMAGE, seconds };
         let NbdLoad { rw, block_size, jobs, io_depth, .. } = *load;

@@ -1,7 +1,9 @@
 //! Names of what is measured, and its rows.
 
 use super::load::NbdLoad;
+use super::server::NbdServer;
 use crate::compare::row::Row;
+use anyhow::Result;
 use serde::Serialize;
 
 pub(super) const OURS: &str = "onego";
@@ -26,4 +28,16 @@ pub(in crate::compare) struct TakenNbd {
     pub(super) load: NbdLoad,
     #[serde(flatten)]
     pub(super) row: Row,
+}
+
+impl TakenNbd {
+    /// Puts a load on a server of that device.
+    pub(super) fn on(
+        server: &NbdServer<'_>,
+        device: &'static str,
+        load: &NbdLoad,
+        seconds: u32,
+    ) -> Result<Self> {
+        Ok(Self { who: server.who.clone(), device, load: *load, row: server.measure(load, seconds)? })
+    }
 }
