@@ -16,7 +16,7 @@ use crate::table::{ByName, SocketId};
 use crate::wait::Wait;
 use crate::waker::Waker;
 use chunk::Chunks;
-use coalescer::{Coalescer, PAUSE, Sample};
+use coalescer::{Coalescer, PAUSE};
 use conn::{Conn, Phase, RecvState, SendState};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use spin::Spinner;
@@ -224,7 +224,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             time = self.sleep(wait)?;
         }
         self.waits += u64::from(time.since(now) >= SHORT);
-        self.coalescer.waited(time, || Sample { time, cpu: thread_cpu(), moved: self.moved });
+        self.coalescer.waited(time, self.moved, thread_cpu);
         Ok(time)
     }
 

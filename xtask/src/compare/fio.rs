@@ -28,7 +28,7 @@ pub(super) struct Peer<'a> {
     pub(super) stage: &'a Stage,
     pub(super) who: &'static str,
     /// What stands before the line that runs fio, to have it find another library than Ceph's.
-    pub(super) library: &'a str,
+    pub(super) prefix: &'a str,
     pub(super) image: &'a str,
     /// How long a load is measured.
     pub(super) seconds: u32,
@@ -42,16 +42,16 @@ impl Peer<'_> {
             "--name=load --rw={} --bs={} --iodepth={} --thread --numjobs={} --group_reporting --time_based --runtime={}",
             load.rw, load.block_size, load.io_depth, load.jobs, self.seconds
         );
-        let (report, client) = fio(self.stage, self.library, self.image, &line)?;
+        let (report, client) = fio(self.stage, self.prefix, self.image, &line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
         Ok(Taken { who: self.who.to_owned(), load: *load, row: row(load, &report, cpu)? })
     }
 }
 
 /// Runs fio on an image.
-fn fio(stage: &Stage, library: &str, image: &str, line: &str) -> Result<(Value, f64)> {
+fn fio(stage: &Stage, prefix: &str, image: &str, line: &str) -> Result<(Value, f64)> {
     let on = format!("--ioengine=rbd --clientname=admin --pool=rbd --rbdname={image}");
-    run_on(stage, library, &format!("{line} --size={IMAGE_MIB}m {on}"))
+    run_on(stage, prefix, &format!("{line} --size={IMAGE_MIB}m {on}"))
 }
 
 /// Runs fio and returns its report, and its CPU time with that of all its threads.
@@ -59,8 +59,8 @@ pub(super) fn run(stage: &Stage, line: &str) -> Result<(Value, f64)> {
     run_on(stage, "", line)
 }
 
-fn run_on(stage: &Stage, library: &str, line: &str) -> Result<(Value, f64)> {
-    let line = format!("{library}fio {line} --output-format=json --output=fio.json");
+fn run_on(stage: &Stage, prefix: &str, line: &str) -> Result<(Value, f64)> {
+    let line = format!("{prefix}fio {line} --output-format=json --output=fio.json");
     let mut command = stage.ceph_command(&line);
     let said = stage.path("fio.out");
     let log = File::create(&said)?;

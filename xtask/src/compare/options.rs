@@ -40,7 +40,7 @@ pub(super) enum What {
     RbdFeatures,
     /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
     Modes,
-    /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd; our server of a disk by vhost-user, and
+    /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd, with Ceph's OSD, too; our server of a disk by vhost-user, and
     /// qemu-storage-daemon through librbd
     Block,
     /// fio, qemu-img and Python on our library in place of librbd, and on librbd itself, with our embedded cluster

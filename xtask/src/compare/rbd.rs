@@ -110,7 +110,7 @@ impl<'a> Peers<'a> {
     }
 
     fn measure(&mut self, load: &Load, seconds: u32) -> Result<[Taken; 2]> {
-        let peer = |stage, who| fio::Peer { stage, who, library: "", image: fio::IMAGE, seconds };
+        let peer = |stage, who| fio::Peer { stage, who, prefix: "", image: fio::IMAGE, seconds };
         Ok([
             peer(self.librbd_onego, LIBRBD_OURS).measure(load, || self.embedded.server().cpu_seconds())?,
             peer(self.librbd_ceph, LIBRBD_CEPH).measure(load, || self.ceph.osd_cpu_seconds())?,

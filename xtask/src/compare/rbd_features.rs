@@ -57,7 +57,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
             let features = format!("--no-floor --image-feature {ALL}");
             taken.extend(ours(&here, FEATURES, load, options.seconds, &features)?);
             for (who, image) in [(LIBRBD_PLAIN, "plain"), (LIBRBD_FEATURES, "features")] {
-                let peer = fio::Peer { stage: &peers, who, library: "", image, seconds: options.seconds };
+                let peer = fio::Peer { stage: &peers, who, prefix: "", image, seconds: options.seconds };
                 taken.push(peer.measure(load, || embedded.server().cpu_seconds())?);
             }
         }
@@ -70,7 +70,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
         let peer = fio::Peer {
             stage: &peers,
             who: LIBRBD_CLONE,
-            library: "",
+            prefix: "",
             image: &image,
             seconds: CLONES_SECONDS,
         };

@@ -42,11 +42,6 @@ pub(crate) struct Options {
     names: Vec<String>,
 }
 
-/// Runs every check.
-pub(crate) fn all() -> Result<()> {
-    run_those(|_| true)
-}
-
 /// Runs every check but that of the fuzz targets, which are built to be run next.
 pub(crate) fn before_fuzzing() -> Result<()> {
     run_those(|name| name != FUZZ_TARGETS)

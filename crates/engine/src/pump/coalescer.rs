@@ -36,12 +36,12 @@ const IDLE: Duration = Duration::from_millis(50);
 
 /// What the clocks and the count of bytes say at the end of a window.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sample {
-    pub(super) time: Time,
+struct Sample {
+    time: Time,
     /// CPU time of the pump's thread.
-    pub(super) cpu: Duration,
+    cpu: Duration,
     /// Bytes received and sent.
-    pub(super) moved: u64,
+    moved: u64,
 }
 
 /// What some windows have cost.
@@ -81,15 +81,13 @@ impl Cost {
 #[derive(Debug)]
 pub(super) struct Coalescer {
     adaptive: bool,
-    /// Waits of this window begin with a pause.
-    pauses: bool,
     /// Waits in this window.
     waits: u32,
     /// The end of the last window.
     last: Sample,
     /// What the last trial has shown: pauses pay.
     chosen: bool,
-    /// Windows that are left of the trial; 0: there is none.
+    /// Windows that are left of the trial, the odd ones with pauses; 0: there is none.
     trial: u32,
     /// In this trial, without and with pauses.
     costs: [Cost; 2],
@@ -106,7 +104,6 @@ impl Coalescer {
     pub(super) fn new(adaptive: bool) -> Self {
         Self {
             adaptive,
-            pauses: false,
             waits: 0,
             last: Sample::default(),
             chosen: false,
@@ -120,11 +117,11 @@ impl Coalescer {
 
     /// Does the next wait begin with a pause?
     pub(super) fn pauses(&self) -> bool {
-        self.pauses
+        if self.trial > 0 { self.trial % 2 == 1 } else { self.chosen }
     }
 
-    /// A wait has ended.
-    pub(super) fn waited(&mut self, time: Time, sample: impl FnOnce() -> Sample) {
+    /// A wait has ended. `moved`: bytes moved since the pump began. `cpu`: asks for the CPU time of its thread.
+    pub(super) fn waited(&mut self, time: Time, moved: u64, cpu: impl FnOnce() -> Duration) {
         if !self.adaptive {
             return;
         }
@@ -133,7 +130,7 @@ impl Coalescer {
             return;
         }
         let waits = std::mem::take(&mut self.waits);
-        let now = sample();
+        let now = Sample { time, cpu: cpu(), moved };
         let last = std::mem::replace(&mut self.last, now);
         let (time, moved) = (now.time.since(last.time), now.moved - last.moved);
         if time > BUSY || moved == 0 {
@@ -146,25 +143,25 @@ impl Coalescer {
     fn was_idle(&mut self, time: Duration) {
         self.idle += time;
         if self.idle >= IDLE {
-            (self.pauses, self.chosen, self.trial) = (false, false, 0);
+            (self.chosen, self.trial) = (false, 0);
             (self.rest, self.term) = (FIRST_TERM, FIRST_TERM);
         }
     }
 
     fn was_busy(&mut self, waits: u32, cost: Cost) {
         if self.trial > 0 {
-            self.costs[usize::from(self.pauses)].add(cost);
+            let paused = self.pauses();
+            self.costs[usize::from(paused)].add(cost);
             self.trial -= 1;
-            let failed = self.pauses && !self.pays();
-            self.pauses = !self.pauses;
+            let failed = paused && !self.pays();
             if failed || self.trial == 0 {
                 self.conclude();
             }
             return;
         }
         self.rest = self.rest.saturating_sub(1);
-        if self.rest == 0 && (self.pauses || cost.cpu <= MOST_WORK * waits) {
-            (self.trial, self.pauses, self.costs) = (TRIAL, false, [Cost::default(); 2]);
+        if self.rest == 0 && (self.chosen || cost.cpu <= MOST_WORK * waits) {
+            (self.trial, self.costs) = (TRIAL, [Cost::default(); 2]);
         }
     }
 
@@ -178,7 +175,7 @@ impl Coalescer {
         let pays = self.pays();
         self.term = if pays == self.chosen { (self.term * 2).min(LONGEST_TERM) } else { FIRST_TERM };
         (self.trial, self.rest) = (0, self.term);
-        (self.chosen, self.pauses) = (pays, pays);
+        self.chosen = pays;
     }
 }
 
@@ -211,7 +208,7 @@ mod tests {
                 self.now.time = self.now.time + Duration::from_micros(time);
                 self.now.cpu += Duration::from_micros(cpu);
                 self.now.moved += bytes;
-                self.coalescer.waited(self.now.time, || self.now);
+                self.coalescer.waited(self.now.time, self.now.moved, || self.now.cpu);
             }
             self.paused - before
         }

@@ -31,9 +31,8 @@ pub(super) fn compare(
     bare: Option<&Path>,
 ) -> Result<Vec<TakenNbd>> {
     let install = Install::find(Release::Pacific, home)?;
-    let stages = ["compare-block", "compare-block-ceph"].map(|name| Stage::new(home, name, &install, onego));
-    let [stage, ceph] = stages;
-    let (stage, ceph) = (stage?, ceph?);
+    let stage = |name: &str| Stage::new(home, name, &install, onego);
+    let [stage, ceph] = [stage("compare-block")?, stage("compare-block-ceph")?];
     let builds = builds(options, onego)?;
     let memory = on_memory(options, &stage, &builds, bare)?;
     let image = on_image(options, &stage, &ceph, &builds, bare)?;

@@ -32,11 +32,11 @@ impl<'a> OnCeph<'a> {
     /// A load on the server, and the same by librbd alone. The CPU of the first row is the server's, that of the second the OSD's.
     pub(super) fn measure(&self, load: &NbdLoad, seconds: u32) -> Result<[TakenNbd; 2]> {
         let served = TakenNbd::on(&self.server, "rbd", load, seconds)?;
-        let library =
-            fio::Peer { stage: self.stage, who: LIBRBD_CEPH, library: "", image: fio::IMAGE, seconds };
+        let librbd =
+            fio::Peer { stage: self.stage, who: LIBRBD_CEPH, prefix: "", image: fio::IMAGE, seconds };
         let NbdLoad { rw, block_size, jobs, io_depth, .. } = *load;
         let same = Load { mode: Mode::Crc, rw, block_size, jobs, io_depth };
-        let row = library.measure(&same, || self.ceph.osd_cpu_seconds())?.row;
+        let row = librbd.measure(&same, || self.ceph.osd_cpu_seconds())?.row;
         Ok([served, TakenNbd { who: LIBRBD_CEPH.to_owned(), device: "rbd", load: *load, row }])
     }
 }

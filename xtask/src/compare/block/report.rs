@@ -43,13 +43,10 @@ fn print_load(taken: Vec<&TakenNbd>, load: &NbdLoad, ours: &str) {
     if let (None, Some(bare)) = (of(DIRECT), of(FLOOR)) {
         ratio("CPU of the server, to that of a bare one", our.server, bare.server);
     }
-    if let (Some(direct), Some(floor)) = (of(DIRECT), of(FLOOR)) {
-        let both = direct.client.zip(floor.server).map(|(client, hop)| client + hop);
-        ratio("CPU of the server, to ours without NBD and a bare hop", our.server, both);
-    }
-    if let (Some(direct), Some(bare)) = (of(DIRECT), of(BARE)) {
-        let both = direct.client.zip(bare.server).map(|(client, hop)| client + hop);
-        ratio("CPU of the server, to ours without NBD and a bare server of NBD", our.server, both);
+    for (hop, name) in [(FLOOR, "a bare hop"), (BARE, "a bare server of NBD")] {
+        let (Some(direct), Some(hop)) = (of(DIRECT), of(hop)) else { continue };
+        let both = direct.client.zip(hop.server).map(|(client, hop)| client + hop);
+        ratio(&format!("CPU of the server, to ours without NBD and {name}"), our.server, both);
     }
     if let Some(two) = of(TWO_REACTORS) {
         ratio("operations a CPU second, two reactors to one", our.server, two.server);

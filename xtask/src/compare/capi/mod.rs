@@ -98,7 +98,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
             sh::step(&format!("round {round} of {}: {load}", options.repeat));
             for (who, library) in libraries {
                 let (image, seconds) = (fio::IMAGE, options.seconds);
-                let peer = fio::Peer { stage: &stage, who, library, image, seconds };
+                let peer = fio::Peer { stage: &stage, who, prefix: library, image, seconds };
                 taken.push(peer.measure(load, || cluster.server().cpu_seconds())?);
             }
         }

@@ -21,7 +21,7 @@ const CONTENDED: &[u8] = b"1";
 pub(super) fn locks(run: Run<'_>) -> Result<()> {
     let stage = run.stage;
     let mut holder = run.daemon("mutex", &format!("{HELPER} {SHORT}"))?;
-    let log = stage.path(&format!("mutex.{:?}.out", run.library));
+    let log = stage.path(&format!("mutex.{:?}.out", run.on));
     holder.wait_until("the lock", PATIENCE, || fs::read_to_string(&log).is_ok_and(|said| said == HELD))?;
     run.has_loaded(&holder)?;
     let other = run.fails(&format!("{HELPER} {SHORT}"))?;

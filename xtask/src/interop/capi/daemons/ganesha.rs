@@ -48,8 +48,7 @@ const ATTEMPTS: usize = 10;
 /// been done.
 fn done(run: Run<'_>, line: &str) -> Result<()> {
     let output = sh::output(&mut run.stage.ceph_command(&run.line(&format!("{TOOL} {line}"))))?;
-    let is_done =
-        output.status.success() || (run.library == Library::Ceph && output.status.signal().is_some());
+    let is_done = output.status.success() || (run.on == Library::Ceph && output.status.signal().is_some());
     ensure!(is_done, "`{line}` failed: {}", output.status);
     Ok(())
 }
@@ -65,7 +64,7 @@ fn refused(run: Run<'_>, line: &str) -> Result<()> {
 }
 
 fn attempted<T>(run: Run<'_>, once: impl Fn() -> Result<T>) -> Result<T> {
-    match run.library {
+    match run.on {
         Library::Ceph => (1..ATTEMPTS).find_map(|_| once().ok()).map_or_else(once, Ok),
         Library::Ours => once(),
     }

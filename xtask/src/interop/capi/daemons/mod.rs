@@ -47,7 +47,7 @@ fn run(stage: &Stage) -> Result<()> {
     stage.ceph("mount -t tmpfs tmpfs /run")?;
     for library in [Library::Ceph, Library::Ours] {
         for (name, part) in PARTS {
-            part(Run { stage, library }).with_context(|| format!("{name} on the library {library:?}"))?;
+            part(Run { stage, on: library }).with_context(|| format!("{name} on the library {library:?}"))?;
         }
         let left = stage.ceph("rbd ls")?;
         ensure!(left.is_empty(), "images are left: {left}");

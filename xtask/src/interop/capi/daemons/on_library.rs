@@ -21,13 +21,14 @@ pub(super) enum Library {
 #[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
     pub(super) stage: &'a Stage,
-    pub(super) library: Library,
+    /// What its programs find.
+    pub(super) on: Library,
 }
 
 impl Run<'_> {
     /// A line with the library that it is to find.
     pub(super) fn line(&self, line: &str) -> String {
-        match self.library {
+        match self.on {
             Library::Ceph => line.to_owned(),
             Library::Ours => format!("env {} {line}", environment(self.stage)),
         }
@@ -48,7 +49,7 @@ impl Run<'_> {
         Daemon::spawn(
             name,
             self.stage.ceph_daemon(&self.line(line)),
-            &self.stage.path(&format!("{name}.{:?}.out", self.library)),
+            &self.stage.path(&format!("{name}.{:?}.out", self.on)),
         )
     }
 
@@ -56,7 +57,7 @@ impl Run<'_> {
     pub(super) fn has_loaded(&self, daemon: &Daemon) -> Result<()> {
         let maps = daemon.mapped()?;
         let (ours, theirs) = (maps.contains("onego/lib/lib"), maps.contains("/librados.so.2."));
-        let expected = (self.library == Library::Ours, self.library == Library::Ceph);
+        let expected = (self.on == Library::Ours, self.on == Library::Ceph);
         ensure!((ours, theirs) == expected, "ours is loaded: {ours}, Ceph's: {theirs}:\n{maps}");
         Ok(())
     }
