@@ -4,10 +4,10 @@
 //! is untouched. That needs no rights and takes about 20 s a release.
 
 use crate::apt::{Apt, unpack};
-use crate::{cached, sh};
+use crate::{cached, sh, workspace};
 use anyhow::{Context as _, Result};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// A release of Ceph, in the Debian release that has it.
@@ -127,6 +127,40 @@ fn configure(root: &Path) -> Result<()> {
         symlink("mawk", root.join("usr/bin/awk"))?;
     }
     sh::text(in_root(root).arg("ldconfig")).map(drop)
+}
+
+/// Programs of the tools' root that crate tests look for on `PATH`.
+const ORACLES: &str = "ceph ceph-mon ceph-osd crushtool monmaptool osdmaptool";
+
+/// Runs a program of a root with the caller's folder and temporary files.
+const WRAPPER: &str = r#"set -e
+root=$1 workspace=$2 target=$3
+shift 3
+mount --rbind /dev "$root/dev"
+mount --rbind /proc "$root/proc"
+mount --rbind /tmp "$root/tmp"
+for folder in "$workspace" "$target"; do
+    mkdir -p "$root$folder"
+    mount --bind "$folder" "$root$folder"
+done
+exec chroot "$root" env --chdir "$PWD" PATH=/usr/sbin:/usr/bin "$@"
+"#;
+
+/// Returns a folder of scripts that run Ceph's tools outside of a sandbox, under the tools' names.
+pub fn oracles() -> Result<PathBuf> {
+    let (root, target) = (tools()?, workspace::target()?);
+    let folder = target.join("roots/bin");
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("wrapper"), WRAPPER)?;
+    let map_root = if is_root() { "" } else { "--map-root-user " };
+    let words = [&folder.join("wrapper"), &root, &workspace::root().canonicalize()?, &target.to_owned()];
+    let words = words.map(|path| format!("'{}'", path.display())).join(" ");
+    for name in ORACLES.split_whitespace() {
+        let script = format!("#!/bin/sh\nexec unshare {map_root}--mount -- sh {words} {name} \"$@\"\n");
+        fs::write(folder.join(name), script)?;
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(folder)
 }
 
 /// Returns the start of a command in a root outside of a sandbox: as root of a user namespace where the caller is not.

@@ -127,7 +127,7 @@ fn select(options: &Options) -> Vec<(&'static Scenario, Release)> {
 
 /// Makes what the scenarios run in, so that none has to wait for it. Fails if this system lacks something for all.
 fn prepare(runs: &[(&Scenario, Release)]) -> Result<()> {
-    root::tools()?;
+    root::oracles()?;
     for release in Release::ALL {
         if runs.iter().any(|(_, used)| *used == release) {
             release.root()?;
