@@ -17,9 +17,6 @@ pub(crate) struct Options {
     library: Option<PathBuf>,
 }
 
-/// Names of the installed object: the sonames, then the names for `-lrados -lrbd`.
-const NAMES: [&str; 4] = ["librados.so.2", "librbd.so.1", "librados.so", "librbd.so"];
-
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let library = match &options.library {
         Some(library) => library.clone(),
@@ -30,21 +27,20 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             workspace.target.join("capi/libonego_capi.so")
         }
     };
-    match &options.install {
-        Some(prefix) => install(&workspace.root, &library, prefix),
-        None => {
-            println!("{}", library.display());
-            Ok(())
-        }
+    if let Some(prefix) = &options.install {
+        return install(&workspace.root, &library, prefix);
     }
+    println!("{}", library.display());
+    Ok(())
 }
 
 fn install(root: &Path, library: &Path, prefix: &Path) -> Result<()> {
     let lib = prefix.join("lib");
     fs::create_dir_all(lib.join("pkgconfig"))?;
-    let [real, links @ ..] = NAMES;
+    // The sonames, and the names for `-lrados -lrbd`.
+    let real = "librados.so.2";
     replace(library, &lib.join(real))?;
-    for name in links {
+    for name in ["librbd.so.1", "librados.so", "librbd.so"] {
         let link = lib.join(name);
         if link.symlink_metadata().is_ok() {
             fs::remove_file(&link)?;

@@ -20,7 +20,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         let Some(root) = roots.iter().find(|path| path.is_file()) else { continue };
         let mut graph = Graph::new();
         read(root, &source, &[], &mut graph)?;
-        offences.extend(cycle(&graph).map(|edges| format!("{}: {edges}", package.name)));
+        offences.extend(cyclic(&graph).iter().map(|edge| format!("{}: {edge}", package.name)));
     }
     verdict(&offences)
 }
@@ -30,8 +30,7 @@ fn read(file: &Path, folder: &Path, path: &[String], graph: &mut Graph) -> Resul
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let children = parse(&text, path, graph).with_context(|| format!("cannot parse {}", file.display()))?;
     for child in children {
-        let below = folder.join(&child);
-        let plain = folder.join(format!("{child}.rs"));
+        let (plain, below) = (folder.join(format!("{child}.rs")), folder.join(&child));
         let file = if plain.is_file() { plain } else { below.join("mod.rs") };
         read(&file, &below, &[path, &[child]].concat(), graph)?;
     }
@@ -131,16 +130,14 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 }
 
 /// Returns the edges that are part of cycles.
-fn cycle(graph: &Graph) -> Option<String> {
+fn cyclic(graph: &Graph) -> Vec<String> {
     // Names that are no modules belong to items of the root file.
     let node = |name| if graph.contains_key(name) { name } else { "crate" };
-    let edges = graph.iter().flat_map(|(from, targets)| {
-        targets
-            .iter()
-            .map(move |(to, module)| (from.as_str(), node(to), module))
-            .filter(|(from, to, _)| from != to)
-    });
-    let edges: Vec<_> = edges.collect();
+    let mut edges = Vec::new();
+    for (from, targets) in graph {
+        edges.extend(targets.iter().map(|(to, module)| (from.as_str(), node(to.as_str()), module)));
+    }
+    edges.retain(|(from, to, _)| from != to);
     let reaches = |from, to| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![from]);
         while let Some(node) = left.pop() {
@@ -150,46 +147,44 @@ fn cycle(graph: &Graph) -> Option<String> {
         seen.contains(to)
     };
     let cyclic = edges.iter().filter(|(from, to, _)| reaches(*to, *from));
-    let shown: Vec<_> =
-        cyclic.map(|(from, to, module)| format!("{from} -> {to} (in crate::{module})")).collect();
-    (!shown.is_empty()).then(|| shown.join(", "))
+    cyclic.map(|(from, to, module)| format!("{from} -> {to} (in crate::{module})")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Option<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let mut graph = Graph::new();
         for (path, text) in files {
             let path: Vec<_> = path.split_terminator("::").map(str::to_owned).collect();
             parse(text, &path, &mut graph).unwrap();
         }
-        cycle(&graph)
+        cyclic(&graph)
     }
 
     #[test]
     fn cycles_are_found_in_every_spelling() {
-        let spellings =
+        let uses =
             ["use super::a::B;", "fn f() -> crate::a::B {}", "use crate::{a, c};", "pub use super::a::*;"];
-        for text in spellings {
+        for text in uses {
             let edges = found(&[("a", "use crate::b::{self, Thing};"), ("b", text)]);
-            assert_eq!(edges.unwrap(), "a -> b (in crate::a), b -> a (in crate::b)", "{text}");
+            assert_eq!(edges, ["a -> b (in crate::a)", "b -> a (in crate::b)"], "{text}");
         }
-        assert!(
-            found(&[("a::x", "use super::super::b::B;"), ("b", "mod i { use super::super::a::y; }")])
-                .is_some()
+        let inner = [("a::x", "use super::super::b::B;"), ("b", "mod i { use super::super::a::y; }")];
+        assert_eq!(found(&inner).len(), 2);
+        assert_eq!(
+            found(&[("", "mod x; pub use x::Y;"), ("x", "use crate::Y;")]).len(),
+            2,
+            "facade and part"
         );
-        assert!(found(&[("", "mod x; pub use x::Y;"), ("x", "use crate::Y;")]).is_some(), "facade and part");
     }
 
     #[test]
     fn one_direction_and_tests_are_no_cycle() {
         let a = "pub(in crate::b) fn f() {} use super::b::B; use std::fmt; mod inner { use super::Local; }";
         let b = "mod x; pub struct B; #[cfg(test)] mod tests { use crate::a::A; }";
-        assert_eq!(
-            found(&[("", "mod a; mod b; pub use a::A;"), ("a", a), ("b", b), ("b::x", "use super::y;")]),
-            None
-        );
+        let root = "mod a; mod b; pub use a::A;";
+        assert_eq!(found(&[("", root), ("a", a), ("b", b), ("b::x", "use super::y;")]), [""; 0]);
     }
 }

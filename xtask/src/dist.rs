@@ -35,11 +35,6 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("zsh", "usr/share/zsh/vendor-completions/_onego"),
 ];
 
-const DOCUMENTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
-
-/// Prefixes of the names of files with licence texts.
-const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
-
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
     /// Write the files to DIR, which is emptied first [default: target/dist-files]
@@ -69,11 +64,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         compare_with_rebuild(workspace, &program)?;
     }
     let out = options.out.clone().unwrap_or_else(|| workspace.target.join("dist-files"));
-    if out.exists() {
-        fs::remove_dir_all(&out).with_context(|| format!("cannot empty {}", out.display()))?;
-    }
-    fs::create_dir_all(&out)?;
-    for file in pack(workspace, &program, &out.canonicalize()?)? {
+    let out = std::path::absolute(out)?;
+    workspace.sh.remove_path(&out)?;
+    workspace.sh.create_dir(&out)?;
+    for file in pack(workspace, &program, &out)? {
         println!("{:>12} {}", fs::metadata(&file)?.len(), file.display());
     }
     Ok(())
@@ -94,21 +88,20 @@ fn build(Workspace { sh, .. }: &Workspace, root: &Path, target: &Path) -> Result
         home.or_else(|| Some(env::home_dir()?.join(".cargo"))).context("there is no home directory")?;
     let libraries = cmd!(sh, "rustc --print target-libdir").quiet().read()?;
     let linker = Path::new(&libraries).with_file_name("bin").join("gcc-ld");
-    let (root_text, home, target_text, linker) =
-        (root.display(), home.display(), target.display(), linker.display());
+    let (shown, home, linker) = (root.display(), home.display(), linker.display());
     // A panic aborts, so the unwind tables of the standard library (1 MB) are useless. Packed relocations take a tenth
     // of the space (musl 1.2.4 and later). Only lld folds identical functions.
     let rust = format!(
-        "--remap-path-prefix={root_text}=/onego --remap-path-prefix={home}=/cargo -Clink-arg=-Wl,-T,{NO_UNWIND} \
+        "--remap-path-prefix={shown}=/onego --remap-path-prefix={home}=/cargo -Clink-arg=-Wl,-T,{NO_UNWIND} \
          -Clink-arg=-Wl,-z,pack-relative-relocs -Clink-arg=-B{linker} -Clink-arg=-fuse-ld=lld \
          -Clink-arg=-Wl,--icf=all"
     );
-    let mut c = format!("-ffile-prefix-map={target_text}=/target -ffile-prefix-map={home}=/cargo");
+    let mut c = format!("-ffile-prefix-map={}=/target -ffile-prefix-map={home}=/cargo", target.display());
     for strategy in UNUSED_STRATEGIES {
         c += &format!(" -DZSTD_EXCLUDE_{strategy}_BLOCK_COMPRESSOR");
     }
     // Replaces CFLAGS for AWS-LC.
-    let aws_lc = format!("{c} -include {root_text}/{SMALL_HANDSHAKES}");
+    let aws_lc = format!("{c} -include {shown}/{SMALL_HANDSHAKES}");
     let _root = sh.push_dir(root);
     cmd!(sh, "cargo build --quiet --locked --profile dist --package onego-cli --target {TARGET} --target-dir {target}")
         .env("RUSTFLAGS", rust)
@@ -135,7 +128,6 @@ fn compare_with_rebuild(workspace: &Workspace, first: &Path) -> Result<()> {
     cmd!(sh, "git clone --quiet {root} {clone}").run()?;
     let second = build(workspace, &clone, &target.join("dist-again/target"))?;
     ensure!(fs::read(first)? == fs::read(&second)?, "{} and {} differ", first.display(), second.display());
-    eprintln!("two builds of {} bytes are identical", fs::metadata(first)?.len());
     Ok(())
 }
 
@@ -178,7 +170,7 @@ fn lay_out(workspace: &Workspace, program: &Path, tree: &Path) -> Result<()> {
         let name = unit.file_name().context("unit without a name")?.to_string_lossy();
         write(&format!("usr/lib/systemd/system/{name}"), fs::read(&unit)?)?;
     }
-    for document in DOCUMENTS {
+    for document in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         write(&format!("usr/share/doc/onego/{document}"), fs::read(root.join(document))?)?;
     }
     write("usr/share/doc/onego/copyright", licences(workspace)?.into_bytes())?;
@@ -267,7 +259,8 @@ fn licences(workspace: &Workspace) -> Result<String> {
         let folder = package.manifest_path.parent().context("manifest without a folder")?;
         for path in workspace.sh.read_dir(folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-            if path.is_file() && LICENCE_FILES.iter().any(|prefix| name.starts_with(prefix)) {
+            let prefixes = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
+            if path.is_file() && prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 let words = String::from_utf8_lossy(&fs::read(&path)?).trim().to_owned();
                 texts.entry(words).or_default().insert(&package.name);
             }

@@ -48,7 +48,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     for name in &targets {
         let corpus = root.join("fuzz/corpus").join(name);
         let archive = root.join("fuzz/corpora").join(format!("{name}.tar.zst"));
-        unpack(&archive, &corpus)?;
+        fs::create_dir_all(&corpus)?;
+        if archive.exists() {
+            unpack(&archive, &corpus)?;
+        }
         if options.keep {
             cmd!(sh, "cargo fuzz cmin {name} -- {BOUNDS...}").run()?;
             let (kept, all) = pack(&corpus, &archive)?;
@@ -102,12 +105,8 @@ fn compress(inputs: &[Vec<u8>]) -> Result<Vec<u8>> {
     Ok(zstd::encode_all(archive.into_inner()?.as_slice(), 19)?)
 }
 
-/// Adds the inputs of an archive, if it exists, to a folder.
+/// Adds the inputs of an archive to a folder.
 fn unpack(archive: &Path, corpus: &Path) -> Result<()> {
-    fs::create_dir_all(corpus)?;
-    if !archive.exists() {
-        return Ok(());
-    }
     let unpacked = zstd::Decoder::new(fs::File::open(archive)?).map(tar::Archive::new)?.unpack(corpus);
     unpacked.with_context(|| format!("cannot unpack {}: restore it from git", archive.display()))
 }
@@ -123,15 +122,14 @@ mod tests {
         for (corpus, inputs) in
             [("a", ["long input", "", "short", "short"]), ("b", ["short", "", "long input", ""])]
         {
-            fs::create_dir(path(corpus)).unwrap();
             for (number, input) in inputs.iter().enumerate() {
-                fs::write(path(corpus).join(number.to_string()), input).unwrap();
+                let file = path(corpus).join(number.to_string());
+                xshell::Shell::new().unwrap().write_file(file, input).unwrap();
             }
-            assert_eq!(pack(&path(corpus), &path(&format!("{corpus}.tar.zst"))).unwrap(), (3, 3));
+            assert_eq!(pack(&path(corpus), &path(&format!("{corpus}.zst"))).unwrap(), (3, 3));
         }
-        assert_eq!(fs::read(path("a.tar.zst")).unwrap(), fs::read(path("b.tar.zst")).unwrap());
-        unpack(&path("a.tar.zst"), &path("c")).unwrap();
+        assert_eq!(fs::read(path("a.zst")).unwrap(), fs::read(path("b.zst")).unwrap());
+        unpack(&path("a.zst"), &path("c")).unwrap();
         assert_eq!(fs::read(path("c/kept-00001")).unwrap(), b"short");
-        assert_eq!(pack(&path("c"), &path("c.tar.zst")).unwrap(), (3, 3));
     }
 }

@@ -33,12 +33,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let is_selected = |step: &&Step| {
         options.names.is_empty() || options.names.iter().any(|name| step.0.contains(name.as_str()))
     };
-    let known: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
-    ensure!(
-        CHECKS.iter().any(|step| is_selected(&step)),
-        "no such check: the checks are {}",
-        known.join(", ")
-    );
+    ensure!(CHECKS.iter().any(|step| is_selected(&step)), "no such check: see xtask/src/lint.rs");
     let failed = workspace.run_steps(CHECKS.iter().filter(is_selected));
     ensure!(failed.is_empty(), "lint failed: {}", failed.join(", "));
     Ok(())
@@ -52,8 +47,8 @@ fn format(Workspace { sh, .. }: &Workspace) -> Result<()> {
 /// Finds unfinished code, disabled tests, conflict markers and paths of one machine.
 fn leftovers(Workspace { sh, .. }: &Workspace) -> Result<()> {
     let pattern = r"FIX[M]E|XX[X]:|#\[ig[n]ore|^<<<<<<[<] |[ \x22'\x60](/ho[m]e|/wo[r]k|/ro[o]t)/";
-    let files = ["*.rs", "*.toml", "*.md", "*.sh", "*.yml"];
-    let found = cmd!(sh, "git grep --untracked -nIE {pattern} -- {files...}").ignore_status().read()?;
+    let grep = cmd!(sh, "git grep --untracked -nIE {pattern} -- *.rs *.toml *.md *.sh *.yml");
+    let found = grep.quiet().ignore_status().read()?;
     verdict(&found.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
@@ -115,12 +110,9 @@ fn unsafe_code(workspace: &Workspace) -> Result<()> {
         if !fs::read_to_string(manifest)?.contains("[lints]\nworkspace = true\n") {
             offences.push(format!("{manifest}: does not inherit the workspace lints"));
         }
-        let is_checked = |target: &&cargo_metadata::Target| {
-            let is_released = target.is_lib() || target.is_bin() || target.is_cdylib();
-            is_released && !UNSAFE.contains(&layers::short(&package.name))
-        };
-        for target in package.targets.iter().filter(is_checked) {
-            let root = &target.src_path;
+        let is_safe = !UNSAFE.contains(&layers::short(&package.name));
+        let targets = package.targets.iter().filter(|target| is_safe && (target.is_lib() || target.is_bin()));
+        for root in targets.map(|target| &target.src_path) {
             if !fs::read_to_string(root)?.lines().any(|line| line == "#![forbid(unsafe_code)]") {
                 offences.push(format!("{root}: missing #![forbid(unsafe_code)]"));
             }

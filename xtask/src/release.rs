@@ -21,7 +21,8 @@ const STEPS: &[workspace::Step] = &[
     ("clean tree", Workspace::ensure_committed),
     ("versions", versions),
     ("changelog", |workspace| {
-        check_changelog(&fs::read_to_string(workspace.root.join("CHANGELOG.md"))?, &version(workspace)?)
+        let version = workspace.member("onego")?.version.to_string();
+        check_changelog(&fs::read_to_string(workspace.root.join("CHANGELOG.md"))?, &version)
     }),
     ("reference", |workspace| {
         write_reference(workspace)?;
@@ -35,7 +36,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let is_skipped = |name: &str| options.without.iter().any(|word| name.contains(word.as_str()));
     let failed = workspace.run_steps(STEPS.iter().filter(|(name, _)| !is_skipped(name)));
     ensure!(failed.is_empty(), "not ready for a release: {}", failed.join(", "));
-    println!("\nready: git tag v{}, then cargo publish --workspace", version(workspace)?);
+    println!("\nready: git tag v{}, then cargo publish --workspace", workspace.member("onego")?.version);
     Ok(())
 }
 
@@ -44,17 +45,13 @@ pub(crate) fn write_reference(Workspace { sh, .. }: &Workspace) -> Result<()> {
     Ok(cmd!(sh, "cargo run --quiet --package onego-cli --bin onego -- reference docs/reference").run()?)
 }
 
-fn version(workspace: &Workspace) -> Result<String> {
-    Ok(workspace.member("onego")?.version.to_string())
-}
-
 /// Checks that all crates have and require one version, and the metadata for crates.io and docs.rs.
 fn versions(workspace: &Workspace) -> Result<()> {
-    let version = version(workspace)?;
+    let version = &workspace.member("onego")?.version;
     let members = workspace.members();
     let mut offences = Vec::new();
     for package in members.iter().filter(|package| package.publish.is_none()) {
-        if package.version.to_string() != version {
+        if package.version != *version {
             offences.push(format!("{} has version {}, not {version}", package.name, package.version));
         }
         for dependency in &package.dependencies {
@@ -66,8 +63,8 @@ fn versions(workspace: &Workspace) -> Result<()> {
         }
         let texts = [&package.description, &package.license, &package.repository];
         if texts.contains(&&None) || package.metadata["docs"]["rs"].is_null() {
-            let keys = "description, license, repository or package.metadata.docs.rs";
-            offences.push(format!("{} lacks {keys}", package.name));
+            offences
+                .push(format!("{} lacks description, license, repository or metadata.docs.rs", package.name));
         }
     }
     verdict(&offences)

@@ -7,17 +7,11 @@ use xshell::{Cmd, cmd};
 /// Crates with unsafe code, and those through which most of it is reached, without the prefix `onego-`.
 const CRATES: &str = "buf engine cipher verbs ceph cluster nfs-server service testkit";
 
-/// Crates with memory shared between threads without a lock.
-const LOCK_FREE: &[&str] = &["onego-buf", "onego-engine"];
-
 /// Tests without system calls, which Miri can run.
 const MIRI: &[(&str, &[&str])] = &[
     ("onego-buf", &[]),
     ("onego-engine", &["table::", "zero_copy::notifier", "zero_copy::policy", "zero_copy::tracker"]),
 ];
-
-/// Tests glibc's allocator, which the sanitizer replaces.
-const GLIBC_TEST: &str = "small_blocks_that_were_freed_go_back_to_the_system";
 
 /// An explicit target keeps the sanitizer out of build scripts and procedural macros.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -38,8 +32,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     let packages = CRATES.split(' ').map(|name| format!("--package=onego-{name}"));
     let test = cmd!(sh, "cargo test --no-fail-fast --lib --tests --target {TARGET} {packages...}");
-    address_sanitizer(workspace, test.args(["--", "--skip", GLIBC_TEST]))?;
-    for name in LOCK_FREE {
+    // The skipped test is about glibc's allocator, which the sanitizer replaces.
+    let skip = ["--", "--skip", "small_blocks_that_were_freed_go_back_to_the_system"];
+    address_sanitizer(workspace, test.args(skip))?;
+    // Crates that share memory between threads without a lock.
+    for name in ["onego-buf", "onego-engine"] {
         let loom = cmd!(sh, "cargo test --release --lib --package {name} orders");
         loom.env("RUSTFLAGS", "--cfg loom").run()?;
     }

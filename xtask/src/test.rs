@@ -2,7 +2,7 @@
 
 use crate::workspace::Workspace;
 use crate::{fuzz, lint};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -60,16 +60,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
 /// Runs `cargo test --workspace` and counts the results of its test programs.
 fn cargo_test(workspace: &Workspace, options: &Options) -> Result<Tally> {
     let mut command = Command::new("cargo");
-    command
-        .current_dir(&workspace.root)
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .args(&options.filter);
-    if options.long {
-        command.env("ONEGO_TEST_LONG", "1");
-    }
-    if options.all {
-        command.env("ONEGO_TEST_ALL", "1");
-    }
+    command.current_dir(&workspace.root);
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(&options.filter);
+    command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
+    command.envs(options.all.then_some(("ONEGO_TEST_ALL", "1")));
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     for line in BufReader::new(child.stdout.take().context("cargo test has no output")?).lines() {
@@ -84,9 +78,8 @@ fn cargo_test(workspace: &Workspace, options: &Options) -> Result<Tally> {
     // Again at the end, where a reader of a long log looks.
     failures.iter().for_each(|failure| eprintln!("{failure}"));
     let status = child.wait()?;
-    if !status.success() && tally.failed == 0 {
-        bail!("cargo test failed without a failed test (does it compile?): {status}");
-    }
+    let is_counted = status.success() || tally.failed > 0;
+    ensure!(is_counted, "cargo test failed without a failed test (does it compile?): {status}");
     Ok(tally)
 }
 

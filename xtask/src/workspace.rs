@@ -1,6 +1,6 @@
 //! Cargo metadata, and helpers to run commands in the workspace root.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -46,12 +46,11 @@ impl Workspace {
         let mut seen = BTreeSet::from([&root.id]);
         let mut left = vec![&root.id];
         while let Some(id) = left.pop() {
-            let node = graph.nodes.iter().find(|node| node.id == *id).context("package without a node")?;
-            if opaque.contains(&self.metadata[id].name.as_str()) {
-                continue;
-            }
-            let is_linked = |kind: &cargo_metadata::DepKindInfo| kind.kind == DependencyKind::Normal;
-            let linked = node.deps.iter().filter(|dep| dep.dep_kinds.iter().any(is_linked));
+            let nodes = graph.nodes.iter().filter(|node| node.id == *id);
+            let nodes = nodes.filter(|_| !opaque.contains(&self.metadata[id].name.as_str()));
+            let linked = nodes
+                .flat_map(|node| &node.deps)
+                .filter(|dep| dep.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
             left.extend(linked.map(|dep| &dep.pkg).filter(|id| seen.insert(id)));
         }
         let mut packages: Vec<_> = seen.into_iter().map(|id| &self.metadata[id]).collect();
@@ -95,8 +94,6 @@ impl Workspace {
 
 /// Fails with a list of `offences` unless it is empty.
 pub(crate) fn verdict(offences: &[String]) -> Result<()> {
-    if offences.is_empty() {
-        return Ok(());
-    }
-    bail!("{} found\n  {}", offences.len(), offences.join("\n  "))
+    ensure!(offences.is_empty(), "{} found\n  {}", offences.len(), offences.join("\n  "));
+    Ok(())
 }
