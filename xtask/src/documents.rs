@@ -1,58 +1,48 @@
-//! The documents of the project, and the blocks of code in them.
+//! Code blocks of the documents for users.
 
-use crate::sh;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use std::fs;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-/// A document.
-pub(crate) struct Document {
-    /// Where it is, from the root of the tree.
-    pub(crate) name: String,
-    pub(crate) text: String,
-}
-
-/// Every Markdown file of the tree.
-pub(crate) fn all(workspace: &Workspace) -> Result<Vec<Document>> {
-    let mut list = Command::new("git");
-    list.current_dir(&workspace.workspace_root);
-    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
+/// Returns README and the guides, each with its text.
+pub(crate) fn for_users(root: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut left = vec![root.join("README.md"), root.join("docs/guide")];
     let mut documents = Vec::new();
-    for name in sh::text(&mut list)?.lines() {
-        let path = workspace.workspace_root.join(name);
-        // A file that was removed and not yet committed is still listed.
-        if path.exists() {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
-            documents.push(Document { name: name.to_owned(), text });
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                left.push(entry?.path());
+            }
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            documents.push((path, text));
         }
     }
+    documents.sort();
     Ok(documents)
 }
 
-impl Document {
-    /// Is it for users of the programs and libraries?
-    pub(crate) fn is_for_users(&self) -> bool {
-        self.name == "README.md" || self.name.starts_with("docs/guide/")
+/// Returns the fenced code blocks in `language`.
+pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}");
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line == fence) {
+        let block = lines.by_ref().take_while(|line| *line != "```");
+        blocks.push(block.map(|line| format!("{line}\n")).collect());
     }
+    blocks
+}
 
-    /// The blocks of code in a language, in their order.
-    pub(crate) fn blocks(&self, language: &str) -> Vec<String> {
-        let mut blocks = Vec::new();
-        let mut block: Option<String> = None;
-        for event in Parser::new(&self.text) {
-            match (event, &mut block) {
-                (Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))), _) if *info == *language => {
-                    block = Some(String::new());
-                }
-                (Event::Text(text), Some(block)) => block.push_str(&text),
-                (Event::End(TagEnd::CodeBlock), Some(_)) => blocks.extend(block.take()),
-                _ => {}
-            }
-        }
-        blocks
-    }
+/// Returns the lines outside of fenced code blocks.
+pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_block = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        !in_block && !is_fence
+    })
 }
 
 #[cfg(test)]
@@ -62,9 +52,9 @@ mod tests {
     #[test]
     fn blocks_of_a_language_are_found() {
         let text =
-            "# A\n```rust\nlet a = 1;\nlet b = 2;\n```\n```console\n$ ls\n```\n```rust\nlet c = 3;\n```\n";
-        let document = Document { name: "README.md".into(), text: text.into() };
-        assert_eq!(document.blocks("rust"), ["let a = 1;\nlet b = 2;\n", "let c = 3;\n"]);
-        assert_eq!(document.blocks("console"), ["$ ls\n"]);
+            "# A\n```rust\nlet a = 1;\nlet b = 2;\n```\nB\n```console\n$ ls\n```\n```rust\nlet c = 3;\n```\n";
+        assert_eq!(blocks(text, "rust"), ["let a = 1;\nlet b = 2;\n", "let c = 3;\n"]);
+        assert_eq!(blocks(text, "console"), ["$ ls\n"]);
+        assert_eq!(prose(text).collect::<Vec<_>>(), ["# A", "B"]);
     }
 }

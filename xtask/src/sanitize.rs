@@ -1,91 +1,69 @@
-//! What no test sees by itself: accesses to memory that is not there any more, and orders of events that hardly ever
-//! come.
+//! Tests under the address sanitizer, loom and Miri.
 
-use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::Result;
-use std::process::Command;
+use xshell::{Cmd, cmd};
 
-/// The crates that have unsafe code, and those through which most of it is reached.
-const CRATES: &[&str] = &[
-    "onego-buf",
-    "onego-engine",
-    "onego-cipher",
-    "onego-verbs",
-    "onego-ceph",
-    "onego-cluster",
-    "onego-nfs-server",
-    "onego-service",
-    "onego-testkit",
-];
+/// Crates with unsafe code, and those through which most of it is reached, without the prefix `onego-`.
+const CRATES: &str = "buf engine cipher verbs ceph cluster nfs-server service testkit";
 
-/// The crates that share memory between threads without a lock that covers all of it.
-const LOCK_FREE: &[&str] = &["onego-buf", "onego-engine"];
-
-/// The tests that Miri can run: those that make no system calls.
+/// Tests without system calls, which Miri can run.
 const MIRI: &[(&str, &[&str])] = &[
     ("onego-buf", &[]),
     ("onego-engine", &["table::", "zero_copy::notifier", "zero_copy::policy", "zero_copy::tracker"]),
 ];
 
-/// The test that asks what glibc's allocator gives back to the system: the sanitizer has an allocator of its own.
-const OF_GLIBC: &str = "small_blocks_that_were_freed_go_back_to_the_system";
+/// An explicit target keeps the sanitizer out of build scripts and procedural macros.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The sanitizer needs a target of its own, or it would go into build scripts and procedural macros too.
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-/// Runs the tests under the address sanitizer, loom's over what threads share, and Miri's where there is Miri.
-pub(crate) fn run() -> Result<()> {
-    let workspace = Workspace::load()?;
-    sh::step("tests under the address sanitizer");
-    let mut command = sanitized(&workspace);
-    let leaks = workspace.workspace_root.join("xtask/src/leaks.supp");
-    command.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));
-    command.args(["test", "--no-fail-fast", "--lib", "--tests", "--target", TARGET]);
-    command.args(CRATES.iter().flat_map(|name| ["-p", name]));
-    command.args(["--", "--skip", OF_GLIBC]);
-    sh::run(&mut command)?;
-
-    for name in LOCK_FREE {
-        sh::step(&format!("every order of events in {name}, with loom"));
-        let mut command = workspace.cargo();
-        command.env("RUSTFLAGS", "--cfg loom");
-        command.args(["test", "--release", "--lib", "-p", name, "orders"]);
-        sh::run(&mut command)?;
-    }
-    miri(&workspace)
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only build the C library with the address sanitizer, and print its path
+    #[arg(long)]
+    capi: bool,
 }
 
-/// Cargo that builds with the sanitizer, for [`TARGET`].
-pub(crate) fn sanitized(workspace: &Workspace) -> Command {
-    let mut command = workspace.cargo();
-    // The sanitizer's flag is unstable in name only: this lets the toolchain of the workspace take it.
-    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
-    command
-}
-
-/// Runs what Miri can under it. It is a component of nightly toolchains, which not everybody has: a machine without it
-/// leaves this out and says so.
-fn miri(workspace: &Workspace) -> Result<()> {
-    let cargo = || {
-        let mut command = Command::new("rustup");
-        command.current_dir(&workspace.workspace_root).args(["run", "nightly", "cargo", "miri"]);
-        command
-    };
-    let there = sh::have("rustup") && sh::output(cargo().arg("--version"))?.status.success();
-    if !there {
-        sh::step(
-            "NOT RUN: the tests under Miri, which is not installed (rustup +nightly component add miri)",
-        );
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let sh = &workspace.sh;
+    if options.capi {
+        address_sanitizer(workspace, cmd!(sh, "cargo build --quiet --package onego-capi --target {TARGET}"))?;
+        println!("{}", workspace.target.join(TARGET).join("debug/libonego_capi.so").display());
         return Ok(());
     }
-    for (name, tests) in MIRI {
-        sh::step(&format!("tests of {name} under Miri"));
-        let mut command = cargo();
-        // Property tests look for their regressions in files; few cases of each, because Miri is slow.
-        command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "16");
-        command.args(["test", "--lib", "-p", name, "--"]).args(*tests);
-        sh::run(&mut command)?;
+    let packages = CRATES.split(' ').map(|name| format!("--package=onego-{name}"));
+    let test = cmd!(sh, "cargo test --no-fail-fast --lib --tests --target {TARGET} {packages...}");
+    // The skipped test is about glibc's allocator, which the sanitizer replaces.
+    let skip = ["--", "--skip", "small_blocks_that_were_freed_go_back_to_the_system"];
+    address_sanitizer(workspace, test.args(skip))?;
+    // Crates that share memory between threads without a lock.
+    for name in ["onego-buf", "onego-engine"] {
+        let loom = cmd!(sh, "cargo test --release --lib --package {name} orders");
+        loom.env("RUSTFLAGS", "--cfg loom").run()?;
+    }
+    miri(workspace)
+}
+
+fn address_sanitizer(workspace: &Workspace, cargo: Cmd<'_>) -> Result<()> {
+    let leaks = workspace.root.join("xtask/data/leaks.supp");
+    // Allows the unstable flag on the stable toolchain.
+    let cargo = cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    Ok(cargo.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display())).run()?)
+}
+
+/// Runs tests under Miri where a nightly toolchain has it.
+fn miri(workspace: &Workspace) -> Result<()> {
+    let sh = &workspace.sh;
+    let miri = ["run", "nightly", "cargo", "miri"];
+    if cmd!(sh, "rustup {miri...} --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        eprintln!("NOT RUN: tests under Miri, which is missing (rustup +nightly component add miri)");
+        return Ok(());
+    }
+    for &(name, tests) in MIRI {
+        cmd!(sh, "rustup {miri...} test --lib --package {name} -- {tests...}")
+            // Property tests read regression files; few cases of each, because Miri is slow.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("PROPTEST_CASES", "16")
+            .run()?;
     }
     Ok(())
 }

@@ -1,145 +1,111 @@
-//! Every test there is, counted.
+//! Runs the tests and counts them.
 
-use crate::interop;
-use crate::long::{self, LONG};
-use crate::packages;
-use crate::program::find_onego;
-use crate::sh;
-use crate::tally::{Tally, is_failure};
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, anyhow, bail};
+use crate::{fuzz, lint};
+use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run what has a long form (simulation seeds, placement maps) in its long form
+    /// Also run the scenarios that are not smoke tests
+    #[arg(long)]
+    all: bool,
+    /// Run the long form of tests: more seeds, longer loads
     #[arg(long)]
     long: bool,
-    /// Only tests and scenarios with this in their name
+    /// Run only tests with this in their name
     filter: Option<String>,
 }
 
-impl Options {
-    /// Is the long form wanted?
-    pub(crate) fn is_long(&self) -> bool {
-        self.long
-    }
+/// Test counts.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
 }
 
-/// What is run before the tests, and counts as one: its name, and what it does.
-pub(crate) type Check = (&'static str, fn() -> Result<()>);
-
-/// Runs these checks, the tests of all crates, then the interop scenarios, says how long each took, and ends with
-/// `N passed, M failed`.
-pub(crate) fn run(options: &Options, checks: &[Check]) -> Result<()> {
-    long::want(options.long);
-    let workspace = Workspace::load()?;
-    let filter = options.filter.as_deref();
-    // The tests of the codecs make their maps with Ceph's programs, so the packages come first.
-    let mut tally = Tally::default();
-    let mut problems = Vec::new();
-    let mut add = |result: Result<Tally>| match result {
-        Ok(part) => tally.add(part),
-        Err(error) => {
-            problems.push(format!("{error:#}"));
-            tally.failed += 1;
-        }
+/// Runs the tests and prints the time of each part; the last line is `N passed, M failed`. CI begins with lint, and in the
+/// long form with a few seconds of fuzzing.
+pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Result<()> {
+    let (mut total, mut report) = (Tally::default(), String::new());
+    let mut add = |name: &str, part: &dyn Fn() -> Result<Tally>| {
+        let start = Instant::now();
+        let result = part();
+        report += &format!("{name:12} {:8.1} s\n", start.elapsed().as_secs_f64());
+        total.add(&result.unwrap_or_else(|error| {
+            report += &format!("{name} failed: {error:#}\n");
+            Tally { failed: 1, ..Tally::default() }
+        }));
     };
-    add(packages::ensure().map(|()| Tally::default()));
-    let mut took = Took::default();
-    for (name, check) in checks {
-        add(took.time(name, check).map(|()| Tally { passed: 1, failed: 0 }));
+    let passed = |()| Tally { passed: 1, ..Tally::default() };
+    if is_ci {
+        add("lint", &|| lint::run(workspace, &lint::Options::default()).map(passed));
     }
-    let (tested, prepared) = thread::scope(|scope| {
-        // It waits for the network and for disks, mostly.
-        let prepared = scope.spawn(|| interop::prepare(&workspace, filter));
-        let tested = took.time("tests of crates", || crate_tests(&workspace, options.long, filter));
-        (tested, prepared.join().unwrap_or_else(|_| Err(anyhow!("what the scenarios take was not prepared"))))
-    });
-    add(tested);
-    match prepared {
-        Ok(None) => {}
-        Ok(Some(prepared)) => {
-            let program = program(&workspace, options.long);
-            add(program.map(|onego| took.time("scenarios", || prepared.run(&onego))));
-        }
-        Err(error) => add(Err(error)),
+    if is_ci && options.long {
+        add("fuzz", &|| fuzz::briefly(workspace).map(passed));
     }
-    for problem in &problems {
-        eprintln!("\nfailed: {problem}");
-    }
-    took.print();
-    let Tally { passed, failed } = tally;
-    println!("\n{passed} passed, {failed} failed");
+    add("tests", &|| cargo_test(workspace, options));
+    let Tally { passed, failed, ignored } = total;
+    println!("\n{report}\n{ignored} not run\n{passed} passed, {failed} failed");
     if failed > 0 {
-        // The count is to be the last line of all, so nothing more is said.
+        // Without a message: the counts must be the last line.
         std::process::exit(1);
     }
     Ok(())
 }
 
-/// How long each part of the run took.
-#[derive(Default)]
-struct Took(Vec<(&'static str, Duration)>);
-
-impl Took {
-    fn time<T>(&mut self, name: &'static str, part: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = part();
-        self.0.push((name, start.elapsed()));
-        result
-    }
-
-    fn print(&self) {
-        println!();
-        for (name, took) in &self.0 {
-            println!("{name:26} {:8.1} s", took.as_secs_f64());
-        }
-    }
-}
-
-/// The program for the scenarios. In the short form it is the one that the tests of its crate have used: it is nearly as
-/// quick, checks itself more, and to build it as users get it would take as long again as to build the tests.
-fn program(workspace: &Workspace, long: bool) -> Result<PathBuf> {
-    if long {
-        return find_onego(workspace, None);
-    }
-    find_onego(workspace, Some(&workspace.target_directory.join("debug/onego")))
-}
-
-/// Runs `cargo test` over the workspace and counts what its test programs say.
-fn crate_tests(workspace: &Workspace, long: bool, filter: Option<&str>) -> Result<Tally> {
-    sh::step("cargo test --workspace");
-    let mut command = workspace.cargo();
-    // The scenarios want the program with all that it can do.
-    command
-        .args(["test", "--workspace", "--no-fail-fast", "--features", "onego-cli/rdma-core"])
-        .args(filter)
-        .stdout(Stdio::piped());
-    if long {
-        command.env(LONG, "1");
-    }
-    let mut child = command.spawn().context("cannot start cargo test")?;
+/// Runs `cargo test --workspace` and counts the results of its test programs.
+fn cargo_test(workspace: &Workspace, options: &Options) -> Result<Tally> {
+    let mut command = Command::new("cargo");
+    command.current_dir(&workspace.root);
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(&options.filter);
+    command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
+    command.envs(options.all.then_some(("ONEGO_TEST_ALL", "1")));
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     for line in BufReader::new(child.stdout.take().context("cargo test has no output")?).lines() {
         let line = line?;
         println!("{line}");
-        if let Some(part) = Tally::of_summary(&line) {
-            tally.add(part);
-        }
-        if is_failure(&line) {
+        if let Some(counts) = Tally::parse(&line) {
+            tally.add(&counts);
+        } else if line.starts_with("test ") && line.ends_with("... FAILED") {
             failures.push(line);
         }
     }
-    let status = child.wait()?;
-    // Said again: a long log is read from its end.
+    // Again at the end, where a reader of a long log looks.
     failures.iter().for_each(|failure| eprintln!("{failure}"));
-    if !status.success() && tally.failed == 0 {
-        bail!("`cargo test --workspace` failed without a failing test (does it compile?): {status}");
-    }
+    let status = child.wait()?;
+    let is_counted = status.success() || tally.failed > 0;
+    ensure!(is_counted, "cargo test failed without a failed test (does it compile?): {status}");
     Ok(tally)
+}
+
+impl Tally {
+    /// Parses the last line of a test program: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |word| counts.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
+        Some(Self { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_a_test_program_is_parsed() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s";
+        assert_eq!(Tally::parse(line), Some(Tally { passed: 12, failed: 3, ignored: 1 }));
+        assert_eq!(Tally::parse("test result_is_read ... ok"), None);
+    }
 }

@@ -1,116 +1,99 @@
-//! What cargo says about this workspace.
+//! Cargo metadata, and helpers to run commands in the workspace root.
 
-use crate::sh;
-use anyhow::{Context as _, Result};
-use serde::Deserialize;
+use anyhow::{Context as _, Result, ensure};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use xshell::{Shell, cmd};
 
-/// The part of `cargo metadata` that the tasks use.
-#[derive(Deserialize)]
 pub(crate) struct Workspace {
-    pub(crate) packages: Vec<Package>,
-    pub(crate) workspace_members: Vec<String>,
-    pub(crate) workspace_root: PathBuf,
-    pub(crate) target_directory: PathBuf,
-    pub(crate) resolve: Resolve,
+    /// Runs commands in `root`.
+    pub(crate) sh: Shell,
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    metadata: Metadata,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Package {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) version: String,
-    /// An SPDX expression.
-    pub(crate) license: Option<String>,
-    pub(crate) description: Option<String>,
-    pub(crate) repository: Option<String>,
-    /// None: any registry may have it; none of them otherwise, or those that are named.
-    pub(crate) publish: Option<Vec<String>>,
-    /// What the manifest says for other programs than cargo.
-    pub(crate) metadata: serde_json::Value,
-    pub(crate) manifest_path: PathBuf,
-    pub(crate) dependencies: Vec<Dependency>,
-    pub(crate) targets: Vec<CargoTarget>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Dependency {
-    pub(crate) name: String,
-    /// None: a normal dependency; or "dev", or "build".
-    pub(crate) kind: Option<String>,
-    /// The versions that it may have; `*` where none is named.
-    pub(crate) req: String,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct CargoTarget {
-    pub(crate) kind: Vec<String>,
-    pub(crate) src_path: PathBuf,
-}
-
-/// The graph of everything that is compiled, dependencies of dependencies included.
-#[derive(Deserialize)]
-pub(crate) struct Resolve {
-    pub(crate) nodes: Vec<ResolveNode>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ResolveNode {
-    pub(crate) id: String,
-    pub(crate) deps: Vec<Edge>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Edge {
-    pub(crate) pkg: String,
-    pub(crate) dep_kinds: Vec<EdgeKind>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct EdgeKind {
-    pub(crate) kind: Option<String>,
-}
+/// A named step of a checklist.
+pub(crate) type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
 impl Workspace {
-    /// Asks cargo.
+    /// Reads the metadata of the workspace that this program was built from.
     pub(crate) fn load() -> Result<Self> {
-        // The tree is the one this program was built from, wherever it is called.
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-        let host = sh::text(std::process::Command::new("rustc").args(["--print", "host-tuple"]))?;
-        let mut command = sh::cargo();
-        command.args(["metadata", "--format-version", "1", "--manifest-path"]).arg(manifest);
-        command.args(["--filter-platform", host.trim()]);
-        serde_json::from_slice(&sh::bytes(&mut command)?).context("cannot read what cargo metadata says")
+        let sh = Shell::new()?;
+        let host = cmd!(sh, "rustc --print host-tuple").quiet().read()?;
+        let metadata = MetadataCommand::new()
+            .manifest_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
+            .other_options(["--filter-platform".to_owned(), host])
+            .exec()?;
+        let root = metadata.workspace_root.clone().into_std_path_buf();
+        sh.change_dir(&root);
+        Ok(Self { sh, root, target: metadata.target_directory.clone().into(), metadata })
     }
 
-    /// The packages that are ours.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
-        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    pub(crate) fn members(&self) -> Vec<&Package> {
+        self.metadata.workspace_packages()
     }
 
-    /// A package, by the id that the graph uses.
-    pub(crate) fn package(&self, id: &str) -> Option<&Package> {
-        self.packages.iter().find(|package| package.id == id)
+    pub(crate) fn member(&self, name: &str) -> Result<&Package> {
+        let member = self.members().into_iter().find(|package| package.name == name);
+        member.with_context(|| format!("the workspace has no package {name}"))
     }
 
-    /// A cargo command that runs at the root of the workspace.
-    pub(crate) fn cargo(&self) -> std::process::Command {
-        let mut command = sh::cargo();
-        command.current_dir(&self.workspace_root);
-        command
+    /// Returns the packages linked into `root` and `root` itself. Does not descend into those named in `opaque`.
+    pub(crate) fn linked(&self, root: &Package, opaque: &[&str]) -> Result<Vec<&Package>> {
+        let graph = self.metadata.resolve.as_ref().context("cargo metadata has no dependency graph")?;
+        let mut seen = BTreeSet::from([&root.id]);
+        let mut left = vec![&root.id];
+        while let Some(id) = left.pop() {
+            let nodes = graph.nodes.iter().filter(|node| node.id == *id);
+            let nodes = nodes.filter(|_| !opaque.contains(&self.metadata[id].name.as_str()));
+            let linked = nodes
+                .flat_map(|node| &node.deps)
+                .filter(|dep| dep.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
+            left.extend(linked.map(|dep| &dep.pkg).filter(|id| seen.insert(id)));
+        }
+        let mut packages: Vec<_> = seen.into_iter().map(|id| &self.metadata[id]).collect();
+        packages.sort_by_key(|package| (&package.name, &package.version));
+        Ok(packages)
+    }
+
+    /// Installs a cargo subcommand unless it is installed.
+    pub(crate) fn install(&self, name: &str) -> Result<()> {
+        let sh = &self.sh;
+        if cmd!(sh, "{name} --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+            // A debug build of the tool compiles in less than half the time.
+            cmd!(sh, "cargo install {name} --locked --debug").run()?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a file is modified, staged or untracked.
+    pub(crate) fn ensure_committed(&self) -> Result<()> {
+        let changed = cmd!(self.sh, "git status --porcelain").quiet().read()?;
+        ensure!(changed.is_empty(), "uncommitted changes:\n{changed}");
+        Ok(())
+    }
+
+    /// Runs all steps and returns the names of those that failed.
+    pub(crate) fn run_steps<'a>(&self, steps: impl IntoIterator<Item = &'a Step>) -> Vec<&'static str> {
+        let mut failed = Vec::new();
+        for (name, step) in steps {
+            eprintln!("\n== {name}");
+            match step(self) {
+                Ok(()) => eprintln!("{name}: ok"),
+                Err(error) => {
+                    eprintln!("{name}: {error:#}");
+                    failed.push(*name);
+                }
+            }
+        }
+        failed
     }
 }
 
-impl Package {
-    /// The folder of the package.
-    pub(crate) fn folder(&self) -> &Path {
-        self.manifest_path.parent().unwrap_or(Path::new("."))
-    }
-}
-
-impl CargoTarget {
-    /// Is it code that users get (and not a test, a bench, an example or a build script)?
-    pub(crate) fn is_released(&self) -> bool {
-        self.kind.iter().any(|kind| matches!(kind.as_str(), "lib" | "bin" | "cdylib" | "proc-macro"))
-    }
+/// Fails with a list of `offences` unless it is empty.
+pub(crate) fn verdict(offences: &[String]) -> Result<()> {
+    ensure!(offences.is_empty(), "{} found\n  {}", offences.len(), offences.join("\n  "));
+    Ok(())
 }

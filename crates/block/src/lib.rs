@@ -16,6 +16,7 @@
 //! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
 //! likes, and they share nothing.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod backend;
 mod caller;

@@ -1,5 +1,6 @@
 //! The Ceph protocols without I/O.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 pub mod caps;
 pub mod client;

@@ -3,6 +3,7 @@
 //!
 //! Sources: "LUKS On-Disk Format Specification" 1.2.3, "LUKS2 On-Disk Format Specification" 1.1.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod error;
 mod format;

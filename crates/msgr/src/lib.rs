@@ -9,6 +9,7 @@
 //!
 //! A connection is lossy unless it carries a [`Session`], which outlives its connections and loses nothing.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 pub mod auth;
 mod claim;

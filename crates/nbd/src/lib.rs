@@ -7,6 +7,7 @@
 //! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md,
 //! 'Section name'"; for extended headers that of its branch `extension-ext-header`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 pub mod client;
 pub mod codec;

@@ -12,6 +12,7 @@
 //! TCP it follows the front in one gathered send; over RDMA it goes by itself, into memory of the receiver. The
 //! receiver finds the place of the payload by [`rpc::Split`] and has it received where it belongs.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 pub mod client;
 mod kinds;

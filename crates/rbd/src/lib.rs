@@ -5,6 +5,7 @@
 //!
 //! Sources: ceph `src/librbd/`, `src/cls/rbd/`, `doc/dev/rbd-diff.rst`, `doc/dev/rbd-export.rst`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod data;
 pub mod diff;

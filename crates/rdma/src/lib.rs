@@ -14,6 +14,7 @@
 //! [`List`](onego_buf::List), immutable and shared. Whatever was given comes back exactly once: by a completion, by
 //! [`QueuePair::invalidate`], or flushed when the connection ends.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod any;
 mod error;

@@ -4,6 +4,7 @@
 //! out ([`Machine::transmit`]), wishes come up ([`Machine::next_action`]), and time is an argument. A pump moves the
 //! bytes over a real event engine or over a simulated network; the machine cannot tell which.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod backoff;
 mod codec;
