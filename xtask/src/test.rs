@@ -1,4 +1,4 @@
-//! Runs the tests and counts them.
+//! Runs the tests of all tiers and counts them.
 
 use crate::workspace::Workspace;
 use crate::{fuzz, lint};
@@ -9,15 +9,21 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also run the scenarios that are not smoke tests
+    /// Run the full matrix of scenarios instead of the smoke tier
     #[arg(long)]
     all: bool,
-    /// Run the long form of tests: more seeds, longer loads
+    /// Run long forms: more seeds, longer loads; with --all the soaks, too
     #[arg(long)]
     long: bool,
-    /// Run only tests with this in their name
+    /// Run only tests and scenarios with this in their names
     filter: Option<String>,
 }
+
+/// Exit status of a run without a failure that left tests out.
+const INCOMPLETE: i32 = 3;
+
+/// Features of the programs that scenarios use.
+const FEATURES: &str = "--features=onego-cli/rdma-core";
 
 /// Test counts.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -27,60 +33,121 @@ struct Tally {
     ignored: usize,
 }
 
-/// Runs the tests and prints the time of each part; the last line is `N passed, M failed`. CI begins with lint, and in the
-/// long form with a few seconds of fuzzing.
+/// Runs the tests, then prints the time of each part, the tests that were left out and the counts. CI starts with lint
+/// and, in the long form, a few seconds of fuzzing.
+///
+/// Ends the process with status 1 if a test failed and [`INCOMPLETE`] if tests were left out.
 pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Result<()> {
-    let (mut total, mut report) = (Tally::default(), String::new());
-    let mut add = |name: &str, part: &dyn Fn() -> Result<Tally>| {
+    let (mut total, mut times, mut notes) = (Tally::default(), String::new(), Vec::new());
+    let mut add = |name: &str, part: &dyn Fn(&mut Vec<String>) -> Result<Tally>| {
         let start = Instant::now();
-        let result = part();
-        report += &format!("{name:12} {:8.1} s\n", start.elapsed().as_secs_f64());
+        let result = part(&mut notes);
+        times += &format!("{name:14} {:8.1} s\n", start.elapsed().as_secs_f64());
         total.add(&result.unwrap_or_else(|error| {
-            report += &format!("{name} failed: {error:#}\n");
+            notes.push(format!("{name} failed: {error:#}"));
             Tally { failed: 1, ..Tally::default() }
         }));
     };
     let passed = |()| Tally { passed: 1, ..Tally::default() };
     if is_ci {
-        add("lint", &|| lint::run(workspace, &lint::Options::default()).map(passed));
+        add("lint", &|_| lint::run(workspace, &lint::Options::default()).map(passed));
     }
     if is_ci && options.long {
-        add("fuzz", &|| fuzz::briefly(workspace).map(passed));
+        add("fuzz", &|_| fuzz::briefly(workspace).map(passed));
     }
-    add("tests", &|| cargo_test(workspace, options));
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new("cargo");
+        command.current_dir(&workspace.root).args(arguments);
+        command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
+        command
+    };
+    // The scenarios' program first: it fetches packages and kernels while the tests compile.
+    let scenarios = workspace.target.join("debug/scenarios");
+    let tier = if options.all && options.long {
+        "long"
+    } else if options.all {
+        "all"
+    } else {
+        "smoke"
+    };
+    add("build", &|_| {
+        ensure!(succeeds(&mut cargo(&[
+            "build",
+            "--profile=test",
+            "--workspace",
+            "--bin=scenarios",
+            FEATURES
+        ]))?);
+        let mut preparing = Command::new(&scenarios).args(["--prepare", "--tier", tier]).spawn()?;
+        let built = succeeds(&mut cargo(&["test", "--no-run", "--workspace", FEATURES]));
+        // A host without apt runs the crate tests all the same, and the scenarios say what they lack.
+        preparing.wait()?;
+        ensure!(built?, "the tests do not compile");
+        Ok(Tally::default())
+    });
+    add("crate tests", &|notes| {
+        let mut command = cargo(&["test", "--workspace", "--no-fail-fast", FEATURES]);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let tools = std::iter::once(workspace.target.join("roots/bin")).chain(std::env::split_paths(&path));
+        command.args(&options.filter).env("PATH", std::env::join_paths(tools)?);
+        count(&mut command, notes)
+    });
+    if options.filter.is_none() {
+        let valgrind = workspace.target.join("roots/bin/valgrind");
+        add("instructions", &|_| {
+            let mut command = cargo(&["counts", "--valgrind"]);
+            ensure!(succeeds(command.arg(&valgrind))?, "see the table above");
+            Ok(passed(()))
+        });
+    }
+    add("scenarios", &|notes| {
+        let mut command = Command::new(&scenarios);
+        command
+            .args(["--tier", tier, "--onego"])
+            .arg(workspace.target.join("debug/onego"))
+            .args(&options.filter);
+        command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
+        count(&mut command, notes)
+    });
     let Tally { passed, failed, ignored } = total;
-    println!("\n{report}\n{ignored} not run\n{passed} passed, {failed} failed");
-    if failed > 0 {
-        // Without a message: the counts must be the last line.
-        std::process::exit(1);
+    println!("\n{times}");
+    notes.iter().for_each(|note| println!("{note}"));
+    println!("{passed} passed, {failed} failed, {ignored} skipped");
+    // Without a message: the counts must be the last line.
+    match (failed, ignored) {
+        (0, 0) => Ok(()),
+        (0, _) => std::process::exit(INCOMPLETE),
+        _ => std::process::exit(1),
     }
-    Ok(())
 }
 
-/// Runs `cargo test --workspace` and counts the results of its test programs.
-fn cargo_test(workspace: &Workspace, options: &Options) -> Result<Tally> {
-    let mut command = Command::new("cargo");
-    command.current_dir(&workspace.root);
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(&options.filter);
-    command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
-    command.envs(options.all.then_some(("ONEGO_TEST_ALL", "1")));
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
-    let (mut tally, mut failures) = (Tally::default(), Vec::new());
-    for line in BufReader::new(child.stdout.take().context("cargo test has no output")?).lines() {
+fn succeeds(command: &mut Command) -> Result<bool> {
+    Ok(command.status().with_context(|| format!("cannot start {:?}", command.get_program()))?.success())
+}
+
+/// Runs test programs and counts their results. Adds failures and tests that were left out to `notes`.
+fn count(command: &mut Command, notes: &mut Vec<String>) -> Result<Tally> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start the tests")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(child.stdout.take().context("the tests have no output")?).lines() {
         let line = line?;
         println!("{line}");
         if let Some(counts) = Tally::parse(&line) {
             tally.add(&counts);
-        } else if line.starts_with("test ") && line.ends_with("... FAILED") {
-            failures.push(line);
+        } else if line.starts_with("left out: ") || is_result(&line, "FAILED") || is_result(&line, "ignored")
+        {
+            notes.push(line);
         }
     }
-    // Again at the end, where a reader of a long log looks.
-    failures.iter().for_each(|failure| eprintln!("{failure}"));
     let status = child.wait()?;
-    let is_counted = status.success() || tally.failed > 0;
-    ensure!(is_counted, "cargo test failed without a failed test (does it compile?): {status}");
+    let is_counted = status.success() || tally.failed > 0 || status.code() == Some(INCOMPLETE);
+    ensure!(is_counted, "no test failed, but the run did: {status}");
     Ok(tally)
+}
+
+/// Returns whether a line reports this result of a test: `test a::b ... FAILED`, perhaps with a reason.
+fn is_result(line: &str, result: &str) -> bool {
+    line.starts_with("test ") && line.contains(&format!("... {result}"))
 }
 
 impl Tally {
@@ -107,5 +174,6 @@ mod tests {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s";
         assert_eq!(Tally::parse(line), Some(Tally { passed: 12, failed: 3, ignored: 1 }));
         assert_eq!(Tally::parse("test result_is_read ... ok"), None);
+        assert!(is_result("test result_is_read ... FAILED", "FAILED") && !is_result(line, "FAILED"));
     }
 }
