@@ -3,9 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod documents;
+mod embedded;
+mod prometheus;
 mod scenario;
 mod steps;
 mod table;
+mod upstream;
 
 use anyhow::Result;
 use clap::Parser;
