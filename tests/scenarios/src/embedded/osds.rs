@@ -106,7 +106,6 @@ pub(super) fn restart(sandbox: &Sandbox) -> Result<()> {
     let line = "stdbuf -oL rbd bench --io-type write --io-pattern rand --io-size 4K --io-threads 16 --io-total 1T rbd/disk";
     let mut bench = in_background(sandbox, "bench", line)?;
     wait_for_progress(&mut bench, &log)?;
-    let crash = |cluster| Ok(drop(cluster));
     let ends: [fn(Server) -> Result<()>; 4] = [Server::stop, crash, crash, Server::stop];
     for (life, end) in ends.into_iter().enumerate() {
         // Acknowledged messages survive a crash, too.
@@ -120,6 +119,11 @@ pub(super) fn restart(sandbox: &Sandbox) -> Result<()> {
         }
         wait_for_progress(&mut bench, &log)?;
     }
+    Ok(())
+}
+
+fn crash(cluster: Server) -> Result<()> {
+    drop(cluster);
     Ok(())
 }
 
