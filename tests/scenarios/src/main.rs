@@ -2,8 +2,14 @@
 //! libnbd, libnfs, and others. `table.rs` lists the scenarios; everything they run in comes from `onego-sandbox`.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod documents;
+mod embedded;
+mod prometheus;
 mod scenario;
+mod steps;
 mod table;
+mod upstream;
 
 use anyhow::Result;
 use clap::Parser;
