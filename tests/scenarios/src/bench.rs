@@ -1,13 +1,12 @@
-//! `onego bench` as a load, and what it says of it.
+//! `onego bench` as a load, and its results.
 
 use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::Daemon;
-use onego_sandbox::Sandbox;
+use onego_sandbox::{Daemon, Sandbox};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// The part of a benchmark's row that tells whether it went well.
+/// The part of a benchmark's row that shows whether it succeeded.
 #[derive(Deserialize)]
 struct Row {
     bench: String,
@@ -15,19 +14,19 @@ struct Row {
     errors: u64,
 }
 
-/// A verified load that runs while something else happens.
+/// A verified load in the background.
 pub(crate) struct Background {
     bench: Daemon,
     json: String,
 }
 
 impl Background {
-    /// Starts writes that are all read back at the end.
+    /// Starts writes to an image that are all read back at the end.
     pub(crate) fn verified_writes(sandbox: &Sandbox, seconds: u32) -> Result<Self> {
         Self::start(sandbox, "writes", "", "randwrite", seconds)
     }
 
-    /// Starts a load of that kind, by a client with these options. Files are named after it.
+    /// Starts a load of that kind by a client with these options. Its files are named after it.
     pub(crate) fn start(
         sandbox: &Sandbox,
         name: &str,
@@ -45,25 +44,25 @@ impl Background {
         Ok(Self { bench, json })
     }
 
-    /// An error if the load is over: then what happens meanwhile does not happen to it.
+    /// Fails if the load has ended: the events of a test must happen during it.
     pub(crate) fn check_running(&mut self) -> Result<()> {
         self.bench.check_alive()
     }
 
-    /// Waits for the end of the load. An error if it saw one.
+    /// Waits for the end of the load. Fails if it saw an error.
     pub(crate) fn finish(self, sandbox: &Sandbox) -> Result<()> {
         self.bench.wait()?;
         no_errors(&sandbox.path(&self.json))
     }
 }
 
-/// Every row of a benchmark's JSON file did some I/O, and none of it failed.
+/// Fails unless every row of a benchmark's JSON file did some I/O without errors.
 pub(crate) fn no_errors(path: &Path) -> Result<()> {
     let rows: Vec<Row> = read_rows(path)?;
     ensure!(!rows.is_empty(), "{} has no rows", path.display());
-    for row in &rows {
-        ensure!(row.ios > 0, "{}: no I/O was done", row.bench);
-        ensure!(row.errors == 0, "{}: {} of {} I/Os failed", row.bench, row.errors, row.ios);
+    for Row { bench, ios, errors } in &rows {
+        ensure!(*ios > 0, "{bench}: no I/O was done");
+        ensure!(*errors == 0, "{bench}: {errors} of {ios} I/Os failed");
     }
     Ok(())
 }

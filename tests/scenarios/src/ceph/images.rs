@@ -1,6 +1,9 @@
 //! Images that both sides use: imports and exports, shared writing, and operations that the lock's owner runs.
 
-use super::{BusyImage, both_export, check_report, fio_on_nbd, map_is_valid, same_file, wait_for_lock};
+use super::{
+    BusyImage, both_export, check_report, each_step, fio_on_nbd, map_is_valid, run_step, same_file, script,
+    wait_for_lock,
+};
 use crate::steps::{FIO, fio_without_errors, json, says};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Daemon, Sandbox, Server, disk};
@@ -18,8 +21,8 @@ pub(super) fn import_export(sandbox: &Sandbox) -> Result<()> {
     says(&info, &format!("\"size\":{}", disk::SIZE))?;
 
     // An image with Ceph's default features, and one with those that every krbd supports.
-    sandbox.ceph("rbd import disk.raw rbd/theirs")?;
-    sandbox.ceph("rbd import --image-feature layering disk.raw rbd/plain")?;
+    let plain = "rbd import --image-feature layering disk.raw rbd/plain";
+    script(sandbox, &format!("rbd import disk.raw rbd/theirs; {plain}"))?;
     for image in ["rbd/theirs", "rbd/plain"] {
         onego(&format!("rbd export {image} exported.raw"))?;
         ensure!(disk::is_sparse(&sandbox.path("exported.raw"))?, "the export of {image} has no holes");
@@ -31,9 +34,7 @@ pub(super) fn import_export(sandbox: &Sandbox) -> Result<()> {
 
     clone(sandbox)?;
     resize(sandbox)?;
-    onego("rbd rm rbd/ours")?;
-    onego("rbd rm rbd/plain")?;
-    sandbox.ceph("rbd rm rbd/theirs")?;
+    script(sandbox, "onego rbd rm rbd/ours; onego rbd rm rbd/plain; rbd rm rbd/theirs")?;
     let left = data_objects(sandbox)?;
     ensure!(left == 0, "{left} data objects are left after the images were removed");
     let listed = sandbox.ceph("rbd ls rbd")?;
@@ -47,21 +48,17 @@ fn clone(sandbox: &Sandbox) -> Result<()> {
     let refused = sandbox.onego_fails("--conf ceph.conf rbd rm rbd/plain")?;
     says(&String::from_utf8_lossy(&refused.stderr), "image rbd/plain has 1 snapshots")?;
     ensure!(refused.status.code() == Some(5), "`onego rbd rm rbd/plain` ends with {}", refused.status);
-    sandbox.ceph("rbd snap protect rbd/plain@before")?;
-    sandbox.ceph("rbd clone rbd/plain@before rbd/clone")?;
+    script(sandbox, "rbd snap protect rbd/plain@before; rbd clone rbd/plain@before rbd/clone")?;
     says(&sandbox.onego("--conf ceph.conf rbd info rbd/clone")?, "parent: rbd/plain@before")?;
     sandbox.onego("--conf ceph.conf rbd export rbd/clone from-clone.raw")?;
     same_file(sandbox, "disk.raw", "from-clone.raw")?;
-    sandbox.ceph("rbd rm rbd/clone")?;
-    sandbox.ceph("rbd snap unprotect rbd/plain@before")?;
-    sandbox.ceph("rbd snap rm rbd/plain@before").map(drop)
+    script(sandbox, "rbd rm rbd/clone; rbd snap unprotect rbd/plain@before; rbd snap rm rbd/plain@before")
 }
 
 /// Shrinks and grows an image, which then has zeros where it was cut.
 fn resize(sandbox: &Sandbox) -> Result<()> {
-    sandbox.onego("--conf ceph.conf rbd resize --size 42M --allow-shrink rbd/ours")?;
-    sandbox.onego(&format!("--conf ceph.conf rbd resize --size {}B rbd/ours", disk::SIZE))?;
-    sandbox.ceph("rbd export rbd/ours resized.raw")?;
+    let grow = format!("onego rbd resize --size {}B rbd/ours; rbd export rbd/ours resized.raw", disk::SIZE);
+    script(sandbox, &format!("onego rbd resize --size 42M --allow-shrink rbd/ours; {grow}"))?;
     fs::copy(sandbox.path("disk.raw"), sandbox.path("expected.raw"))?;
     let file = fs::File::options().write(true).open(sandbox.path("expected.raw"))?;
     file.set_len(42 << 20)?;
@@ -102,27 +99,19 @@ pub(super) fn shared(sandbox: &Sandbox) -> Result<()> {
 pub(super) fn clones(sandbox: &Sandbox) -> Result<()> {
     disk::make(&sandbox.path("disk.raw"), 1)?;
     disk::make(&sandbox.path("other.raw"), 2)?;
-    sandbox.ceph("rbd import disk.raw rbd/old")?;
-    sandbox.ceph("ceph osd pool create far 8")?;
-    sandbox.ceph("rbd pool init far")?;
-    sandbox.ceph("rbd namespace create far/there")?;
-    for (parent, child) in [("rbd/old", "far/there/middle"), ("far/there/middle", "rbd/new")] {
-        sandbox.ceph(&format!("rbd snap create {parent}@base"))?;
-        // Clones of this format may be in another namespace than their parents.
-        sandbox.ceph(&format!("rbd clone --rbd-default-clone-format 2 {parent}@base {child}"))?;
-        // The parent changes after the clone.
-        let bench = "rbd bench --io-type write --io-size 64K --io-total 8M --io-pattern rand";
-        sandbox.ceph(&format!("{bench} {parent}"))?;
-    }
+    // Clones of format 2 may be in another namespace than their parents. The parents change after the clones.
+    let steps = "rbd import disk.raw rbd/old; ceph osd pool create far 8; rbd pool init far
+rbd namespace create far/there; rbd snap create rbd/old@base
+rbd clone --rbd-default-clone-format 2 rbd/old@base far/there/middle; write rbd/old 64K 8M
+rbd snap create far/there/middle@base
+rbd clone --rbd-default-clone-format 2 far/there/middle@base rbd/new; write far/there/middle 64K 8M";
+    script(sandbox, steps)?;
     both_have(sandbox, "rbd/new", "disk.raw")?;
     concurrently(sandbox, "rbd/new")?;
-    sandbox.ceph("rbd export rbd/new model.raw")?;
-    both_have(sandbox, "rbd/new", "model.raw")?;
     // The first writes after the snapshot preserve its data.
-    sandbox.ceph("rbd snap create rbd/new@kept")?;
+    script(sandbox, "save rbd/new model; has rbd/new model; map rbd/new; rbd snap create rbd/new@kept")?;
     alternately(sandbox, "rbd/new")?;
-    both_export(sandbox, "rbd/new@kept", "model.raw", ["", ""])?;
-    map_is_valid(sandbox, "rbd/new")?;
+    script(sandbox, "has rbd/new@kept model; map rbd/new")?;
     resized(sandbox, "rbd/new")
 }
 
@@ -184,72 +173,51 @@ fn kill_owners(sandbox: &Sandbox, image: &str) -> Result<()> {
 
 fn resized(sandbox: &Sandbox, image: &str) -> Result<()> {
     for size in ["42M", "300M"] {
-        sandbox.onego(&format!("rbd resize --size {size} --allow-shrink {image}"))?;
-        map_is_valid(sandbox, image)?;
+        script(sandbox, &format!("onego rbd resize --size {size} --allow-shrink {image}; map {image}"))?;
     }
-    sandbox.ceph(&format!("rbd export {image} resized.raw"))?;
-    sandbox.onego(&format!("rbd export {image} ours.raw"))?;
+    script(sandbox, &format!("rbd export {image} resized.raw; onego rbd export {image} ours.raw"))?;
     same_file(sandbox, "resized.raw", "ours.raw")
 }
 
 /// Requests operations on an image that our server writes: it runs them as the lock's owner and keeps the lock.
 pub(super) fn owner_operations(sandbox: &Sandbox) -> Result<()> {
     disk::make(&sandbox.path("disk.raw"), 1)?;
-    sandbox.ceph("rbd import disk.raw rbd/old")?;
-    sandbox.ceph("rbd snap create rbd/old@base")?;
-    sandbox.ceph("rbd clone --rbd-default-clone-format 2 rbd/old@base rbd/disk")?;
+    let clone = "rbd clone --rbd-default-clone-format 2 rbd/old@base rbd/disk";
+    script(sandbox, &format!("rbd import disk.raw rbd/old; rbd snap create rbd/old@base; {clone}"))?;
     let busy = BusyImage::start(sandbox, "rbd/disk", 400)?;
-    let request = |lines: &[&str]| -> Result<()> {
-        for line in lines {
-            sandbox.ceph(line)?;
-            busy.check_owner("rbd/disk")
-                .or_else(|_| busy.check_owner("rbd/other"))
-                .with_context(|| format!("after `{line}`"))?;
-        }
-        Ok(())
+    let request = |steps: &str| {
+        each_step(steps, |step| {
+            run_step(sandbox, step)?;
+            busy.check_owner("rbd/disk").or_else(|_| busy.check_owner("rbd/other"))
+        })
     };
-    request(&[
-        "rbd snap create rbd/disk@one",
-        "rbd snap rename rbd/disk@one rbd/disk@two",
-        "rbd snap protect rbd/disk@two",
-    ])?;
+    request("rbd snap create rbd/disk@one; rbd snap rename rbd/disk@one rbd/disk@two")?;
+    request("rbd snap protect rbd/disk@two")?;
     sandbox.ceph_fails("rbd snap rm rbd/disk@two")?;
     sandbox.ceph_fails("rbd snap create rbd/disk@two")?;
-    request(&["rbd snap unprotect rbd/disk@two", "rbd snap create rbd/disk@kept"])?;
-    sandbox.ceph("rbd export rbd/disk@kept kept.raw")?;
-    request(&["rbd snap rm rbd/disk@two"])?;
+    request("rbd snap unprotect rbd/disk@two; rbd snap create rbd/disk@kept; save rbd/disk@kept kept")?;
+    request("rbd snap rm rbd/disk@two")?;
     let listed = sandbox.ceph("rbd snap ls rbd/disk")?;
     ensure!(listed.contains("kept") && !listed.contains("two"), "`rbd snap ls` says\n{listed}");
-    request(&[
-        "rbd resize --size 300M rbd/disk",
-        "rbd resize --size 120M --allow-shrink rbd/disk",
-        "rbd flatten rbd/disk",
-    ])?;
+    request("rbd resize --size 300M rbd/disk; rbd resize --size 120M --allow-shrink rbd/disk")?;
+    request("rbd flatten rbd/disk")?;
     let info = json(&sandbox.ceph("rbd info --format json rbd/disk")?)?;
     ensure!(info.get("parent").is_none(), "rbd/disk has a parent after it was flattened: {info}");
-    request(&[
-        "rbd object-map rebuild rbd/disk",
-        "rbd sparsify rbd/disk",
-        "rbd image-meta set rbd/disk colour blue",
-    ])?;
+    request(
+        "rbd object-map rebuild rbd/disk; rbd sparsify rbd/disk; rbd image-meta set rbd/disk colour blue",
+    )?;
     says(&sandbox.ceph("rbd image-meta get rbd/disk colour")?, "blue")?;
-    request(&[
-        "rbd image-meta remove rbd/disk colour",
-        "rbd feature disable rbd/disk object-map fast-diff",
-        "rbd feature enable rbd/disk object-map fast-diff",
-        "rbd object-map rebuild rbd/disk",
-        "rbd rename rbd/disk rbd/other",
-        "rbd rename rbd/other rbd/disk",
-    ])?;
+    request(
+        "rbd image-meta remove rbd/disk colour; rbd feature disable rbd/disk object-map fast-diff
+rbd feature enable rbd/disk object-map fast-diff; rbd object-map rebuild rbd/disk
+rbd rename rbd/disk rbd/other; rbd rename rbd/other rbd/disk",
+    )?;
     let owner = busy.owner.clone();
     let server = busy.finish()?;
-    sandbox.ceph("rbd export rbd/disk@kept again.raw")?;
+    script(sandbox, "rbd export rbd/disk@kept again.raw; rbd snap rm rbd/disk@kept")?;
     same_file(sandbox, "kept.raw", "again.raw").context("the snapshot changed")?;
-    sandbox.ceph("rbd snap rm rbd/disk@kept")?;
     ensure!(sandbox.ceph("rbd lock ls rbd/disk")? == owner, "another client holds the lock");
     server.stop()?;
-    map_is_valid(sandbox, "rbd/disk")?;
-    sandbox.ceph("rbd export rbd/disk theirs.raw")?;
-    sandbox.onego("rbd export rbd/disk ours.raw")?;
+    script(sandbox, "map rbd/disk; rbd export rbd/disk theirs.raw; onego rbd export rbd/disk ours.raw")?;
     same_file(sandbox, "theirs.raw", "ours.raw")
 }

@@ -1,6 +1,6 @@
 //! Encrypted images: each program opens and reads what the others format and write.
 
-use super::{onego_fails, same_file};
+use super::{onego_fails, same_file, script};
 use crate::steps::{ensure_pool, says};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Release, Sandbox, Server};
@@ -20,9 +20,8 @@ pub(super) fn run(sandbox: &Sandbox) -> Result<()> {
     sandbox.write("other", "another")?;
     for (format, cipher) in [("luks1", "aes-128"), ("luks2", "aes-256")] {
         let name = format!("ours-{format}-{cipher}");
-        sandbox.onego(&format!("-c ceph.conf rbd create rbd/{name} --size {SIZE}"))?;
-        let options = format!("{format} pass --cipher-alg {cipher}");
-        sandbox.onego(&format!("-c ceph.conf rbd encryption format rbd/{name} {options}"))?;
+        let encrypt = format!("rbd encryption format rbd/{name} {format} pass --cipher-alg {cipher}");
+        script(sandbox, &format!("onego rbd create rbd/{name} --size {SIZE}; onego {encrypt}"))?;
         shared(sandbox, &name, format)?;
         opened_elsewhere(sandbox, &name, format).with_context(|| name.clone())?;
         let name = format!("theirs-{format}-{cipher}");
@@ -58,24 +57,25 @@ fn options(passphrases: &[&str]) -> String {
 /// Lets both sides write to an image and read the other's data.
 fn shared(sandbox: &Sandbox, image: &str, format: &str) -> Result<()> {
     let spec = format!("{format}:open-sesame");
+    let same = || same(sandbox, image, &spec, &["pass"]);
     peer(sandbox, image, &format!("fill 1 {spec}"))?;
-    same(sandbox, image, &spec, &["pass"])?;
+    same()?;
     ours(sandbox, image, &["pass"], "work 2")?;
-    same(sandbox, image, &spec, &["pass"])?;
+    same()?;
     peer(sandbox, image, &format!("work 3 {spec}"))?;
-    same(sandbox, image, &spec, &["pass"])
+    same()
 }
 
 /// Checks that both sides read the same.
 fn same(sandbox: &Sandbox, image: &str, specs: &str, passphrases: &[&str]) -> Result<()> {
     peer(sandbox, image, &format!("read theirs.raw {specs}"))?;
-    sandbox.onego(&format!("-c ceph.conf rbd export rbd/{image} ours.raw{}", options(passphrases)))?;
+    sandbox.onego(&format!("rbd export rbd/{image} ours.raw{}", options(passphrases)))?;
     same_file(sandbox, "theirs.raw", "ours.raw").with_context(|| image.to_owned())
 }
 
 /// Opens an image of ours with cryptsetup; QEMU reads LUKS1.
 fn opened_elsewhere(sandbox: &Sandbox, image: &str, format: &str) -> Result<()> {
-    sandbox.onego(&format!("-c ceph.conf rbd export rbd/{image} sealed.raw"))?;
+    sandbox.onego(&format!("rbd export rbd/{image} sealed.raw"))?;
     says(&sandbox.tool("cryptsetup luksDump sealed.raw")?, "aes")?;
     let open =
         |file: &str| sandbox.tool(&format!("cryptsetup open --test-passphrase --key-file {file} sealed.raw"));
@@ -83,7 +83,7 @@ fn opened_elsewhere(sandbox: &Sandbox, image: &str, format: &str) -> Result<()> 
     ensure!(open("other").is_err(), "another passphrase opens the image");
     if format == "luks1" {
         sandbox.ceph(&format!("{QEMU}sealed.raw theirs.raw"))?;
-        sandbox.onego(&format!("-c ceph.conf rbd export rbd/{image} ours.raw{}", options(&["pass"])))?;
+        sandbox.onego(&format!("rbd export rbd/{image} ours.raw{}", options(&["pass"])))?;
         same_file(sandbox, "theirs.raw", "ours.raw")?;
     }
     Ok(fs::remove_file(sandbox.path("sealed.raw"))?)
@@ -99,28 +99,28 @@ fn formatted_elsewhere(sandbox: &Sandbox) -> Result<()> {
         fs::File::create(sandbox.path("sealed.raw"))?.set_len(24 << 20)?;
         let format_line = format!("cryptsetup luksFormat --batch-mode --iter-time 200 --type {format}");
         sandbox.tool(&format!("{format_line} {options} --key-file pass sealed.raw"))?;
-        sandbox.onego(&format!("-c ceph.conf rbd import sealed.raw rbd/{name}"))?;
+        sandbox.onego(&format!("rbd import sealed.raw rbd/{name}"))?;
         shared(sandbox, name, format)?;
     }
     // Its data does not begin at a multiple of the default object size.
     let options = "--object secret,id=s,file=pass -o key-secret=s,iter-time=200";
     sandbox.ceph(&format!("qemu-img create -f luks {options} sealed.luks 8M"))?;
-    sandbox.onego("-c ceph.conf rbd import sealed.luks rbd/qemu --object-size 4K")?;
+    sandbox.onego("rbd import sealed.luks rbd/qemu --object-size 4K")?;
     shared(sandbox, "qemu", "luks1")?;
-    sandbox.onego("-c ceph.conf rbd export rbd/qemu back.luks")?;
+    sandbox.onego("rbd export rbd/qemu back.luks")?;
     sandbox.ceph(&format!("{QEMU}back.luks qemu.raw"))?;
     same_file(sandbox, "theirs.raw", "qemu.raw")
 }
 
 fn refused(sandbox: &Sandbox) -> Result<()> {
-    let export = "-c ceph.conf rbd export rbd/ours-luks2-aes-256 - --encryption-passphrase-file";
+    let export = "rbd export rbd/ours-luks2-aes-256 - --encryption-passphrase-file";
     let failed = sandbox.onego_fails(&format!("{export} other"))?;
     ensure!(failed.status.code() == Some(5), "a wrong passphrase ends with {}", failed.status);
     says(&String::from_utf8_lossy(&failed.stderr), "passphrase is wrong")?;
-    sandbox.onego("-c ceph.conf rbd create rbd/plain --size 1M")?;
-    let plain = "-c ceph.conf rbd export rbd/plain - --encryption-passphrase-file pass";
+    sandbox.onego("rbd create rbd/plain --size 1M")?;
+    let plain = "rbd export rbd/plain - --encryption-passphrase-file pass";
     onego_fails(sandbox, plain, "no LUKS header")?;
-    onego_fails(sandbox, "-c ceph.conf rbd encryption format rbd/plain luks1 pass", "make it larger")?;
+    onego_fails(sandbox, "rbd encryption format rbd/plain luks1 pass", "make it larger")?;
     peer(sandbox, "ours-luks2-aes-256", "damage -")?;
     onego_fails(sandbox, &format!("{export} pass"), "checksum is wrong").map(drop)
 }
@@ -133,13 +133,13 @@ fn clones(sandbox: &Sandbox) -> Result<()> {
         ("theirs-luks1-aes-128", "luks1", "luks2", false),
     ] {
         let child = format!("child-{parent}");
-        sandbox.ceph(&format!("rbd snap create rbd/{parent}@base"))?;
-        sandbox.ceph(&format!("rbd snap protect rbd/{parent}@base"))?;
-        sandbox.ceph(&format!("rbd clone rbd/{parent}@base rbd/{child}"))?;
+        let base = format!("rbd/{parent}@base");
+        let clone = format!("rbd clone {base} rbd/{child}");
+        script(sandbox, &format!("rbd snap create {base}; rbd snap protect {base}; {clone}"))?;
         same(sandbox, &child, &format!("{of_parent}:open-sesame"), &["pass"])
             .context("before it has its own header")?;
         if by_us {
-            sandbox.onego(&format!("-c ceph.conf rbd encryption format rbd/{child} {format} other"))?;
+            sandbox.onego(&format!("rbd encryption format rbd/{child} {format} other"))?;
         } else {
             peer(sandbox, &child, &format!("format {format} aes-256 another"))?;
         }

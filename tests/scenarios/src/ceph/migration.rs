@@ -1,27 +1,25 @@
 //! Migrations of images and imports from other images and files: `rbd` and we run the steps while both use the image.
 
-use super::{BusyImage, PATIENCE, both_export, check_report, fio_on_nbd, map_is_valid, same_file};
+use super::{BusyImage, PATIENCE, map_is_valid, same_file, script};
 use crate::steps::{json, nothing_is_left, says};
 use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::{Sandbox, Server, disk};
+use onego_sandbox::{Sandbox, disk};
 use std::fs;
 
 /// Our program, and Ceph's.
-const OURS: &str = "onego";
+const OURS: &str = "onego rbd";
 const THEIRS: &str = "rbd";
 
-/// Suffixes of an image and its snapshots.
-const NOW_AND_SNAPSHOTS: [&str; 3] = ["", "@one", "@two"];
+/// Option for clones in other pools than their parents, whose snapshots need no protection then.
+const V2: &str = "--rbd-default-clone-format 2";
 
 /// Creates pools and a namespace to move images to, and files for images.
 fn prepare(sandbox: &Sandbox) -> Result<()> {
     disk::make(&sandbox.path("disk.raw"), 1)?;
     disk::make(&sandbox.path("other.raw"), 2)?;
-    for pool in ["far", "data"] {
-        sandbox.ceph(&format!("ceph osd pool create {pool} 8"))?;
-        sandbox.ceph(&format!("rbd pool init {pool}"))?;
-    }
-    sandbox.ceph("rbd namespace create far/there").map(drop)
+    let pools =
+        "ceph osd pool create far 8; rbd pool init far; ceph osd pool create data 8; rbd pool init data";
+    script(sandbox, &format!("{pools}; rbd namespace create far/there"))
 }
 
 pub(super) fn moves(sandbox: &Sandbox) -> Result<()> {
@@ -33,49 +31,6 @@ pub(super) fn moves(sandbox: &Sandbox) -> Result<()> {
     move_parents(sandbox)?;
     move_with_snapshots(sandbox)?;
     nothing_left(sandbox)
-}
-
-fn by(sandbox: &Sandbox, program: &str, line: &str) -> Result<String> {
-    let line = format!("rbd {line}");
-    if program == OURS { sandbox.onego(&line) } else { sandbox.ceph(&line) }
-}
-
-/// Runs steps of a migration by one program.
-fn migrate(sandbox: &Sandbox, program: &str, steps: &[&str], image: &str) -> Result<()> {
-    steps.iter().try_for_each(|step| by(sandbox, program, &format!("migration {step} {image}")).map(drop))
-}
-
-/// Writes to an image by librbd.
-fn scribble(sandbox: &Sandbox, image: &str) -> Result<()> {
-    let bench = "rbd bench --io-type write --io-size 16K --io-total 6M --io-pattern rand";
-    sandbox.ceph(&format!("{bench} {image}")).map(drop)
-}
-
-/// Verifies a part of an image by fio through our server.
-fn ours_writes(sandbox: &Sandbox, image: &str) -> Result<()> {
-    let server = Server::nbd(sandbox, &format!("rbd:{image}"))?;
-    sandbox.ceph(&fio_on_nbd("ours", image, "--offset=36m --size=20m --io_size=6m"))?;
-    check_report(sandbox, "ours")?;
-    server.stop()
-}
-
-/// Saves the content of an image and of snapshots as models.
-fn model(sandbox: &Sandbox, image: &str, times: &[&str]) -> Result<()> {
-    for time in times {
-        let file = format!("model{time}.raw");
-        if sandbox.path(&file).exists() {
-            fs::remove_file(sandbox.path(&file))?;
-        }
-        sandbox.ceph(&format!("rbd export {image}{time} {file}"))?;
-    }
-    Ok(())
-}
-
-/// Checks that both sides read the content of the models from an image and its snapshots.
-fn seen(sandbox: &Sandbox, image: &str, times: &[&str]) -> Result<()> {
-    times.iter().try_for_each(|time| {
-        both_export(sandbox, &format!("{image}{time}"), &format!("model{time}.raw"), ["", ""])
-    })
 }
 
 /// Checks that an image has been migrated and that its object maps are valid.
@@ -100,8 +55,7 @@ fn finish(sandbox: &Sandbox, image: &str) -> Result<()> {
 }
 
 fn remove(sandbox: &Sandbox, image: &str) -> Result<()> {
-    sandbox.ceph(&format!("rbd snap purge {image}"))?;
-    sandbox.ceph(&format!("rbd rm {image}")).map(drop)
+    script(sandbox, &format!("rbd snap purge {image}; rbd rm {image}"))
 }
 
 /// Checks that no data of removed images or of former locations is left.
@@ -109,36 +63,30 @@ fn nothing_left(sandbox: &Sandbox) -> Result<()> {
     nothing_is_left(sandbox, &["rbd", "far", "data"], &["rbd_data.", "rbd_object_map."], PATIENCE)
 }
 
-/// Creates an image whose content differs now, at `@two`, if it has one, and at `@one`.
-fn make_image(sandbox: &Sandbox, image: &str, has_two: bool) -> Result<()> {
-    sandbox.ceph(&format!("rbd import disk.raw {image}"))?;
-    sandbox.ceph(&format!("rbd snap create {image}@one"))?;
-    sandbox.onego(&format!("cp --in-place other.raw rbd:{image}"))?;
-    if has_two {
-        sandbox.ceph(&format!("rbd snap create {image}@two"))?;
-    }
-    Ok(())
+/// Steps that create an image with other content at its snapshot `one`.
+fn with_snapshot(image: &str) -> String {
+    format!(
+        "rbd import disk.raw {image}; rbd snap create {image}@one; onego cp --in-place other.raw rbd:{image}"
+    )
 }
 
 /// Writes a prepared image, executes and commits its migration, and checks its content after each step.
 fn complete(sandbox: &Sandbox, image: &str, execute: &str, commit: &str) -> Result<()> {
-    seen(sandbox, image, &NOW_AND_SNAPSHOTS).context("prepared")?;
-    scribble(sandbox, image)?;
-    ours_writes(sandbox, image)?;
-    model(sandbox, image, &[""])?;
-    seen(sandbox, image, &NOW_AND_SNAPSHOTS).context("written")?;
-    migrate(sandbox, execute, &["execute"], image)?;
-    seen(sandbox, image, &NOW_AND_SNAPSHOTS).context("executed")?;
-    migrate(sandbox, commit, &["commit"], image)?;
-    seen(sandbox, image, &NOW_AND_SNAPSHOTS).context("committed")?;
+    let seen = format!("has {image} now; has {image}@one one; has {image}@two two");
+    let steps = format!(
+        "{seen}\nwrite {image} 16K 6M; verify {image}; save {image} now; {seen}
+{execute} migration execute {image}; {seen}\n{commit} migration commit {image}; {seen}"
+    );
+    script(sandbox, &steps)?;
     checked(sandbox, image)
 }
 
 /// Moves an image with two snapshots from place to place.
 fn move_with_snapshots(sandbox: &Sandbox) -> Result<()> {
-    make_image(sandbox, "rbd/zero", true)?;
-    scribble(sandbox, "rbd/zero")?;
-    model(sandbox, "rbd/zero", &NOW_AND_SNAPSHOTS)?;
+    let image = with_snapshot("rbd/zero");
+    let steps = "rbd snap create rbd/zero@two; write rbd/zero 16K 6M
+save rbd/zero now; save rbd/zero@one one; save rbd/zero@two two";
+    script(sandbox, &format!("{image}; {steps}"))?;
     let mut from = "rbd/zero";
     for ([prepare, execute, commit], to, options) in [
         ([OURS, OURS, OURS], "far/one", ""),
@@ -147,8 +95,8 @@ fn move_with_snapshots(sandbox: &Sandbox) -> Result<()> {
         ([THEIRS, THEIRS, OURS], "rbd/four", ""),
         ([OURS, OURS, THEIRS], "rbd/five", "--image-feature layering"),
     ] {
-        by(sandbox, prepare, &format!("migration prepare {options} {from} {to}"))?;
-        complete(sandbox, to, execute, commit).with_context(|| to.to_owned())?;
+        script(sandbox, &format!("{prepare} migration prepare {options} {from} {to}"))?;
+        complete(sandbox, to, execute, commit)?;
         from = to;
     }
     remove(sandbox, from)
@@ -156,58 +104,46 @@ fn move_with_snapshots(sandbox: &Sandbox) -> Result<()> {
 
 /// Moves an image without snapshots, which gets one meanwhile.
 fn move_plain(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("rbd import disk.raw rbd/plain")?;
-    by(sandbox, OURS, "migration prepare rbd/plain far/plain")?;
-    ours_writes(sandbox, "far/plain")?;
-    sandbox.ceph("rbd snap create far/plain@one")?;
-    model(sandbox, "far/plain", &["@one"])?;
-    ours_writes(sandbox, "far/plain")?;
-    scribble(sandbox, "far/plain")?;
-    model(sandbox, "far/plain", &[""])?;
-    seen(sandbox, "far/plain", &["", "@one"])?;
-    migrate(sandbox, OURS, &["execute"], "rbd/plain")?;
-    migrate(sandbox, OURS, &["commit"], "far/plain")?;
-    seen(sandbox, "far/plain", &["", "@one"])?;
+    let steps = "rbd import disk.raw rbd/plain; onego rbd migration prepare rbd/plain far/plain; verify far/plain
+rbd snap create far/plain@one; save far/plain@one one; verify far/plain; write far/plain 16K 6M; save far/plain now
+has far/plain now; has far/plain@one one; onego rbd migration execute rbd/plain
+onego rbd migration commit far/plain; has far/plain now; has far/plain@one one";
+    script(sandbox, steps)?;
     finish(sandbox, "far/plain")
 }
 
 /// Aborts migrations, also of the other side: nothing is left of them.
 fn abort_moves(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("rbd import disk.raw rbd/stays")?;
-    sandbox.ceph("rbd snap create rbd/stays@one")?;
-    model(sandbox, "rbd/stays", &["", "@one"])?;
+    let image = "rbd import disk.raw rbd/stays; rbd snap create rbd/stays@one";
+    script(sandbox, &format!("{image}; save rbd/stays now; save rbd/stays@one one"))?;
     for [prepare, abort] in [[OURS, THEIRS], [THEIRS, OURS], [OURS, OURS]] {
-        by(sandbox, prepare, "migration prepare rbd/stays far/goes")?;
-        ensure!(by(sandbox, OURS, "export rbd/stays seen.raw").is_err(), "the source can be read");
-        scribble(sandbox, "far/goes")?;
-        migrate(sandbox, abort, &["abort"], "far/goes")?;
-        seen(sandbox, "rbd/stays", &["", "@one"])?;
+        script(sandbox, &format!("{prepare} migration prepare rbd/stays far/goes"))?;
+        sandbox.onego_fails("rbd export rbd/stays source.raw")?;
+        let steps = format!("write far/goes 16K 6M; {abort} migration abort far/goes");
+        script(sandbox, &format!("{steps}; has rbd/stays now; has rbd/stays@one one"))?;
         let left = sandbox.ceph("rbd ls far")?;
         ensure!(!left.contains("goes"), "the destination is left:\n{left}");
     }
     remove(sandbox, "rbd/stays")
 }
 
-/// Option for clones in other pools than their parents, whose snapshots need no protection then.
-const V2: &str = "--rbd-default-clone-format 2";
-
 /// Moves clones, with their parents and flattened.
 fn move_clones(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("rbd import other.raw rbd/old")?;
-    sandbox.ceph("rbd snap create rbd/old@base")?;
-    for (program, flatten) in [(OURS, ""), (OURS, "--flatten"), (THEIRS, ""), (THEIRS, "--flatten")] {
-        let options = if program == THEIRS { format!("{flatten} {V2}") } else { flatten.to_owned() };
-        sandbox.ceph(&format!("rbd clone {V2} rbd/old@base rbd/child"))?;
-        scribble(sandbox, "rbd/child")?;
-        sandbox.ceph("rbd snap create rbd/child@one")?;
-        scribble(sandbox, "rbd/child")?;
-        by(sandbox, program, &format!("migration prepare {options} rbd/child far/child"))?;
-        scribble(sandbox, "far/child")?;
-        ours_writes(sandbox, "far/child")?;
-        model(sandbox, "far/child", &["", "@one"])?;
-        seen(sandbox, "far/child", &["", "@one"])?;
-        migrate(sandbox, OURS, &["execute", "commit"], "far/child")?;
-        seen(sandbox, "far/child", &["", "@one"])?;
+    script(sandbox, "rbd import other.raw rbd/old; rbd snap create rbd/old@base")?;
+    let seen = "has far/child now; has far/child@one one";
+    for (program, options) in [
+        (OURS, String::new()),
+        (OURS, "--flatten".to_owned()),
+        (THEIRS, V2.to_owned()),
+        (THEIRS, format!("--flatten {V2}")),
+    ] {
+        let steps = format!(
+            "rbd clone {V2} rbd/old@base rbd/child; write rbd/child 16K 6M; rbd snap create rbd/child@one
+write rbd/child 16K 6M; {program} migration prepare {options} rbd/child far/child; write far/child 16K 6M
+verify far/child; save far/child now; save far/child@one one; {seen}; onego rbd migration execute far/child
+onego rbd migration commit far/child; {seen}"
+        );
+        script(sandbox, &steps)?;
         let info = json(&sandbox.ceph("rbd info --format json far/child")?)?;
         ensure!(info.get("parent").is_none() == options.contains("--flatten"), "after `{options}`: {info}");
         finish(sandbox, "far/child")?;
@@ -219,36 +155,25 @@ fn move_clones(sandbox: &Sandbox) -> Result<()> {
 
 /// Ceph's program moves images with clones, whose parents are then the destinations.
 fn move_parents(sandbox: &Sandbox) -> Result<()> {
-    let kid = "rbd/kid";
     for [execute, commit] in [[OURS, THEIRS], [THEIRS, OURS], [OURS, OURS]] {
-        sandbox.ceph("rbd import other.raw rbd/parent")?;
-        sandbox.ceph("rbd snap create rbd/parent@one")?;
-        sandbox.ceph(&format!("rbd clone {V2} rbd/parent@one {kid}"))?;
-        scribble(sandbox, kid)?;
-        scribble(sandbox, "rbd/parent")?;
-        model(sandbox, kid, &[""])?;
-        let refused = by(sandbox, OURS, "migration prepare rbd/parent far/parent");
-        says(&format!("{:#}", refused.err().context("we moved a parent")?), "has clones")?;
-        by(sandbox, THEIRS, "migration prepare rbd/parent far/parent")?;
-        seen(sandbox, kid, &[""]).context("prepared")?;
-        ours_writes(sandbox, kid)?;
-        scribble(sandbox, kid)?;
-        scribble(sandbox, "far/parent")?;
-        model(sandbox, kid, &[""])?;
-        seen(sandbox, kid, &[""]).context("written")?;
-        migrate(sandbox, execute, &["execute"], "far/parent")?;
-        seen(sandbox, kid, &[""]).context("executed")?;
+        let image = "rbd import other.raw rbd/parent; rbd snap create rbd/parent@one";
+        let clone = format!("rbd clone {V2} rbd/parent@one rbd/kid; write rbd/kid 16K 6M");
+        script(sandbox, &format!("{image}; {clone}; write rbd/parent 16K 6M; save rbd/kid kid"))?;
+        let refused = sandbox.onego_fails("rbd migration prepare rbd/parent far/parent")?;
+        says(&String::from_utf8_lossy(&refused.stderr), "has clones")?;
         // Ceph's program expects that the clone may be open read-only.
-        let step = if commit == THEIRS { "commit --force" } else { "commit" };
-        migrate(sandbox, commit, &[step], "far/parent")?;
-        seen(sandbox, kid, &[""]).context("committed")?;
+        let force = if commit == THEIRS { "--force" } else { "" };
+        let steps = format!(
+            "rbd migration prepare rbd/parent far/parent; has rbd/kid kid; verify rbd/kid; write rbd/kid 16K 6M
+write far/parent 16K 6M; save rbd/kid kid; has rbd/kid kid; {execute} migration execute far/parent
+has rbd/kid kid; {commit} migration commit {force} far/parent; has rbd/kid kid"
+        );
+        script(sandbox, &steps)?;
         let info = json(&sandbox.ceph("rbd info --format json rbd/kid")?)?;
         ensure!(info["parent"]["pool"] == "far", "the clone has another parent: {info}");
-        by(sandbox, OURS, "flatten rbd/kid")?;
-        seen(sandbox, kid, &[""]).context("flattened")?;
-        sandbox.ceph("rbd rm rbd/kid")?;
-        model(sandbox, "far/parent", &["", "@one"])?;
-        seen(sandbox, "far/parent", &["", "@one"])?;
+        let steps = "onego rbd flatten rbd/kid; has rbd/kid kid; rbd rm rbd/kid; save far/parent now
+save far/parent@one one; has far/parent now; has far/parent@one one";
+        script(sandbox, steps)?;
         finish(sandbox, "far/parent")?;
     }
     Ok(())
@@ -256,28 +181,25 @@ fn move_parents(sandbox: &Sandbox) -> Result<()> {
 
 /// Ceph's program requests the execution from our server, which writes the destination and keeps its lock.
 fn move_busy(sandbox: &Sandbox) -> Result<()> {
-    make_image(sandbox, "rbd/busy", false)?;
-    model(sandbox, "rbd/busy", &["@one"])?;
-    by(sandbox, THEIRS, "migration prepare rbd/busy far/busy")?;
+    let steps = "save rbd/busy@one one; rbd migration prepare rbd/busy far/busy";
+    script(sandbox, &format!("{}; {steps}", with_snapshot("rbd/busy")))?;
     let busy = BusyImage::start(sandbox, "far/busy", 300)?;
-    migrate(sandbox, THEIRS, &["execute"], "far/busy")?;
+    script(sandbox, "rbd migration execute far/busy")?;
     busy.check_owner("far/busy")?;
     let server = busy.finish()?;
-    migrate(sandbox, OURS, &["commit"], "far/busy")?;
+    script(sandbox, "onego rbd migration commit far/busy")?;
     server.stop()?;
-    seen(sandbox, "far/busy", &["@one"])?;
+    script(sandbox, "has far/busy@one one")?;
     finish(sandbox, "far/busy")
 }
-
-/// Source of imports. Its snapshot `two` equals the image itself: librbd reads the snapshot, but copies objects of the
-/// image as it is by then.
-const TEMPLATE: &str = "rbd/template";
 
 /// Sources of imports: a snapshot, a specification of the same, and files with the image and its snapshots.
 const SNAPSHOT: &str = "rbd/template@two";
 const SPEC: &str = "--source-spec-path spec.json";
 const FILES: &str = "--source-spec-path files.json";
 
+/// Imports `rbd/template`. Its snapshot `two` equals the image itself: librbd reads the snapshot, but copies objects of
+/// the image as it is by then.
 pub(super) fn imports(sandbox: &Sandbox) -> Result<()> {
     // The folder's `ceph.conf` is a link to the cluster's.
     let conf = sandbox.read("ceph.conf")?;
@@ -285,32 +207,29 @@ pub(super) fn imports(sandbox: &Sandbox) -> Result<()> {
     let folder = sandbox.path("").display().to_string();
     sandbox.write("ceph.conf", format!("{conf}\n[client]\nrbd source folder = {folder}\n"))?;
     prepare(sandbox)?;
-    make_image(sandbox, TEMPLATE, true)?;
     let spec = r#"{ "type": "native", "pool_name": "rbd", "image_name": "template", "snap_name": "two" }"#;
     sandbox.write("spec.json", spec)?;
-    let stream = |path: &str| serde_json::json!({ "type": "file", "file_path": path });
+    let raw = |name: &str, file: &str| serde_json::json!({ "type": "raw", "name": name, "stream": { "type": "file", "file_path": file } });
     let files = serde_json::json!({
         "type": "raw",
-        "stream": stream("other.raw"),
-        "snapshots": [
-            { "type": "raw", "name": "one", "stream": stream("disk.raw") },
-            { "type": "raw", "name": "two", "stream": stream("other.raw") },
-        ],
+        "stream": { "type": "file", "file_path": "other.raw" },
+        "snapshots": [raw("one", "disk.raw"), raw("two", "other.raw")],
     });
     sandbox.write("files.json", files.to_string())?;
-    model(sandbox, TEMPLATE, &["@one", "@two"])?;
+    let steps = "rbd snap create rbd/template@two; save rbd/template@one one; save rbd/template@two two";
+    script(sandbox, &format!("{}; {steps}", with_snapshot("rbd/template")))?;
     import_all(sandbox)?;
     abort_imports(sandbox)?;
     import_clones(sandbox)?;
     refuse_imports(sandbox)?;
     import_busy(sandbox)?;
-    remove(sandbox, TEMPLATE)?;
+    remove(sandbox, "rbd/template")?;
     nothing_left(sandbox)
 }
 
 /// Checks that the source has not changed.
 fn source_is_unchanged(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph(&format!("rbd export {TEMPLATE} seen.raw"))?;
+    script(sandbox, "rbd export rbd/template seen.raw")?;
     same_file(sandbox, "other.raw", "seen.raw").context("the source has changed")?;
     ensure!(sandbox.ceph("rbd trash ls --all")?.is_empty(), "the source is in the trash");
     Ok(())
@@ -327,13 +246,13 @@ fn import_all(sandbox: &Sandbox) -> Result<()> {
         ([OURS, THEIRS, OURS], FILES, "rbd/seven", ""),
         ([THEIRS, OURS, OURS], FILES, "far/eight", "--object-size 8M"),
     ] {
-        by(sandbox, prepare, &format!("migration prepare --import-only {from} {to} {options}"))?;
-        model(sandbox, TEMPLATE, &[""])?;
+        let import = format!("{prepare} migration prepare --import-only {from} {to} {options}");
+        script(sandbox, &format!("{import}; save rbd/template now"))?;
         let status = json(&sandbox.ceph(&format!("rbd status --format json {to}"))?)?;
         let source = json(status["migration"]["source_spec"].as_str().context("no source-spec")?)?;
         let kind = if from == FILES { "raw" } else { "native" };
         ensure!(source["type"] == kind, "{to} has another source: {status}");
-        complete(sandbox, to, execute, commit).with_context(|| to.to_owned())?;
+        complete(sandbox, to, execute, commit)?;
         remove(sandbox, to)?;
         source_is_unchanged(sandbox)?;
     }
@@ -342,9 +261,8 @@ fn import_all(sandbox: &Sandbox) -> Result<()> {
 
 fn abort_imports(sandbox: &Sandbox) -> Result<()> {
     for [prepare, abort] in [[OURS, THEIRS], [THEIRS, OURS], [OURS, OURS]] {
-        by(sandbox, prepare, "migration prepare --import-only rbd/template@one far/goes")?;
-        scribble(sandbox, "far/goes")?;
-        migrate(sandbox, abort, &["abort"], "far/goes")?;
+        let import = format!("{prepare} migration prepare --import-only rbd/template@one far/goes");
+        script(sandbox, &format!("{import}; write far/goes 16K 6M; {abort} migration abort far/goes"))?;
         let left = sandbox.ceph("rbd ls far")?;
         ensure!(!left.contains("goes"), "the destination is left:\n{left}");
         source_is_unchanged(sandbox)?;
@@ -354,27 +272,23 @@ fn abort_imports(sandbox: &Sandbox) -> Result<()> {
 
 /// Fills images from clones, without making them clones.
 fn import_clones(sandbox: &Sandbox) -> Result<()> {
+    let seen = "has far/filled now; has far/filled@one one";
     for [prepare, execute, commit] in [[OURS, THEIRS, OURS], [THEIRS, OURS, OURS]] {
-        sandbox.ceph(&format!("rbd clone {V2} rbd/template@one rbd/child"))?;
-        scribble(sandbox, "rbd/child")?;
-        sandbox.ceph("rbd snap create rbd/child@one")?;
         let options = if prepare == THEIRS { V2 } else { "" };
-        let line = format!("migration prepare {options} --import-only rbd/child@one far/filled");
-        by(sandbox, prepare, &line)?;
-        model(sandbox, "rbd/child", &["", "@one"])?;
-        seen(sandbox, "far/filled", &["", "@one"]).context("prepared")?;
-        scribble(sandbox, "far/filled")?;
-        ours_writes(sandbox, "far/filled")?;
-        model(sandbox, "far/filled", &[""])?;
-        migrate(sandbox, execute, &["execute"], "far/filled")?;
-        migrate(sandbox, commit, &["commit"], "far/filled")?;
+        let steps = format!(
+            "rbd clone {V2} rbd/template@one rbd/child; write rbd/child 16K 6M; rbd snap create rbd/child@one
+{prepare} migration prepare {options} --import-only rbd/child@one far/filled
+save rbd/child now; save rbd/child@one one; {seen}; write far/filled 16K 6M; verify far/filled; save far/filled now
+{execute} migration execute far/filled; {commit} migration commit far/filled"
+        );
+        script(sandbox, &steps)?;
         remove(sandbox, "rbd/child")?;
         let children = sandbox.ceph("rbd children --all rbd/template@one")?;
         ensure!(children.is_empty(), "after `{prepare} migration prepare`: {children}");
-        seen(sandbox, "far/filled", &["", "@one"]).context("committed")?;
+        script(sandbox, seen)?;
         finish(sandbox, "far/filled")?;
     }
-    model(sandbox, TEMPLATE, &["@one"])
+    script(sandbox, "save rbd/template@one one")
 }
 
 /// Names the unsupported or missing part of a source.
@@ -386,9 +300,8 @@ fn refuse_imports(sandbox: &Sandbox) -> Result<()> {
         (r#"{"type":"native","pool_name":"rbd","image_name":"template"}"#, "snap_name"),
     ] {
         sandbox.write("refused.json", spec)?;
-        let line = "migration prepare --import-only --source-spec-path refused.json far/none";
-        let error = by(sandbox, OURS, line).err().with_context(|| format!("{spec} was imported"))?;
-        says(&format!("{error:#}"), word).with_context(|| spec.to_owned())?;
+        let line = "rbd migration prepare --import-only --source-spec-path refused.json far/none";
+        super::onego_fails(sandbox, line, word).with_context(|| spec.to_owned())?;
     }
     ensure!(!sandbox.ceph("rbd ls far")?.contains("none"), "a refused import leaves an image");
     Ok(())
@@ -396,17 +309,14 @@ fn refuse_imports(sandbox: &Sandbox) -> Result<()> {
 
 /// Fills an image from a snapshot while the source is written.
 fn import_busy(sandbox: &Sandbox) -> Result<()> {
-    by(sandbox, OURS, "migration prepare --import-only rbd/template@two far/busy")?;
-    model(sandbox, TEMPLATE, &["@two"])?;
-    fs::copy(sandbox.path("model@two.raw"), sandbox.path("model.raw"))?;
-    scribble(sandbox, TEMPLATE)?;
-    seen(sandbox, "far/busy", &NOW_AND_SNAPSHOTS).context("prepared")?;
-    ours_writes(sandbox, "far/busy")?;
-    scribble(sandbox, TEMPLATE)?;
-    model(sandbox, "far/busy", &[""])?;
-    migrate(sandbox, OURS, &["execute"], "far/busy")?;
-    seen(sandbox, "far/busy", &NOW_AND_SNAPSHOTS).context("executed")?;
-    migrate(sandbox, OURS, &["commit"], "far/busy")?;
-    seen(sandbox, "far/busy", &NOW_AND_SNAPSHOTS).context("committed")?;
+    let prepare =
+        "onego rbd migration prepare --import-only rbd/template@two far/busy; save rbd/template@two two";
+    script(sandbox, &format!("{prepare}; save rbd/template@two now; write rbd/template 16K 6M"))?;
+    let seen = "has far/busy now; has far/busy@one one; has far/busy@two two";
+    let steps = format!(
+        "{seen}; verify far/busy; write rbd/template 16K 6M; save far/busy now
+onego rbd migration execute far/busy; {seen}\nonego rbd migration commit far/busy; {seen}"
+    );
+    script(sandbox, &steps)?;
     finish(sandbox, "far/busy")
 }

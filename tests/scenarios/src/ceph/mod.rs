@@ -12,147 +12,128 @@ mod streams;
 mod users;
 
 use crate::bench::no_errors;
-use crate::scenario::Scenario;
+use crate::scenario::{Run, Scenario};
 use crate::steps::{fio_without_errors, json, says};
-use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::Release::{Pacific, Reef, Tentacle};
+use anyhow::{Context as _, Result, bail, ensure};
+use onego_sandbox::Release::{self, Pacific, Reef, Tentacle};
 use onego_sandbox::{Daemon, Sandbox, Server, disk};
 use std::fs;
 use std::time::Duration;
 
+const ALL: &[Release] = &[Pacific, Reef, Tentacle];
+const SINCE_REEF: &[Release] = &[Reef, Tentacle];
+
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario::on_real_ceph(
+    let new = Scenario::new;
+    let on_real_ceph = Scenario::on_real_ceph;
+    let sharing: &[(_, Run)] = &[
+        ("shared-images", images::shared),
+        ("shared-clones", images::clones),
+        ("owner-operations", images::owner_operations),
+        ("verified-load-v1", load::verified_v1),
+    ];
+    let formats: &[(_, Run)] =
+        &[("rbd-streams", streams::run), ("luks", luks::run), ("commands-beside", parity::on_real_ceph)];
+    let admin: &[(_, Run)] = &[("rbd-admin", admin::run)];
+    let cluster: &[(_, Run)] = &[("import-export", images::import_export), ("verified-load", load::verified)];
+    let moves: &[(_, Run)] = &[("migration", migration::moves)];
+    let imports: &[(_, Run)] = &[("migration-import", migration::imports)];
+    let embedded: &[(_, Run)] = &[("luks", luks::run), ("commands-beside", parity::on_ours)];
+    let smoke = [
+        on_real_ceph(
             "real-cluster",
-            "images move between us and a real cluster, and verified loads run there",
-            &[("import-export", images::import_export), ("verified-load", load::verified)],
-        )
-        .smoke()
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::new(
-            "osd-crash",
-            "a real OSD is killed and starts again under a verified load",
-            load::osd_crash,
-        )
-        .smoke()
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::new(
-            "tools-cephx",
-            "Ceph's programs use our embedded cluster with keys, in every mode",
-            cephx::server,
-        )
-        .smoke()
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::on_real_ceph(
-            "migration",
-            "images migrate in steps by `rbd` and by us while both use them",
-            &[("migration", migration::moves)],
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::on_real_ceph(
-            "migration-import",
-            "images are filled from snapshots and files in steps by `rbd` and by us while both use them",
-            &[("migration-import", migration::imports)],
-        )
-        .releases(&[Reef, Tentacle]),
-        Scenario::on_real_ceph(
-            "shared-images",
-            "we and librbd write images and clones, alternately and concurrently",
-            &[
-                ("shared-images", images::shared),
-                ("shared-clones", images::clones),
-                ("owner-operations", images::owner_operations),
-                ("verified-load-v1", load::verified_v1),
-            ],
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::on_real_ceph(
-            "formats",
-            "our commands, streams and encrypted images equal Ceph's on a real cluster",
-            &[("rbd-streams", streams::run), ("luks", luks::run), ("commands-beside", parity::on_real_ceph)],
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::on_embedded(
-            "formats-embedded",
-            "our commands and encrypted images equal Ceph's on our embedded cluster",
-            "--memory 1G",
-            &[("luks", luks::run), ("commands-beside", parity::on_ours)],
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        // 20.2 lists snapshots in groups and in the trash differently from 16.2, 18.2 and us.
-        Scenario::on_real_ceph(
-            "rbd-admin",
-            "`rbd` and ours administer images of a real cluster with the same results",
-            &[("rbd-admin", admin::run)],
-        )
-        .releases(&[Pacific, Reef]),
-        Scenario::new("osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart)
-            .releases(&[Reef, Pacific, Tentacle]),
-        Scenario::new(
-            "socket-failures",
-            "no write is lost when connections break every few messages, ours or Ceph's",
-            load::socket_failures,
-        )
-        .releases(&[Reef, Pacific, Tentacle]),
-        Scenario::new(
+            "images move to and from a real cluster, and loads verify data",
+            cluster,
+        ),
+        new("osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash),
+        new("tools-cephx", "Ceph's programs use our cluster with keys, in every mode", cephx::server),
+    ];
+    let all = [
+        on_real_ceph("migration", "images migrate in steps by `rbd` and us while both use them", moves),
+        on_real_ceph("shared-images", "we and librbd write images alternately and concurrently", sharing),
+        on_real_ceph("formats", "our output, streams and encrypted images equal Ceph's", formats),
+        Scenario::on_embedded("formats-embedded", "the same on our cluster", "--memory 1G", embedded),
+        new("osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart),
+        new("socket-failures", "broken connections lose no write, ours or Ceph's", load::socket_failures),
+        new("cephx", "we use a real cluster with keys in every mode and renew tickets", cephx::client),
+        new("tools-cephx-v1", "Ceph's programs use our cluster with keys in protocol v1", cephx::server_v1),
+        new("cephx-users", "a real cluster grants users their capabilities and no more", users::on_real_ceph),
+        new("tools-cephx-users", "so does ours, also for users that `ceph auth` changes", users::on_ours),
+        new("tools-compression", "Ceph's programs compress frames to our cluster", compression::on_ours),
+    ];
+    let since_reef = [
+        on_real_ceph("migration-import", "images are filled from snapshots and files while in use", imports),
+        new("compression", "a real OSD and we compress frames by every method", compression::on_real_ceph),
+        new("compression-secure", "so they do encrypted, if both agree", compression::on_real_ceph_secure),
+    ];
+    let tentacle = [
+        new(
             "crush-changes",
-            "our client follows changes of the CRUSH map under a verified load",
+            "our CRUSH map follows the monitors' under a verified load",
             load::crush_changes,
-        )
-        .releases(&[Tentacle]),
-        Scenario::new(
-            "cephx",
-            "we use a real cluster with cephx in every mode and renew tickets",
-            cephx::client,
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::new(
-            "cephx-keys",
-            "users of a real cluster with keys of both types work in every mode",
-            cephx::both_types_of_keys,
-        )
-        .releases(&[Tentacle]),
-        Scenario::new(
-            "tools-cephx-v1",
-            "Ceph's programs use our embedded cluster with keys in protocol version 1",
-            cephx::server_v1,
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::new(
-            "cephx-users",
-            "users of a real cluster can do what their capabilities grant, and no more",
-            users::on_real_ceph,
-        )
-        .releases(&[Reef, Pacific, Tentacle]),
-        Scenario::new(
-            "tools-cephx-users",
-            "`ceph auth` and the same users work on our embedded cluster",
-            users::on_ours,
-        )
-        .releases(&[Pacific, Reef, Tentacle]),
-        Scenario::new(
-            "compression",
-            "frames to and from a real OSD are compressed by every method",
-            compression::on_real_ceph,
-        )
-        .releases(&[Reef, Tentacle]),
-        Scenario::new(
-            "compression-secure",
-            "encrypted frames to and from a real OSD are compressed if both sides agree",
-            compression::on_real_ceph_secure,
-        )
-        .releases(&[Reef, Tentacle]),
-        Scenario::new(
-            "tools-compression",
-            "Ceph's programs that can compress do so on our embedded cluster",
-            compression::on_ours,
-        )
-        .releases(&[Reef, Pacific, Tentacle]),
-    ]
+        ),
+        new("cephx-keys", "keys of both types work in every mode", cephx::both_types_of_keys),
+    ];
+    // 20.2 lists snapshots in groups and in the trash differently from 16.2, 18.2 and us.
+    let admin = on_real_ceph("rbd-admin", "`rbd` and ours administer images with the same results", admin);
+    let rows = smoke.map(|row| row.smoke().releases(ALL)).into_iter();
+    rows.chain(all.map(|row| row.releases(ALL)))
+        .chain(since_reef.map(|row| row.releases(SINCE_REEF)))
+        .chain(tentacle.map(|row| row.releases(&[Tentacle])))
+        .chain([admin.releases(&[Pacific, Reef])])
+        .collect()
 }
 
 /// Time for the lock of an image to be taken and for OSDs to trim snapshots.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Runs steps, separated by `; ` or on lines of their own. Comments begin with `#`.
+/// - `onego ...`: our program. `rbd ...`, `ceph ...`, `rados ...`: Ceph's.
+/// - `write IMAGE SIZE TOTAL`: librbd writes at random places. `verify IMAGE`: fio through our NBD server.
+/// - `save IMAGE NAME`: Ceph exports to `NAME.raw`. `has IMAGE NAME`: both sides export the content of `NAME.raw`.
+/// - `map IMAGE`: the object map is valid.
+fn script(sandbox: &Sandbox, steps: &str) -> Result<()> {
+    each_step(steps, |step| run_step(sandbox, step))
+}
+
+fn each_step(steps: &str, mut run: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    let lines = steps.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for (index, step) in lines.flat_map(|line| line.split("; ")).enumerate() {
+        run(step).with_context(|| format!("step {index}, `{step}`"))?;
+    }
+    Ok(())
+}
+
+fn run_step(sandbox: &Sandbox, step: &str) -> Result<()> {
+    let words: Vec<_> = step.split_whitespace().collect();
+    match words[..] {
+        ["onego", ..] => sandbox.onego(&words[1..].join(" ")).map(drop),
+        ["rbd" | "ceph" | "rados", ..] => sandbox.ceph(step).map(drop),
+        ["write", image, size, total] => {
+            let bench = "rbd bench --io-type write --io-pattern rand --io-threads 4";
+            sandbox.ceph(&format!("{bench} --io-size {size} --io-total {total} {image}")).map(drop)
+        }
+        ["verify", image] => verify(sandbox, image),
+        ["save", image, name] => {
+            let file = sandbox.path(format!("{name}.raw"));
+            if file.exists() {
+                fs::remove_file(&file)?;
+            }
+            sandbox.ceph(&format!("rbd export --no-progress {image} {name}.raw")).map(drop)
+        }
+        ["has", image, name] => both_export(sandbox, image, &format!("{name}.raw"), ["", ""]),
+        ["map", image] => map_is_valid(sandbox, image),
+        _ => bail!("there is no such step"),
+    }
+}
+
+/// Verifies a part of an image by fio through our server.
+fn verify(sandbox: &Sandbox, image: &str) -> Result<()> {
+    let server = Server::nbd(sandbox, &format!("rbd:{image}"))?;
+    sandbox.ceph(&fio_on_nbd("ours", image, "--offset=36m --size=20m --io_size=6m"))?;
+    check_report(sandbox, "ours")?;
+    server.stop()
+}
 
 /// Compares a file of the sandbox with another, which is removed.
 fn same_file(sandbox: &Sandbox, expected: &str, made: &str) -> Result<()> {
