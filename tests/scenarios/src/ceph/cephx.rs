@@ -1,6 +1,6 @@
 //! Keys, tickets and encryption, with real clusters and with Ceph's programs.
 
-use super::{both_export, onego_fails, round_trip};
+use super::{both_export, onego_fails, round_trip, script};
 use crate::bench::Background;
 use crate::steps::{ensure_pool, says};
 use anyhow::{Result, ensure};
@@ -33,7 +33,7 @@ pub(super) fn client(sandbox: &Sandbox) -> Result<()> {
 pub(super) fn both_types_of_keys(sandbox: &Sandbox) -> Result<()> {
     let _ceph = RealCeph::start_with_cephx(sandbox, "")?;
     disk::make(&sandbox.path("disk.raw"), 1)?;
-    sandbox.ceph("ceph mon set auth_allowed_ciphers aes,aes256k")?;
+    script(sandbox, "ceph mon set auth_allowed_ciphers aes,aes256k")?;
     // The services' own keys limit the session keys of users with better ones.
     for cipher in ["aes256k", "aes"] {
         sandbox.ceph(&format!("ceph mon set auth_service_cipher {cipher}"))?;
@@ -66,19 +66,18 @@ pub(super) fn server_v1(sandbox: &Sandbox) -> Result<()> {
         users.push("modern");
         sandbox.write("caps", "[global]\nmon = \"allow *\"\nosd = \"allow *\"\n")?;
         let key = "--gen-key --key-type aes256k --name client.modern --caps caps";
-        sandbox.ceph(&format!("ceph-authtool --create-keyring modern.keyring {key}"))?;
-        sandbox.ceph("ceph auth import -i modern.keyring")?;
+        let steps = format!("ceph-authtool --create-keyring modern.keyring {key}");
+        script(sandbox, &format!("{steps}; ceph auth import -i modern.keyring"))?;
         let keyring = format!("[client.modern]\nkeyring = {}\n", sandbox.path("modern.keyring").display());
         sandbox.write("ceph.conf", sandbox.read("ceph.conf")? + &keyring)?;
     }
     for user in users {
-        sandbox.ceph(&format!("ceph --id {user} osd pool ls"))?;
-        sandbox.ceph(&format!("rbd --id {user} import --image-feature layering disk.raw rbd/disk"))?;
+        let import = format!("rbd --id {user} import --image-feature layering disk.raw rbd/disk");
+        script(sandbox, &format!("ceph --id {user} osd pool ls; {import}"))?;
         let [ours, theirs] = [format!("--conf ceph.conf --id {user}"), format!("--id {user}")];
         both_export(sandbox, "rbd/disk", "disk.raw", [&ours, &theirs])?;
-        let bench = "bench 6 write --block-size 4096 --max-objects 8000";
-        sandbox.ceph(&format!("rados --id {user} --pool rbd {bench}"))?;
-        sandbox.ceph(&format!("rbd --id {user} rm rbd/disk"))?;
+        let bench = "--pool rbd bench 6 write --block-size 4096 --max-objects 8000";
+        script(sandbox, &format!("rados --id {user} {bench}; rbd --id {user} rm rbd/disk"))?;
     }
     Ok(())
 }
@@ -96,9 +95,8 @@ pub(super) fn server(sandbox: &Sandbox) -> Result<()> {
         ];
         sandbox.ceph(&format!("rbd {theirs} import --image-feature layering disk.raw rbd/disk"))?;
         both_export(sandbox, "rbd/disk", "disk.raw", [&ours, &theirs])?;
-        let bench = "bench 3 write --block-size 65536 --max-objects 4000";
-        sandbox.ceph(&format!("rados {theirs} --pool rbd {bench}"))?;
-        sandbox.ceph(&format!("rbd {theirs} rm rbd/disk"))?;
+        let bench = "--pool rbd bench 3 write --block-size 65536 --max-objects 4000";
+        script(sandbox, &format!("rados {theirs} {bench}; rbd {theirs} rm rbd/disk"))?;
     }
     let load = Background::start(sandbox, "renewed", "", "randrw", 12)?;
     sandbox.ceph("rados --pool rbd bench 12 write --block-size 4096 --max-objects 20000")?;
@@ -115,9 +113,8 @@ pub(super) fn server(sandbox: &Sandbox) -> Result<()> {
 /// A cluster that requires encryption refuses clients that do not offer it.
 fn encrypted_only(sandbox: &Sandbox) -> Result<()> {
     let _cluster = Server::cluster(sandbox, "--auth cephx --messenger v2 --secure-only")?;
-    sandbox.ceph("ceph osd pool ls")?;
-    sandbox.ceph("rbd create --size 1M rbd/secret")?;
-    sandbox.onego("--conf ceph.conf --ms-mode secure rbd rm rbd/secret")?;
+    let remove = "onego --conf ceph.conf --ms-mode secure rbd rm rbd/secret";
+    script(sandbox, &format!("ceph osd pool ls; rbd create --size 1M rbd/secret; {remove}"))?;
     let plain = "--conf ceph.conf --ms-mode crc rbd ls rbd";
     onego_fails(sandbox, plain, "the peer allows connection modes [2]")?;
     sandbox.ceph_fails("ceph --ms-mon-client-mode crc --connect-timeout 5 osd pool ls").map(drop)

@@ -4,7 +4,7 @@ use super::{
     BusyImage, both_export, check_report, each_step, fio_on_nbd, map_is_valid, run_step, same_file, script,
     wait_for_lock,
 };
-use crate::steps::{FIO, fio_without_errors, json, says};
+use crate::steps::{FIO, fio_without_errors, json, says, says_error};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Daemon, Sandbox, Server, disk};
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) fn import_export(sandbox: &Sandbox) -> Result<()> {
 fn clone(sandbox: &Sandbox) -> Result<()> {
     sandbox.ceph("rbd snap create rbd/plain@before")?;
     let refused = sandbox.onego_fails("--conf ceph.conf rbd rm rbd/plain")?;
-    says(&String::from_utf8_lossy(&refused.stderr), "image rbd/plain has 1 snapshots")?;
+    says_error(&refused, "image rbd/plain has 1 snapshots")?;
     ensure!(refused.status.code() == Some(5), "`onego rbd rm rbd/plain` ends with {}", refused.status);
     script(sandbox, "rbd snap protect rbd/plain@before; rbd clone rbd/plain@before rbd/clone")?;
     says(&sandbox.onego("--conf ceph.conf rbd info rbd/clone")?, "parent: rbd/plain@before")?;

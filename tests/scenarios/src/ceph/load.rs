@@ -1,6 +1,6 @@
 //! Verified loads on real clusters.
 
-use super::{round_trip, verified_load};
+use super::{each_step, round_trip, run_step, script, verified_load};
 use crate::bench::Background;
 use crate::steps::{ensure_pool, fio_without_errors, json};
 use anyhow::{Context as _, Result, ensure};
@@ -105,15 +105,11 @@ fn osd_comes_back(sandbox: &Sandbox, store: Store) -> Result<()> {
 }
 
 /// Commands of Ceph 20 that change the CRUSH map; the last creates a rule with multi-step retry.
-const CRUSH_CHANGES: [&str; 7] = [
-    "ceph osd crush add-bucket elsewhere host",
-    "ceph osd crush move elsewhere root=default",
-    "ceph osd crush rm-device-class osd.0",
-    "ceph osd crush set-device-class ssd osd.0",
-    "ceph osd crush rule create-replicated fast default osd ssd",
-    "ceph osd crush rm elsewhere",
-    "ceph osd pool create retried erasure retry",
-];
+const CRUSH_CHANGES: &str =
+    "ceph osd crush add-bucket elsewhere host; ceph osd crush move elsewhere root=default
+ceph osd crush rm-device-class osd.0; ceph osd crush set-device-class ssd osd.0
+ceph osd crush rule create-replicated fast default osd ssd; ceph osd crush rm elsewhere
+ceph osd pool create retried erasure retry";
 
 /// Checks that our client accepts each incremental map, and so never asks for a full one.
 pub(super) fn crush_changes(sandbox: &Sandbox) -> Result<()> {
@@ -125,23 +121,22 @@ pub(super) fn crush_changes(sandbox: &Sandbox) -> Result<()> {
     )?;
     let before = crush_version(sandbox)?;
     let mut load = Background::verified_writes(sandbox, if is_long() { 60 } else { 20 })?;
-    for line in CRUSH_CHANGES {
+    let mut count = 0;
+    each_step(CRUSH_CHANGES, |line| {
         load.check_running()?;
-        sandbox.ceph(line)?;
-    }
+        count += 1;
+        run_step(sandbox, line)
+    })?;
     ceph.stop_osd()?;
     ceph.start_osd()?;
     load.check_running()?;
     load.finish(sandbox)?;
     let changes = crush_version(sandbox)? - before;
-    ensure!(changes >= CRUSH_CHANGES.len() as u64, "only {changes} incremental maps have changed CRUSH");
+    ensure!(changes >= count, "only {changes} incremental maps have changed CRUSH");
     let said = sandbox.read("writes.out")?;
     ensure!(!said.contains("map"), "our client complains about a map:\n{said}");
     // A new client reads the rules from a full map.
-    for options in ["--messenger v2", "--messenger v1"] {
-        sandbox.onego(&format!("{options} --conf ceph.conf rbd ls rbd"))?;
-    }
-    Ok(())
+    script(sandbox, "onego --messenger v2 rbd ls rbd; onego --messenger v1 rbd ls rbd")
 }
 
 fn crush_version(sandbox: &Sandbox) -> Result<u64> {

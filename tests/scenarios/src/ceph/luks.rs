@@ -1,13 +1,10 @@
 //! Encrypted images: each program opens and reads what the others format and write.
 
 use super::{onego_fails, same_file, script};
-use crate::steps::{ensure_pool, says};
+use crate::steps::{ensure_pool, says, says_error};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Release, Sandbox, Server};
 use std::fs;
-
-/// Size of the images: 8 MiB and more after either header.
-const SIZE: &str = "24M";
 
 /// QEMU's options for a file that the passphrase in `pass` opens; the file's name follows.
 const QEMU: &str = "qemu-img convert --object secret,id=s,file=pass -O raw --image-opts \
@@ -18,14 +15,15 @@ pub(super) fn run(sandbox: &Sandbox) -> Result<()> {
     sandbox.write("luks.py", include_str!("luks.py"))?;
     sandbox.write("pass", "open-sesame")?;
     sandbox.write("other", "another")?;
+    // After either header 8 MiB and more are left of 24 MiB.
     for (format, cipher) in [("luks1", "aes-128"), ("luks2", "aes-256")] {
         let name = format!("ours-{format}-{cipher}");
         let encrypt = format!("rbd encryption format rbd/{name} {format} pass --cipher-alg {cipher}");
-        script(sandbox, &format!("onego rbd create rbd/{name} --size {SIZE}; onego {encrypt}"))?;
+        script(sandbox, &format!("onego rbd create rbd/{name} --size 24M; onego {encrypt}"))?;
         shared(sandbox, &name, format)?;
         opened_elsewhere(sandbox, &name, format).with_context(|| name.clone())?;
         let name = format!("theirs-{format}-{cipher}");
-        sandbox.ceph(&format!("rbd create --size {SIZE} rbd/{name}"))?;
+        sandbox.ceph(&format!("rbd create --size 24M rbd/{name}"))?;
         peer(sandbox, &name, &format!("format {format} {cipher} open-sesame"))?;
         shared(sandbox, &name, format)?;
     }
@@ -116,7 +114,7 @@ fn refused(sandbox: &Sandbox) -> Result<()> {
     let export = "rbd export rbd/ours-luks2-aes-256 - --encryption-passphrase-file";
     let failed = sandbox.onego_fails(&format!("{export} other"))?;
     ensure!(failed.status.code() == Some(5), "a wrong passphrase ends with {}", failed.status);
-    says(&String::from_utf8_lossy(&failed.stderr), "passphrase is wrong")?;
+    says_error(&failed, "passphrase is wrong")?;
     sandbox.onego("rbd create rbd/plain --size 1M")?;
     let plain = "rbd export rbd/plain - --encryption-passphrase-file pass";
     onego_fails(sandbox, plain, "no LUKS header")?;

@@ -1,7 +1,7 @@
 //! Migrations of images and imports from other images and files: `rbd` and we run the steps while both use the image.
 
-use super::{BusyImage, PATIENCE, map_is_valid, same_file, script};
-use crate::steps::{json, nothing_is_left, says};
+use super::{BusyImage, PATIENCE, map_is_valid, onego_fails, same_file, script};
+use crate::steps::{json, nothing_is_left};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Sandbox, disk};
 use std::fs;
@@ -159,8 +159,7 @@ fn move_parents(sandbox: &Sandbox) -> Result<()> {
         let image = "rbd import other.raw rbd/parent; rbd snap create rbd/parent@one";
         let clone = format!("rbd clone {V2} rbd/parent@one rbd/kid; write rbd/kid 16K 6M");
         script(sandbox, &format!("{image}; {clone}; write rbd/parent 16K 6M; save rbd/kid kid"))?;
-        let refused = sandbox.onego_fails("rbd migration prepare rbd/parent far/parent")?;
-        says(&String::from_utf8_lossy(&refused.stderr), "has clones")?;
+        onego_fails(sandbox, "rbd migration prepare rbd/parent far/parent", "has clones")?;
         // Ceph's program expects that the clone may be open read-only.
         let force = if commit == THEIRS { "--force" } else { "" };
         let steps = format!(
@@ -301,7 +300,7 @@ fn refuse_imports(sandbox: &Sandbox) -> Result<()> {
     ] {
         sandbox.write("refused.json", spec)?;
         let line = "rbd migration prepare --import-only --source-spec-path refused.json far/none";
-        super::onego_fails(sandbox, line, word).with_context(|| spec.to_owned())?;
+        onego_fails(sandbox, line, word).with_context(|| spec.to_owned())?;
     }
     ensure!(!sandbox.ceph("rbd ls far")?.contains("none"), "a refused import leaves an image");
     Ok(())

@@ -21,11 +21,11 @@ use std::fs;
 use std::time::Duration;
 
 const ALL: &[Release] = &[Pacific, Reef, Tentacle];
-const SINCE_REEF: &[Release] = &[Reef, Tentacle];
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let new = Scenario::new;
-    let on_real_ceph = Scenario::on_real_ceph;
+    let (on_real_ceph, on_embedded) = (Scenario::on_real_ceph, Scenario::on_embedded);
+    let one_on_real = |name, about, run: Run| on_real_ceph(name, about, &[(name, run)]);
     let sharing: &[(_, Run)] = &[
         ("shared-images", images::shared),
         ("shared-clones", images::clones),
@@ -34,51 +34,39 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ];
     let formats: &[(_, Run)] =
         &[("rbd-streams", streams::run), ("luks", luks::run), ("commands-beside", parity::on_real_ceph)];
-    let admin: &[(_, Run)] = &[("rbd-admin", admin::run)];
     let cluster: &[(_, Run)] = &[("import-export", images::import_export), ("verified-load", load::verified)];
-    let moves: &[(_, Run)] = &[("migration", migration::moves)];
-    let imports: &[(_, Run)] = &[("migration-import", migration::imports)];
     let embedded: &[(_, Run)] = &[("luks", luks::run), ("commands-beside", parity::on_ours)];
     let smoke = [
-        on_real_ceph(
-            "real-cluster",
-            "images move to and from a real cluster, and loads verify data",
-            cluster,
-        ),
-        new("osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash),
+        on_real_ceph("real-cluster", "images move to and from a real cluster; a load verifies data", cluster),
+        new("osd-crash", "a real OSD is killed and restarted under a verified load", load::osd_crash),
         new("tools-cephx", "Ceph's programs use our cluster with keys, in every mode", cephx::server),
     ];
     let all = [
-        on_real_ceph("migration", "images migrate in steps by `rbd` and us while both use them", moves),
+        one_on_real("migration", "images in use migrate in steps by `rbd` and by us", migration::moves),
         on_real_ceph("shared-images", "we and librbd write images alternately and concurrently", sharing),
         on_real_ceph("formats", "our output, streams and encrypted images equal Ceph's", formats),
-        Scenario::on_embedded("formats-embedded", "the same on our cluster", "--memory 1G", embedded),
-        new("osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart),
+        on_embedded("formats-embedded", "output and encrypted images equal Ceph's", "--memory 1G", embedded),
+        new("osd-restart", "a real OSD stops and restarts under a verified load", load::osd_restart),
         new("socket-failures", "broken connections lose no write, ours or Ceph's", load::socket_failures),
         new("cephx", "we use a real cluster with keys in every mode and renew tickets", cephx::client),
         new("tools-cephx-v1", "Ceph's programs use our cluster with keys in protocol v1", cephx::server_v1),
-        new("cephx-users", "a real cluster grants users their capabilities and no more", users::on_real_ceph),
-        new("tools-cephx-users", "so does ours, also for users that `ceph auth` changes", users::on_ours),
-        new("tools-compression", "Ceph's programs compress frames to our cluster", compression::on_ours),
+        new("cephx-users", "users of a real cluster have exactly their capabilities", users::on_real_ceph),
+        new("tools-cephx-users", "users of our cluster have exactly their capabilities", users::on_ours),
+        new("tools-compression", "Ceph's programs and our OSDs compress frames", compression::on_ours),
     ];
     let since_reef = [
-        on_real_ceph("migration-import", "images are filled from snapshots and files while in use", imports),
+        one_on_real("migration-import", "images in use are filled from other sources", migration::imports),
         new("compression", "a real OSD and we compress frames by every method", compression::on_real_ceph),
-        new("compression-secure", "so they do encrypted, if both agree", compression::on_real_ceph_secure),
+        new("compression-secure", "both sides compress encrypted frames", compression::on_real_ceph_secure),
     ];
     let tentacle = [
-        new(
-            "crush-changes",
-            "our CRUSH map follows the monitors' under a verified load",
-            load::crush_changes,
-        ),
+        new("crush-changes", "we follow changes of the CRUSH map under a load", load::crush_changes),
         new("cephx-keys", "keys of both types work in every mode", cephx::both_types_of_keys),
     ];
     // 20.2 lists snapshots in groups and in the trash differently from 16.2, 18.2 and us.
-    let admin = on_real_ceph("rbd-admin", "`rbd` and ours administer images with the same results", admin);
-    let rows = smoke.map(|row| row.smoke().releases(ALL)).into_iter();
-    rows.chain(all.map(|row| row.releases(ALL)))
-        .chain(since_reef.map(|row| row.releases(SINCE_REEF)))
+    let admin = one_on_real("rbd-admin", "`rbd` and ours administer images with equal results", admin::run);
+    let rows = all.into_iter().chain(smoke.map(Scenario::smoke)).map(|row| row.releases(ALL).minutes(30));
+    rows.chain(since_reef.map(|row| row.releases(&[Reef, Tentacle]).minutes(30)))
         .chain(tentacle.map(|row| row.releases(&[Tentacle])))
         .chain([admin.releases(&[Pacific, Reef])])
         .collect()

@@ -1,15 +1,13 @@
 //! Compares every `rados` and `status` command of ours with Ceph's program: the same exit code and the same bytes, also
 //! for invalid input.
 
-use crate::steps::{json, says};
+use super::PATIENCE;
+use crate::steps::{json, says, wait_until};
 use anyhow::{Context as _, Result, bail, ensure};
 use onego_sandbox::{Sandbox, disk, sh};
 use serde_json::Value;
 use std::fs::File;
-use std::io::Read as _;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 /// The part of the results that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +82,6 @@ const BY_NAME: [&str; 7] = ["status", "health", "df", "osd", "pg", "mon", "quoru
 
 /// Characters that an error shows of an output.
 const SHOWN: usize = 2000;
-
-/// Time a watcher gets to start.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn on_real_ceph(sandbox: &Sandbox) -> Result<()> {
     all(sandbox, true)
@@ -227,72 +222,38 @@ fn shape(report: &str) -> String {
 /// Lets both programs watch one object and notify its watchers: each prints the other's notifications.
 fn watchers(sandbox: &Sandbox) -> Result<()> {
     sandbox.ceph("rados -p rbd create bell")?;
-    let mut theirs = Watcher::start(sandbox.ceph_command("rados -p rbd watch bell"))?;
-    let mut ours = Watcher::start(sandbox.onego_command("rados -p rbd watch bell"))?;
-    let start = Instant::now();
-    while sandbox.ceph("rados -p rbd listwatchers bell")?.lines().count() < 2 {
-        ensure!(start.elapsed() < PATIENCE, "fewer than 2 watchers after {PATIENCE:?}");
-        sleep(Duration::from_millis(50));
-    }
+    let start = |mut command: Command| command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let theirs = start(sandbox.ceph_command("rados -p rbd watch bell"))?;
+    let ours = start(sandbox.onego_command("rados -p rbd watch bell"))?;
+    wait_until(sandbox, "second watcher", PATIENCE, |sandbox| {
+        Ok(sandbox.ceph("rados -p rbd listwatchers bell")?.lines().count() == 2)
+    })?;
     for line in ["rados -p rbd listwatchers bell", "rados -p rbd notify bell hello"] {
         let (theirs, ours) = (sandbox.ceph(line)?, sandbox.onego(line)?);
         ensure!(mask(&theirs) == mask(&ours), "`{line}` differs\nCeph's: {theirs}\nours: {ours}");
     }
-    let (theirs, ours) = (theirs.end()?, ours.end()?);
+    // They end with their input, which this closes.
+    let (theirs, ours) = (theirs.wait_with_output()?, ours.wait_with_output()?);
+    ensure!(theirs.status.success() && ours.status.success(), "a watcher failed");
+    let (theirs, ours) = (String::from_utf8(theirs.stdout)?, String::from_utf8(ours.stdout)?);
     ensure!(mask(&theirs) == mask(&ours), "watchers print other things\nCeph's: {theirs}\nours: {ours}");
     ensure!(ours.matches("NOTIFY").count() == 2, "watchers do not print 2 notifications: {ours}");
     ensure!(sandbox.onego("rados -p rbd listwatchers bell")?.is_empty(), "a watch is left");
     Ok(())
 }
 
-/// A program that watches until its input ends.
-struct Watcher(Child);
-
-impl Watcher {
-    fn start(mut command: Command) -> Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Ok(Self(command.spawn().context("cannot start a watcher")?))
-    }
-
-    /// Ends the program and returns its output.
-    fn end(&mut self) -> Result<String> {
-        drop(self.0.stdin.take());
-        let mut said = String::new();
-        self.0.stdout.take().context("a watcher has an output")?.read_to_string(&mut said)?;
-        ensure!(self.0.wait()?.success(), "a watcher failed: {said}");
-        Ok(said)
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        // An error means that it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Texts before numbers that differ between runs: of clients, watches, notifications and elections.
-const NUMBERED: [&str; 9] = [
-    "client.",
-    "cookie ",
-    "cookie=",
-    "notify_id ",
-    " from ",
-    ":0/",
-    "\"quorum_age\":",
-    "\"quorum_age\": ",
-    "election epoch ",
-];
+const NUMBERED: &str =
+    "client.|cookie |cookie=|notify_id | from |:0/|\"quorum_age\":|\"quorum_age\": |election epoch ";
 
 /// Texts before ages.
 const AGED: [&str; 2] = ["(age ", "since "];
 
 /// Returns the text with N for such numbers and ages, and TIME for points in time.
 fn mask(text: &str) -> String {
-    let numbers = |text: String, before: &&str| mask_after(&text, before, |c| c.is_ascii_digit());
-    let ages = |text: String, before: &&str| mask_after(&text, before, |c| c.is_ascii_alphanumeric());
-    mask_times(&AGED.iter().fold(NUMBERED.iter().fold(text.to_owned(), numbers), ages))
+    let numbers = |text: String, before| mask_after(&text, before, |c| c.is_ascii_digit());
+    let ages = |text: String, before| mask_after(&text, before, |c| c.is_ascii_alphanumeric());
+    mask_times(&AGED.into_iter().fold(NUMBERED.split('|').fold(text.to_owned(), numbers), ages))
 }
 
 /// Replaces characters of a kind that follow a text.

@@ -1,13 +1,12 @@
 //! Diffs and images with snapshots as streams: both sides write the same bytes, and each imports the other's.
 
-use super::{same_file, script};
+use super::{each_step, same_file, script};
 use crate::steps::json;
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::disk::{self, Random};
 use onego_sandbox::{Release, Sandbox};
 use std::fs;
 
-const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Snapshots of an image, then the image itself, each with its size.
@@ -26,23 +25,12 @@ const STEPS: [&str; 5] = ["s1", "s1 s2", "s2 s3", "s3 s4", "s4 "];
 const LEAPS: [&str; 4] = ["s1 ", "s4", "", "s1 s4"];
 
 /// Commands whose output does not depend on several snapshots at once.
-const STEP_COMMANDS: [&str; 6] = [
-    "diff --from-snap s2 rbd/striped@s3 --format json",
-    "diff rbd/plain@s1",
-    "du rbd/plain",
-    "du rbd/plain --exact --format json",
-    "du rbd/plain@s3",
-    "du rbd/plain --merge-snapshots",
-];
+const STEP_COMMANDS: &str =
+    "diff --from-snap s2 rbd/striped@s3 --format json; diff rbd/plain@s1; du rbd/plain
+du rbd/plain --exact --format json; du rbd/plain@s3; du rbd/plain --merge-snapshots";
 
-const LEAP_COMMANDS: [&str; 6] = [
-    "diff rbd/plain",
-    "diff --from-snap s1 rbd/striped@s3 --format json",
-    "diff --from-snap s2 rbd/plain@s4 --whole-object",
-    "diff rbd/clone --whole-object --format json",
-    "du",
-    "du --format json",
-];
+const LEAP_COMMANDS: &str = "diff rbd/plain; diff --from-snap s1 rbd/striped@s3 --format json
+diff --from-snap s2 rbd/plain@s4 --whole-object; diff rbd/clone --whole-object --format json; du; du --format json";
 
 pub(super) fn run(sandbox: &Sandbox) -> Result<()> {
     // Across several snapshots 16.2 reports more than the changes: what an object gained and lost again in between, and
@@ -65,7 +53,7 @@ rbd clone rbd/plain@s2 rbd/clone; rbd import-diff --no-progress child.diff rbd/c
     STEPS.iter().try_for_each(|range| same("plain", range, ""))?;
     same("striped", "s1 s2", "")?;
     same("plain", "s1 s2", "--whole-object")?;
-    STEP_COMMANDS.iter().try_for_each(|command| same_text(sandbox, command))?;
+    each_step(STEP_COMMANDS, |command| same_text(sandbox, command))?;
     if is_exact {
         LEAPS.iter().try_for_each(|range| same("plain", range, ""))?;
         for (image, range) in [("striped", "s1 s2"), ("striped", "s1 s4"), ("plain", "s1 s4"), ("clone", "")]
@@ -74,7 +62,7 @@ rbd clone rbd/plain@s2 rbd/clone; rbd import-diff --no-progress child.diff rbd/c
         }
         same("striped", "s1 s4", "")?;
         same("clone", "", "")?;
-        LEAP_COMMANDS.iter().try_for_each(|command| same_text(sandbox, command))?;
+        each_step(LEAP_COMMANDS, |command| same_text(sandbox, command))?;
     }
     merge(sandbox)?;
     resume(sandbox)?;
@@ -109,7 +97,7 @@ fn diff(random: &mut Random, from: Option<&str>, to: Option<&str>, before: u64, 
     loop {
         let offset = at + random.below((2 * MIB) as usize) as u64;
         let is_zeros = random.below(3) == 0;
-        let most = if is_zeros && random.below(2) == 0 { 3 * MIB } else { 200 * KIB };
+        let most = if is_zeros && random.below(2) == 0 { 3 * MIB } else { MIB / 5 };
         let length = 1 + random.below(most as usize) as u64;
         at = offset + length;
         if at > size {
@@ -139,34 +127,26 @@ fn scope(image: &str, range: &str) -> String {
     format!("{from}rbd/{image}{at}{to}")
 }
 
-fn ours(sandbox: &Sandbox, line: &str) -> Result<String> {
-    sandbox.onego(&format!("rbd {line}"))
-}
-
-fn theirs(sandbox: &Sandbox, line: &str) -> Result<String> {
-    sandbox.ceph(&format!("rbd {line}"))
-}
-
 /// Checks that both sides write the same file; its name is missing from the command.
 fn same_output(sandbox: &Sandbox, command: &str) -> Result<()> {
-    ours(sandbox, &format!("{command} ours.out"))?;
-    theirs(sandbox, &format!("{command} theirs.out"))?;
+    script(sandbox, &format!("onego rbd {command} ours.out; rbd {command} theirs.out"))?;
     same_file(sandbox, "theirs.out", "ours.out").with_context(|| format!("`rbd {command}`"))?;
     Ok(fs::remove_file(sandbox.path("theirs.out"))?)
 }
 
 /// Checks that both sides print the same.
 fn same_text(sandbox: &Sandbox, command: &str) -> Result<()> {
-    let (one, other) = (ours(sandbox, command)?, theirs(sandbox, command)?);
-    ensure!(one == other, "`rbd {command}` prints\n{other}and ours\n{one}");
-    ensure!(one.len() > 40, "`rbd {command}` prints little: {one}");
+    let line = format!("rbd {command}");
+    let (one, other) = (sandbox.onego(&line)?, sandbox.ceph(&line)?);
+    ensure!(one == other, "`{line}` prints\n{other}and ours\n{one}");
+    ensure!(one.len() > 40, "`{line}` prints little: {one}");
     Ok(())
 }
 
 /// Merges two diffs on both sides.
 fn merge(sandbox: &Sandbox) -> Result<()> {
     for (range, name) in [("s2", "a"), ("s2 s3", "b"), ("s3 ", "c")] {
-        theirs(sandbox, &format!("export-diff --no-progress {} {name}.diff", scope("plain", range)))?;
+        sandbox.ceph(&format!("rbd export-diff --no-progress {} {name}.diff", scope("plain", range)))?;
     }
     same_output(sandbox, "merge-diff --no-progress a.diff b.diff")?;
     same_output(sandbox, "merge-diff --no-progress b.diff c.diff")
@@ -175,10 +155,10 @@ fn merge(sandbox: &Sandbox) -> Result<()> {
 /// Resumes an interrupted export, with the same result.
 fn resume(sandbox: &Sandbox) -> Result<()> {
     let export = "export-diff --no-progress --from-snap s1 rbd/plain@s4";
-    ours(sandbox, &format!("{export} whole.diff"))?;
+    script(sandbox, &format!("onego rbd {export} whole.diff"))?;
     let whole = fs::read(sandbox.path("whole.diff"))?;
     sandbox.write(".resumed.diff.onego-partial", &whole[..whole.len() * 2 / 3])?;
-    ours(sandbox, &format!("{export} --resume resumed.diff"))?;
+    script(sandbox, &format!("onego rbd {export} --resume resumed.diff"))?;
     same_file(sandbox, "whole.diff", "resumed.diff")
 }
 
@@ -201,12 +181,11 @@ onego rbd {export} ours.diff; rbd import-diff --no-progress ours.diff rbd/backup
 /// Checks that images have the content of another, now and at a snapshot.
 fn same_content(sandbox: &Sandbox, image: &str, others: &[&str]) -> Result<()> {
     for at in ["@s3", ""] {
-        theirs(sandbox, &format!("export --no-progress rbd/{image}{at} expected.raw"))?;
+        script(sandbox, &format!("save rbd/{image}{at} expected"))?;
         for other in others {
-            theirs(sandbox, &format!("export --no-progress rbd/{other}{at} other.raw"))?;
+            script(sandbox, &format!("save rbd/{other}{at} other"))?;
             same_file(sandbox, "expected.raw", "other.raw").with_context(|| format!("{other}{at}"))?;
         }
-        fs::remove_file(sandbox.path("expected.raw"))?;
     }
     Ok(())
 }
@@ -222,21 +201,22 @@ fn whole_images(sandbox: &Sandbox, is_exact: bool) -> Result<()> {
             disk::compare(&sandbox.path(&by_ours), &sandbox.path(&by_theirs))?;
         }
         let import = "import --no-progress --export-format 2";
-        ours(sandbox, &format!("{import} {by_theirs} rbd/{}", copies[0]))?;
-        theirs(sandbox, &format!("{import} {by_ours} rbd/{}", copies[1]))?;
-        same_content(sandbox, image, &copies.each_ref().map(String::as_str))?;
+        let [ours, theirs] = &copies;
+        let steps = format!("onego rbd {import} {by_theirs} rbd/{ours}; rbd {import} {by_ours} rbd/{theirs}");
+        script(sandbox, &steps)?;
+        same_content(sandbox, image, &[ours, theirs])?;
         for copy in &copies {
-            theirs(sandbox, &format!("export --no-progress --export-format 2 rbd/{copy} {copy}.v2"))?;
+            sandbox.ceph(&format!("rbd export --no-progress --export-format 2 rbd/{copy} {copy}.v2"))?;
             ensure!(header(sandbox, copy)? == header(sandbox, image)?, "{copy} differs from {image}");
         }
         let snapshots = |image: &str| -> Result<Vec<(String, bool)>> {
-            let list = json(&theirs(sandbox, &format!("snap ls --format json rbd/{image}"))?)?;
+            let list = json(&sandbox.ceph(&format!("rbd snap ls --format json rbd/{image}"))?)?;
             let list = list.as_array().context("`snap ls` prints no list")?.clone();
             Ok(list.iter().map(|snap| (snap["name"].to_string(), snap["protected"] == "true")).collect())
         };
-        ensure!(snapshots(&copies[0])? == snapshots(image)?, "{} has other snapshots", copies[0]);
+        ensure!(snapshots(ours)? == snapshots(image)?, "{ours} has other snapshots");
     }
-    theirs(sandbox, "object-map check --no-progress rbd/plain-ours").map(drop)
+    script(sandbox, "rbd object-map check --no-progress rbd/plain-ours")
 }
 
 /// Returns the properties of an image at the start of its stream, before the first diff.

@@ -1,7 +1,7 @@
 //! Users with limited capabilities, who have the same rights on real clusters and on ours.
 
-use super::{onego_fails, same_file};
-use crate::steps::{fio_without_errors, says};
+use super::{each_step, onego_fails, same_file, script};
+use crate::steps::{fio_without_errors, says, says_error};
 use anyhow::{Result, ensure};
 use onego_sandbox::{RealCeph, Sandbox, Server, disk, sh};
 
@@ -40,8 +40,7 @@ fn crash(sandbox: &Sandbox) -> Result<()> {
 }
 
 fn capabilities(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("ceph osd pool create other 8")?;
-    sandbox.ceph("ceph osd pool application enable other rbd")?;
+    script(sandbox, "ceph osd pool create other 8; ceph osd pool application enable other rbd")?;
     create(sandbox)?;
     disk::make(&sandbox.path("disk.raw"), 4)?;
     for mode in ["crc", "secure"] {
@@ -76,16 +75,10 @@ fn theirs(sandbox: &Sandbox, modes: &str) -> Result<()> {
         sandbox.ceph(&format!("rbd --id {id} {modes} export rbd/disk theirs.raw"))?;
         same_file(sandbox, "disk.raw", "theirs.raw")?;
     }
-    for line in [
-        "rbd --id images create --size 1M other/disk",
-        "rbd --id images ls other",
-        "rbd --id reader create --size 1M rbd/another",
-        "rbd --id reader rm rbd/disk",
-        "rbd --id reader bench --io-type write --io-total 64K --io-size 4K rbd/disk",
-        "rbd --id mine ls rbd",
-    ] {
-        not_permitted(sandbox, &format!("{line} {modes}"))?;
-    }
+    let steps = "rbd --id images create --size 1M other/disk; rbd --id images ls other
+rbd --id reader create --size 1M rbd/another; rbd --id reader rm rbd/disk
+rbd --id reader bench --io-type write --io-total 64K --io-size 4K rbd/disk; rbd --id mine ls rbd";
+    each_step(steps, |line| not_permitted(sandbox, &format!("{line} {modes}")))?;
     sandbox.ceph(&format!("rbd --id images {modes} rm rbd/disk")).map(drop)
 }
 
@@ -97,15 +90,9 @@ fn ours(sandbox: &Sandbox, mode: &str) -> Result<()> {
         sandbox.onego(&format!("{options} --id {id} rbd export rbd/disk ours.raw"))?;
         same_file(sandbox, "disk.raw", "ours.raw")?;
     }
-    for line in [
-        "--id images rbd ls other",
-        "--id images rbd create other/disk --size 1M",
-        "--id reader rbd create rbd/another --size 1M",
-        "--id reader rbd rm rbd/disk",
-        "--id mine rbd ls rbd",
-    ] {
-        onego_fails(sandbox, &format!("{options} {line}"), "capabilities")?;
-    }
+    let steps = "--id images rbd ls other; --id images rbd create other/disk --size 1M
+--id reader rbd create rbd/another --size 1M; --id reader rbd rm rbd/disk; --id mine rbd ls rbd";
+    each_step(steps, |line| onego_fails(sandbox, &format!("{options} {line}"), "capabilities").map(drop))?;
     sandbox.onego(&format!("{options} --id images rbd rm rbd/disk")).map(drop)
 }
 
@@ -130,38 +117,24 @@ fn fio(sandbox: &Sandbox, mode: &str) -> Result<()> {
 /// Limits `rados` to prefixes and namespaces.
 fn objects(sandbox: &Sandbox) -> Result<()> {
     sandbox.write("small", disk::Random(5).bytes(1 << 20))?;
-    sandbox.ceph("rados --id mine --pool other put mine-1 small")?;
-    sandbox.ceph("rados --id mine --pool other get mine-1 back")?;
+    let steps = "rados --id mine --pool other put mine-1 small; rados --id mine --pool other get mine-1 back
+rados --pool other --namespace shared put theirs small
+rados --id mine --pool other --namespace shared stat theirs";
+    script(sandbox, steps)?;
     same_file(sandbox, "small", "back")?;
-    sandbox.ceph("rados --pool other --namespace shared put theirs small")?;
-    sandbox.ceph("rados --id mine --pool other --namespace shared stat theirs")?;
-    for line in [
-        "rados --id mine --pool other put theirs small",
-        "rados --id mine --pool other --namespace shared put theirs small",
-        "rados --id mine --pool other ls",
-        "rados --id mine --pool rbd put mine-1 small",
-        "rados --id images --pool other put thing small",
-        "rados --id reader --pool rbd put thing small",
-    ] {
-        not_permitted(sandbox, line)?;
-    }
-    Ok(())
+    let steps = "rados --id mine --pool other put theirs small
+rados --id mine --pool other --namespace shared put theirs small
+rados --id mine --pool other ls; rados --id mine --pool rbd put mine-1 small
+rados --id images --pool other put thing small; rados --id reader --pool rbd put thing small";
+    each_step(steps, |line| not_permitted(sandbox, line))
 }
 
 /// Denies users commands that change the cluster or show keys.
 fn monitor(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("ceph --id images osd pool ls")?;
-    sandbox.ceph("ceph --id images osd blocklist add 10.9.8.7:0/123")?;
-    for line in [
-        "ceph --id images osd blocklist rm 10.9.8.7:0/123",
-        "ceph --id images osd pool create third 8",
-        "ceph --id images auth ls",
-        "ceph --id mine auth get client.images",
-        "ceph --id mine config set global debug_ms 1",
-    ] {
-        says(&String::from_utf8_lossy(&sandbox.ceph_fails(line)?.stderr), "EACCES")?;
-    }
-    Ok(())
+    script(sandbox, "ceph --id images osd pool ls; ceph --id images osd blocklist add 10.9.8.7:0/123")?;
+    let steps = "ceph --id images osd blocklist rm 10.9.8.7:0/123; ceph --id images osd pool create third 8
+ceph --id images auth ls; ceph --id mine auth get client.images; ceph --id mine config set global debug_ms 1";
+    each_step(steps, |line| says_error(&sandbox.ceph_fails(line)?, "EACCES"))
 }
 
 fn not_permitted(sandbox: &Sandbox, line: &str) -> Result<()> {
@@ -189,5 +162,5 @@ fn commands(sandbox: &Sandbox) -> Result<()> {
     ensure!(again.trim() == key.trim(), "the import made another key: {again}");
     sandbox.ceph("rados --id new --keyring new.keyring --pool other put thing new.keyring")?;
     let failed = sandbox.ceph_words_fail(&[&change[..], &["osd", "allow nothing"]].concat())?;
-    says(&String::from_utf8_lossy(&failed.stderr), "capability parse failed")
+    says_error(&failed, "capability parse failed")
 }
