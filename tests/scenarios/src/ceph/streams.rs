@@ -97,7 +97,7 @@ fn diff(random: &mut Random, from: Option<&str>, to: Option<&str>, before: u64, 
     loop {
         let offset = at + random.below((2 * MIB) as usize) as u64;
         let is_zeros = random.below(3) == 0;
-        let most = if is_zeros && random.below(2) == 0 { 3 * MIB } else { MIB / 5 };
+        let most = if is_zeros && random.below(2) == 0 { 3 * MIB } else { 200 << 10 };
         let length = 1 + random.below(most as usize) as u64;
         at = offset + length;
         if at > size {
