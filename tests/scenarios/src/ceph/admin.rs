@@ -86,7 +86,7 @@ same info striped; write striped 64K 4M; create --size 1M --image-shared --pool 
 rbd snap create --no-progress copy@parent; rbd clone --rbd-default-clone-format 2 copy@parent owned; save owned owned
 ";
 
-/// Steps while a client of Ceph keeps the lock of `owned`: it runs our operations.
+/// Steps while a librbd client keeps the lock of `owned` and runs our operations.
 const OWNED: &str = "
 snap create owned@one; fail snap create owned@one --no-progress; snap rename owned@one owned@two
 snap protect owned@two; same snap ls owned; snap unprotect owned@two; resize --size 12M owned; flatten owned

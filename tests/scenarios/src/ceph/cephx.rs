@@ -29,7 +29,7 @@ pub(super) fn client(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Uses a cluster of Ceph 20 with keys of type "aes256k", its default, and with older "aes" keys.
+/// Uses a Ceph 20 cluster with keys of type "aes256k", its default, and with older "aes" keys.
 pub(super) fn both_types_of_keys(sandbox: &Sandbox) -> Result<()> {
     let _ceph = RealCeph::start_with_cephx(sandbox, "")?;
     disk::make(&sandbox.path("disk.raw"), 1)?;
