@@ -6,6 +6,7 @@ mod bench;
 mod documents;
 mod embedded;
 mod prometheus;
+mod ceph;
 mod scenario;
 mod steps;
 mod table;

@@ -1,12 +1,19 @@
 //! The table of scenarios, the longest first.
 
-use crate::embedded;
 use crate::scenario::Scenario;
+use crate::{ceph, embedded};
 use std::sync::LazyLock;
 
 /// Returns all scenarios.
 pub(crate) fn scenarios() -> &'static [Scenario] {
-    static SCENARIOS: LazyLock<Vec<Scenario>> =
-        LazyLock::new(|| [embedded::scenarios()].into_iter().flatten().collect());
+    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+        [
+            ceph::scenarios(),
+            embedded::scenarios(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    });
     &SCENARIOS
 }
