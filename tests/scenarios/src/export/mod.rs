@@ -18,12 +18,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .releases(&[Pacific, Reef, Tentacle]),
         Scenario::new("nbd-tls", "NBD over TLS accepts good certificates and rejects others", tls::all)
             .releases(&[Reef, Pacific, Tentacle]),
-        Scenario::new(
-            "vhost-user-blkio",
-            "QEMU's programs use our vhost-user disks by libblkio",
-            clients::blkio,
-        )
-        .releases(&[Reef, Tentacle]),
+        Scenario::new("vhost-user-blkio", "QEMU's programs use our vhost-user disks", clients::blkio)
+            .releases(&[Reef, Tentacle]),
         Scenario::new("block-devices", "our NBD client copies to and from nbdkit and qemu-nbd", peers::all),
     ]
 }

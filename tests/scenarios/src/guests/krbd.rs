@@ -54,6 +54,12 @@ const URI: &str = "nbd://127.0.0.1:10809/rbd/disk";
 const SIZE: usize = 32 << 20;
 const HALF: usize = SIZE / 2;
 
+/// Shares a clone on our cluster.
+pub(super) fn shared_on_ours(sandbox: &Sandbox) -> Result<()> {
+    let _cluster = Server::cluster(sandbox, "")?;
+    shared(sandbox)
+}
+
 /// The kernel and we write a clone with all features alternately and at the same time. Each side requests the lock from
 /// the other, and takes it from an owner that died.
 pub(super) fn shared(sandbox: &Sandbox) -> Result<()> {

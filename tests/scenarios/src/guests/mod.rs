@@ -12,35 +12,21 @@ use onego_sandbox::Release::{Pacific, Reef, Tentacle};
 /// Returns the scenarios with block devices in guests.
 pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new(
-            "block-devices-guest",
-            "Linux 6.12 uses krbd, NBD, ublk and a vhost-user disk",
-            block::all,
-        )
-        .smoke(),
+        Scenario::new("block-devices-guest", "Linux uses krbd, NBD, ublk and a vhost-user disk", block::all)
+            .smoke(),
         Scenario::new("krbd", "Linux 6.1 maps images of our cluster in every mode", krbd::modes),
         Scenario::new("krbd-cephx", "krbd authenticates, encrypts and signs", krbd::modes_with_key),
-        Scenario::on_embedded(
+        Scenario::new(
             "krbd-shared",
             "krbd and our client share a clone on our cluster",
-            "",
-            &[("turns", krbd::shared)],
+            krbd::shared_on_ours,
         ),
-        Scenario::on_real_ceph(
-            "krbd-shared",
-            "krbd and our client share a clone on a real cluster",
-            &[("turns", krbd::shared)],
-        )
-        .releases(&[Pacific, Reef]),
-        Scenario::on_embedded(
-            "root-guests",
-            "a guest boots from an image of our cluster over NBD and vhost-user",
-            "",
-            &[("nbd", root::by_nbd), ("vhost-user", root::by_vhost_user)],
-        ),
+        Scenario::on_real_ceph("krbd-shared", "the same on a real cluster", &[("clone", krbd::shared)])
+            .releases(&[Pacific, Reef]),
+        Scenario::new("root-guests", "guests boot from an image over NBD and vhost-user", root::by_servers),
         Scenario::new(
             "capi-guest",
-            "a guest boots from an image and its snapshots by our librbd",
+            "guests boot from an image and its snapshots by our librbd",
             root::by_librbd,
         )
         .releases(&[Pacific, Reef, Tentacle]),

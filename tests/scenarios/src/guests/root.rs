@@ -2,8 +2,9 @@
 
 use super::{library, script};
 use crate::steps::says;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use onego_sandbox::{Boot, Disk, Sandbox, Server, VIRTIO_BLK};
+use std::fs;
 
 /// Bytes of the root file system.
 const SIZE: u64 = 256 << 20;
@@ -11,15 +12,13 @@ const SIZE: u64 = 256 << 20;
 /// URI of the image for QEMU's programs.
 const IMAGE: &str = "rbd:rbd/root:conf=ceph.conf";
 
-/// QEMU is an NBD client.
-pub(super) fn by_nbd(sandbox: &Sandbox) -> Result<()> {
-    let disk = Disk::Nbd { socket: "nbd.sock", export: "rbd/root" };
-    boots_from(sandbox, disk, || Server::nbd(sandbox, "rbd:root --socket nbd.sock"))
-}
-
-/// Our server shares the guest's memory.
-pub(super) fn by_vhost_user(sandbox: &Sandbox) -> Result<()> {
-    boots_from(sandbox, Disk::VhostUser("disk.sock"), || Server::vhost_user(sandbox, "rbd:root"))
+/// Boots guests by servers: QEMU as NBD client, and our vhost-user server, which shares the guest's memory.
+pub(super) fn by_servers(sandbox: &Sandbox) -> Result<()> {
+    let _cluster = Server::cluster(sandbox, "")?;
+    let nbd = Disk::Nbd { socket: "nbd.sock", export: "rbd/root" };
+    boots_from(sandbox, nbd, || Server::nbd(sandbox, "rbd:root --socket nbd.sock")).context("NBD")?;
+    let vhost_user = || Server::vhost_user(sandbox, "rbd:root");
+    boots_from(sandbox, Disk::VhostUser("disk.sock"), vhost_user).context("vhost-user")
 }
 
 fn boots_from(sandbox: &Sandbox, disk: Disk, serve: impl FnOnce() -> Result<Server>) -> Result<()> {
@@ -28,7 +27,9 @@ fn boots_from(sandbox: &Sandbox, disk: Disk, serve: impl FnOnce() -> Result<Serv
     let server = serve()?;
     run(&boot, "first")?;
     run(&boot, "again")?;
-    server.stop()
+    server.stop()?;
+    sandbox.onego("-c ceph.conf rbd rm rbd/root")?;
+    Ok(fs::remove_file(sandbox.path("root.raw"))?)
 }
 
 /// QEMU uses our librbd, also for snapshots of the image and the return to them.

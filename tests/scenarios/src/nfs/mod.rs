@@ -11,29 +11,21 @@ use crate::scenario::Scenario;
 pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("rdma-devices", "our RDMA provider and NFS work over siw and rxe", devices::all),
-        Scenario::new(
-            "nfs-kernel-client",
-            "the kernel's client uses our server over TCP and RDMA",
-            kernel::on_memory,
-        )
-        .smoke(),
+        Scenario::new("nfs-kernel-client", "Linux mounts our server over TCP and RDMA", kernel::on_memory)
+            .smoke(),
         Scenario::new(
             "nfs-kernel-directory",
-            "the kernel's client uses a directory that we serve, also across a restart",
+            "Linux mounts a directory, also across restarts",
             kernel::on_directory,
         )
         .smoke()
         .root(),
-        Scenario::new(
-            "nfs-knfsd",
-            "our client uses the kernel's server over TCP and RDMA",
-            kernel::our_client,
-        ),
-        Scenario::new("nfs-kernel-kernel", "the kernel's client uses the kernel's server", kernel::on_kernel),
+        Scenario::new("nfs-knfsd", "our client uses Linux's server over TCP and RDMA", kernel::our_client),
+        Scenario::new("nfs-kernel-kernel", "Linux mounts Linux's server", kernel::on_kernel),
         Scenario::new("nfs-pjdfstest", "our server in memory passes pjdfstest", pjdfstest::on_memory),
         Scenario::new(
             "nfs-pjdfstest-directory",
-            "a directory that we serve passes pjdfstest",
+            "a served directory passes pjdfstest",
             pjdfstest::on_directory,
         )
         .root(),
