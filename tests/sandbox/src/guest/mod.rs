@@ -282,8 +282,15 @@ impl<'a> Boot<'a> {
     /// Finds a program in the guest's packages or in the tools' root.
     fn find_program(&self, name: &str) -> Result<PathBuf> {
         let folders = ["sbin", "usr/sbin", "usr/bin"];
-        let roots = [&self.tree, self.sandbox.tools_root()];
-        let mut paths = roots.iter().flat_map(|root| folders.map(|folder| root.join(folder).join(name)));
+        let roots = [self.tree.as_path(), self.sandbox.tools_root()];
+        let mut paths = roots.iter().flat_map(|root| {
+            folders.map(|folder| {
+                let path = root.join(folder).join(name);
+                // An absolute link means a file of its root.
+                let link = fs::read_link(&path).ok().filter(|to| to.is_absolute());
+                link.map_or(path, |to| root.join(to.strip_prefix("/").unwrap_or(&to)))
+            })
+        });
         paths.find(|path| path.is_file()).with_context(|| format!("no package has a program {name}"))
     }
 
