@@ -6,7 +6,8 @@
 use crate::apt::{Apt, unpack};
 use crate::{cached, sh, workspace};
 use anyhow::{Context as _, Result};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -104,6 +105,9 @@ fn make(suite: &str, packages: &str) -> Result<PathBuf> {
             fs::create_dir_all(root.join("usr").join(name))?;
             symlink(format!("usr/{name}"), root.join(name))?;
         }
+        fs::create_dir(root.join("run"))?;
+        fs::create_dir(root.join("var"))?;
+        symlink("../run", root.join("var/run"))?;
         unpack(&Apt::open(suite)?.closure(packages)?, root)?;
         for name in ["dev", "proc", "sys", "run", "tmp"] {
             fs::create_dir_all(root.join(name))?;
@@ -121,6 +125,8 @@ fn configure(root: &Path) -> Result<()> {
     ] {
         fs::copy(root.join(from), root.join(to)).with_context(|| format!("cannot copy {from}"))?;
     }
+    let mut users = File::options().append(true).open(root.join("etc/passwd"))?;
+    users.write_all(b"_rpc:x:101:65534:rpcbind:/run/rpcbind:/usr/sbin/nologin\n")?;
     fs::write(root.join("etc/hosts"), "127.0.0.1 localhost\n")?;
     fs::write(root.join("etc/resolv.conf"), "")?;
     if !root.join("usr/bin/awk").exists() {

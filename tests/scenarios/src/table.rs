@@ -1,13 +1,16 @@
 //! The table of scenarios, the longest first.
 
 use crate::scenario::Scenario;
-use crate::{ceph, embedded};
+use crate::{ceph, embedded, export, guests, nfs};
 use std::sync::LazyLock;
 
 /// Returns all scenarios.
 pub(crate) fn scenarios() -> &'static [Scenario] {
     static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
         [
+            guests::scenarios(),
+            nfs::scenarios(),
+            export::scenarios(),
             ceph::scenarios(),
             embedded::scenarios(),
         ]
