@@ -2,7 +2,10 @@
 //! libnbd, libnfs, and others. `table.rs` lists the scenarios; everything they run in comes from `onego-sandbox`.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod capi;
 mod scenario;
+mod steps;
 mod table;
 
 use anyhow::Result;
