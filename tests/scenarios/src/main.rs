@@ -7,6 +7,7 @@ mod capi;
 mod scenario;
 mod steps;
 mod table;
+mod upstream;
 
 use anyhow::Result;
 use clap::Parser;

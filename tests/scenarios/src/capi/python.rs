@@ -1,0 +1,44 @@
+//! Upstream's tests of Ceph's bindings for Python, on our library.
+
+use super::library;
+use crate::upstream::{Outcomes, RADOS_FAILURES, RBD_FEATURES, judge, run_tests};
+use anyhow::Result;
+use onego_sandbox::Sandbox;
+
+/// Tests of librados that fail on a real cluster, each with its reason.
+const REAL_RADOS_FAILURES: &[(&str, &str)] =
+    &[("TestRados::test_get_cluster_stats", "without a manager the cluster has no statistics")];
+
+/// Tests of librbd that fail on any cluster.
+const RBD_FAILURES: &[(&str, &str)] = &[
+    ("TestMirroring::test_mirror_peer_bootstrap", "the library makes no bootstrap tokens for peers"),
+    ("TestMirroring::test_aio_mirror_image_create_snapshot", NOT_EXPORTED),
+    ("TestMirroring::test_mirror_image_create_snapshot", NOT_EXPORTED),
+];
+const NOT_EXPORTED: &str = "the library lacks a function that it calls";
+
+pub(super) fn rados(sandbox: &Sandbox) -> Result<()> {
+    run(sandbox, "test_rados.py", &[], RADOS_FAILURES, 85)
+}
+
+pub(super) fn rados_on_real_ceph(sandbox: &Sandbox) -> Result<()> {
+    run(sandbox, "test_rados.py", &[], REAL_RADOS_FAILURES, 85)
+}
+
+pub(super) fn rbd(sandbox: &Sandbox) -> Result<()> {
+    run(sandbox, "test_rbd.py", &[RBD_FEATURES], RBD_FAILURES, 176)
+}
+
+/// Runs the tests of a file. Those listed with a reason must fail, all others and at least `min_passed` must pass.
+fn run(
+    sandbox: &Sandbox,
+    file: &str,
+    variables: &[&str],
+    failures: &[(&str, &str)],
+    min_passed: usize,
+) -> Result<()> {
+    library::prepare(sandbox)?;
+    let library = library::environment(sandbox);
+    let said = run_tests(sandbox, file, &[&[library.as_str()], variables].concat())?;
+    judge(&Outcomes::of(&said), failures, min_passed)
+}

@@ -1,0 +1,207 @@
+//! Upstream's own tests of Ceph's bindings for Python, from Debian's source package of Ceph.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use onego_sandbox::{Apt, RealCeph, Release, Sandbox, Server, Store, cached, sh, workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Files from the source package: the tests, and the assertions that they import.
+const FILES: [&str; 3] = ["test_rados.py", "test_rbd.py", "assertions.py"];
+
+/// Folder of the files in the source package.
+const FOLDER: &str = "src/test/pybind";
+
+/// Defines imported names that the bindings of an older release lack, so that only the tests fail that use them.
+const CONFTEST: &str = include_str!("upstream.py");
+
+/// Time all tests of a file get on a busy machine. Some derive keys from passphrases.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Features of the images that librbd's tests create: the default ones.
+pub(crate) const RBD_FEATURES: &str = "RBD_FEATURES=61";
+
+/// Leaves out the one test in which Ceph's library may crash: it sends a ping to a monitor before it has set up the
+/// connection's dispatcher. Our library takes the test.
+const WITHOUT_PING: &str = "PYTEST_ADDOPTS=--deselect=test_rados.py::TestRados::test_ping_monitor";
+
+/// Tests of librados's bindings that fail with any release, each with its reason.
+pub(crate) const RADOS_FAILURES: &[(&str, &str)] = &[
+    ("TestRados::test_get_pool_base_tier", "the embedded cluster has no cache tiers"),
+    ("TestIoctxEc::test_alignment", "the embedded cluster has no erasure-coded pools"),
+];
+
+/// Tests of librados's bindings that fail with those of 16.2.
+const PACIFIC_RADOS_FAILURES: &[(&str, &str)] = &[];
+
+/// Tests that count references to an object and fail with Python 3.14, on any cluster.
+const COUNT_REFERENCES: [&str; 3] = [
+    "TestIoctx::test_aio_read_wait_for_complete",
+    "TestIoctx::test_aio_read_wait_for_complete_and_cb",
+    "TestIoctx::test_aio_read_wait_for_complete_and_cb_error",
+];
+const BORROWS: &str = "Python 3.14 and later borrow references instead of counting them";
+
+/// A program that prints whether Python counts all references: a local variable then has two.
+const COUNTS_ALL: &str =
+    "import sys\ndef counted():\n    own = object()\n    return sys.getrefcount(own)\nprint(counted() == 2)";
+
+/// Tests of librbd's bindings that fail with any release.
+const RBD_FAILURES: &[(&str, &str)] = &[(
+    "TestMirroring::test_mirror_peer_bootstrap",
+    "without keys there are no users, so that none can be made for a peer",
+)];
+
+/// Tests of librbd's bindings that fail with those of 16.2.
+const PACIFIC_RBD_FAILURES: &[(&str, &str)] = &[];
+
+/// Runs the tests of librados's bindings on our embedded cluster.
+pub(crate) fn rados(sandbox: &Sandbox) -> Result<()> {
+    let said = run_tests(sandbox, "test_rados.py", &[WITHOUT_PING])?;
+    let mut failures = RADOS_FAILURES.to_vec();
+    if sandbox.release() == Release::Pacific {
+        failures.extend(PACIFIC_RADOS_FAILURES);
+    }
+    if sandbox.ceph_words(&["python3", "-c", COUNTS_ALL])?.trim() != "True" {
+        failures.extend(COUNT_REFERENCES.map(|name| (name, BORROWS)));
+    }
+    judge(&Outcomes::of(&said), &failures, 75)
+}
+
+/// Runs the tests of librbd's bindings on our embedded cluster; in the long form on a real cluster first, where no more
+/// tests may pass.
+pub(crate) fn rbd(sandbox: &Sandbox) -> Result<()> {
+    let mut failures = RBD_FAILURES.to_vec();
+    let mut min_passed = 179;
+    if sandbox.release() == Release::Pacific {
+        failures.extend(PACIFIC_RBD_FAILURES);
+        min_passed = 170;
+    }
+    let tests = || run_tests(sandbox, "test_rbd.py", &[RBD_FEATURES]);
+    if workspace::is_long() {
+        let _ceph = RealCeph::start(sandbox, Store::Memory)?;
+        let said = tests()?;
+        let outcomes = Outcomes::of(&said);
+        let (passed, failed) = (outcomes.passed(), outcomes.failed());
+        sh::step(&format!("on a real cluster {passed} tests pass and these fail: {failed:?}"));
+        min_passed = passed - failures.iter().filter(|(name, _)| outcomes.has_passed(name)).count();
+        sandbox.empty()?;
+    }
+    let _cluster = Server::cluster(sandbox, "")?;
+    judge(&Outcomes::of(&tests()?), &failures, min_passed)
+}
+
+/// Runs the tests of `file` with these variables in their environment and returns the output of pytest.
+pub(crate) fn run_tests(sandbox: &Sandbox, file: &str, environment: &[&str]) -> Result<String> {
+    let folder = sources(sandbox.release()).context("cannot get the tests of Ceph's source package")?;
+    for file in FILES {
+        fs::copy(folder.join(file), sandbox.path(file))?;
+    }
+    sandbox.write("conftest.py", CONFTEST)?;
+    // A test that hangs is the last one in the output, which also shows its stack.
+    let options = "-v -rA --tb=short -W ignore -p no:cacheprovider -o faulthandler_timeout=240";
+    let environment = environment.join(" ");
+    let line = format!("env PYTHONUNBUFFERED=1 {environment} python3 -m pytest {options} {file}");
+    let output = sh::output(&mut sandbox.ceph_command_within(&line, PATIENCE))?;
+    sandbox.write("tests.out", &output.stdout)?;
+    // 1 means that tests have failed, other codes that they have not run.
+    if output.status.code().is_none_or(|code| code > 1) {
+        bail!("pytest ended with {}:\n{}", output.status, sh::tail(&output.stdout));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether each test has passed, by name.
+pub(crate) struct Outcomes<'a>(BTreeMap<&'a str, bool>);
+
+impl<'a> Outcomes<'a> {
+    /// Parses the output of pytest.
+    pub(crate) fn of(said: &'a str) -> Self {
+        let mut outcomes = BTreeMap::new();
+        for line in said.lines() {
+            let mut words = line.split(' ');
+            let passed = match words.next() {
+                Some("PASSED") => true,
+                Some("FAILED" | "ERROR") => false,
+                _ => continue,
+            };
+            if let Some((_, name)) = words.next().and_then(|word| word.split_once("::")) {
+                // A test that fails in its teardown has a line as passed, too.
+                *outcomes.entry(name).or_insert(true) &= passed;
+            }
+        }
+        Self(outcomes)
+    }
+
+    fn failed(&self) -> BTreeSet<&'a str> {
+        self.0.iter().filter(|(_, passed)| !**passed).map(|(name, _)| *name).collect()
+    }
+
+    fn has_passed(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|passed| *passed)
+    }
+
+    fn passed(&self) -> usize {
+        self.0.values().filter(|passed| **passed).count()
+    }
+}
+
+/// Fails unless exactly the tests fail that are listed with a reason, and at least `min_passed` pass.
+pub(crate) fn judge(outcomes: &Outcomes<'_>, failures: &[(&str, &str)], min_passed: usize) -> Result<()> {
+    let expected: BTreeSet<&str> = failures.iter().map(|(name, _)| *name).collect();
+    let failed = outcomes.failed();
+    let surprises: Vec<_> = failed.difference(&expected).collect();
+    ensure!(surprises.is_empty(), "tests fail that should pass: {surprises:?} (see tests.out)");
+    for (name, reason) in failures {
+        ensure!(!outcomes.has_passed(name), "{name} passes although {reason}: remove it from the list");
+        ensure!(outcomes.0.contains_key(name), "test {name} does not exist: remove it from the list");
+    }
+    let passed = outcomes.passed();
+    ensure!(passed >= min_passed, "only {passed} tests of at least {min_passed} have passed");
+    Ok(())
+}
+
+/// Returns a folder with [`FILES`], taken from the source package the first time.
+///
+/// 16.2 runs the tests of 18.2: its own need `nose`, which Debian 12 no longer has.
+fn sources(release: Release) -> Result<PathBuf> {
+    let suite = release.max(Release::Reef).suite();
+    cached(&format!("roots/ceph-tests/{suite}"), FOLDER, |folder| {
+        let archive = Apt::open_sources(suite)?.upstream_archive("ceph", folder)?;
+        let mut tar = Command::new("tar");
+        // It stops once it has all of them, which saves the rest of a large archive.
+        tar.args(["--extract", "--xz", "--occurrence=1", "--strip-components=4", "--wildcards", "--file"]);
+        tar.arg(&archive).args(FILES.map(|file| format!("*/{FOLDER}/{file}"))).current_dir(folder);
+        sh::text(&mut tar)?;
+        Ok(fs::remove_file(archive)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &[(&str, &str)] = &[("TestB::test_x", "no b"), ("TestB::test_y", "no b")];
+
+    #[test]
+    fn exactly_the_listed_tests_may_fail() {
+        let passed: String = (0..5).map(|n| format!("PASSED test_rados.py::TestA::test_{n}\n")).collect();
+        let failed =
+            "FAILED test_rados.py::TestB::test_x - OSError: no\nERROR test_rados.py::TestB::test_y - no\n";
+        let said = format!("....F\n=== short test summary info ===\n{passed}{failed}5 passed\n");
+        let judged = |said: &str| judge(&Outcomes::of(said), LISTED, 5).map_err(|error| error.to_string());
+        assert_eq!(judged(&said), Ok(()));
+        for (changed, error) in [
+            (said.clone() + "ERROR test_rados.py::TestA::test_1 - assert 1 == 2\n", "[\"TestA::test_1\"]"),
+            (said.replace("FAILED", "PASSED"), "TestB::test_x passes although no b"),
+            (said.replace("TestB::test_y", "TestC::test_y"), "[\"TestC::test_y\"]"),
+            (said.replace("ERROR test_rados.py::TestB", ""), "test TestB::test_y does not exist"),
+            (said.replace("PASSED test_rados.py::TestA::test_0", ""), "only 4 tests of at least 5"),
+        ] {
+            assert!(judged(&changed).is_err_and(|said| said.contains(error)), "{error}");
+        }
+        assert!(judged("").is_err());
+    }
+}
