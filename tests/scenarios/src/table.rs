@@ -1,5 +1,6 @@
 //! The table of scenarios, the longest first.
 
+use crate::attacks;
 use crate::capi;
 use crate::scenario::Scenario;
 use std::sync::LazyLock;
@@ -7,6 +8,6 @@ use std::sync::LazyLock;
 /// Returns all scenarios.
 pub(crate) fn scenarios() -> &'static [Scenario] {
     static SCENARIOS: LazyLock<Vec<Scenario>> =
-        LazyLock::new(|| [capi::scenarios()].into_iter().flatten().collect());
+        LazyLock::new(|| [attacks::scenarios(), capi::scenarios()].into_iter().flatten().collect());
     &SCENARIOS
 }
