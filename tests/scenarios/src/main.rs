@@ -49,7 +49,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     #[command(subcommand)]
-    attack: Option<attacks::Attack>,
+    attack: Option<attacks::AttackCommand>,
 }
 
 /// Exit status of a run that left scenarios out.

@@ -41,7 +41,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 
 /// An attack from inside a sandbox.
 #[derive(clap::Subcommand)]
-pub(crate) enum Attack {
+pub(crate) enum AttackCommand {
     #[command(hide = true)]
     SendGarbage(garbage::Options),
     #[command(hide = true)]
@@ -50,7 +50,7 @@ pub(crate) enum Attack {
     MemoryAttack(memory::Options),
 }
 
-impl Attack {
+impl AttackCommand {
     pub(crate) fn carry_out(&self) -> Result<()> {
         match self {
             Self::SendGarbage(options) => garbage::send(options),
