@@ -5,6 +5,9 @@
 mod attacks;
 mod bench;
 mod capi;
+mod documents;
+mod embedded;
+mod prometheus;
 mod scenario;
 mod steps;
 mod table;

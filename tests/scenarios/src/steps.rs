@@ -28,6 +28,13 @@ pub(crate) fn says_error(output: &Output, expected: &str) -> Result<()> {
     says(&String::from_utf8_lossy(&output.stderr), expected)
 }
 
+/// Runs lines of programs of the release, each of which must print the text next to it.
+pub(crate) fn each_says(sandbox: &Sandbox, lines: &[(&str, &str)]) -> Result<()> {
+    lines.iter().try_for_each(|(line, expected)| {
+        says(&sandbox.ceph(line)?, expected).with_context(|| format!("`{line}`"))
+    })
+}
+
 pub(crate) fn json(said: &str) -> Result<Value> {
     serde_json::from_str(said).with_context(|| format!("not JSON:\n{said}"))
 }

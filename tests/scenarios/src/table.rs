@@ -2,12 +2,14 @@
 
 use crate::attacks;
 use crate::capi;
+use crate::embedded;
 use crate::scenario::Scenario;
 use std::sync::LazyLock;
 
 /// Returns all scenarios.
 pub(crate) fn scenarios() -> &'static [Scenario] {
-    static SCENARIOS: LazyLock<Vec<Scenario>> =
-        LazyLock::new(|| [attacks::scenarios(), capi::scenarios()].into_iter().flatten().collect());
+    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+        [attacks::scenarios(), capi::scenarios(), embedded::scenarios()].into_iter().flatten().collect()
+    });
     &SCENARIOS
 }

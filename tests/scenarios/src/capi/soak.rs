@@ -1,11 +1,10 @@
 //! A long load on our library.
 
 use super::library::{self, environment};
-use crate::steps::{ensure_pool, fio_without_errors, json, wait_until};
+use crate::embedded::osds::{trouble, wait_until_healthy};
+use crate::steps::{ensure_pool, fio_without_errors};
 use anyhow::{Result, ensure};
 use onego_sandbox::{Daemon, Sandbox, Server, workspace};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// Jobs of fio, and the size of each one's part of the image in MiB.
 const JOBS: u32 = 8;
@@ -45,23 +44,4 @@ pub(super) fn run(sandbox: &Sandbox) -> Result<()> {
     let is_flat = late.zip(early).is_some_and(|(late, early)| *late <= early + GROWTH);
     ensure!(is_flat, "fio's memory grows: {memory:?} bytes");
     Ok(())
-}
-
-/// Stops one OSD after another and starts it again during a load of `seconds`.
-fn trouble(sandbox: &Sandbox, seconds: u32, mut check: impl FnMut() -> Result<()>) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(u64::from(seconds).saturating_sub(5));
-    for osd in [0, 1, 2].into_iter().cycle().take_while(|_| Instant::now() < end) {
-        check()?;
-        for change in ["stop", "start"] {
-            sandbox.onego(&format!("-c ceph.conf cluster osd {change} {osd}"))?;
-            sleep(Duration::from_millis(1500));
-        }
-    }
-    check()
-}
-
-fn wait_until_healthy(sandbox: &Sandbox) -> Result<()> {
-    wait_until(sandbox, "HEALTH_OK", Duration::from_secs(60), |sandbox| {
-        Ok(json(&sandbox.ceph("ceph -s --format json")?)?["health"]["status"] == "HEALTH_OK")
-    })
 }
