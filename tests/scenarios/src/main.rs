@@ -7,6 +7,7 @@ mod bench;
 mod capi;
 mod documents;
 mod embedded;
+mod package;
 mod prometheus;
 mod scenario;
 mod steps;

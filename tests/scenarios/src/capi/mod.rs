@@ -46,7 +46,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             &[("rados", python::rados)],
         )
         .smoke()
-        .releases(&[Reef]),
+        .releases(&[Reef, Pacific]),
         Scenario::on_embedded(
             "capi-test-rbd",
             "upstream's Python tests of librbd pass on our library and our embedded cluster",
@@ -54,7 +54,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             &[("rbd", python::rbd)],
         )
         .smoke()
-        .releases(&[Reef]),
+        .releases(&[Reef, Pacific]),
         Scenario::on_real_ceph(
             "capi-test-real",
             "upstream's Python tests of librados and librbd pass on our library and a real cluster",
