@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 /// Run tests against real peers.
 #[derive(Parser)]
 #[command(name = "cargo scenarios", bin_name = "cargo scenarios")]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Options {
     /// Run scenarios with this text in their names, of any tier
     filter: Option<String>,
@@ -52,8 +51,6 @@ struct Options {
     /// Run that many scenarios at a time
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    #[command(subcommand)]
-    attack: Option<attacks::AttackCommand>,
 }
 
 /// Exit status of a run that left scenarios out.
@@ -73,9 +70,6 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode> {
-    if let Some(attack) = &options.attack {
-        return attack.carry_out().map(|()| ExitCode::SUCCESS);
-    }
     let runs = select(options);
     if options.list {
         for (scenario, release) in &runs {

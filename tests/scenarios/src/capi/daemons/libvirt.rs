@@ -13,6 +13,9 @@ auth_unix_ro = \"none\"
 log_outputs = \"2:stderr\"
 ";
 
+/// Names the socket, because the default is below `/var/run`.
+const VIRSH: &str = "virsh -q -c storage:///system?socket=/run/libvirt/libvirt-sock";
+
 /// Folders of libvirt's state, which become private to the sandbox.
 const FOLDERS: [&str; 4] = ["/etc/libvirt", "/var/lib/libvirt", "/var/cache/libvirt", "/var/log/libvirt"];
 
@@ -25,7 +28,7 @@ pub(super) fn manages(on: On<'_>) -> Result<()> {
     sandbox.write("libvirtd.conf", CONF)?;
     sandbox.write("pool.xml", pool())?;
     let mut server = on.daemon("libvirtd", "libvirtd -f libvirtd.conf")?;
-    let virsh = |line: &str| sandbox.ceph(&format!("virsh -q -c storage:///system {line}"));
+    let virsh = |line: &str| sandbox.ceph(&format!("{VIRSH} {line}"));
     server.wait_until("answer to virsh", PATIENCE, || virsh("pool-list --all").is_ok())?;
 
     virsh("pool-define pool.xml")?;
@@ -87,7 +90,7 @@ pub(super) fn manages(on: On<'_>) -> Result<()> {
 }
 
 fn refused(sandbox: &Sandbox, line: &str) -> Result<()> {
-    sandbox.ceph_fails(&format!("virsh -q -c storage:///system {line}")).map(drop)
+    sandbox.ceph_fails(&format!("{VIRSH} {line}")).map(drop)
 }
 
 /// Fails unless an image consists of `size` zeros.
