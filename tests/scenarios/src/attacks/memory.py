@@ -166,11 +166,11 @@ def single_bytes():
 def too_large():
     """Writes over the bound: two whole ones, which are refused on a connection that goes on, and 8 that stop midway."""
     connections, osd = osd_connections(8), Osd(ADDRESS)
-    for _ in range(2):
-        osd.send(WRITE_FULL, TOO_LARGE, EPOCH)
+    for tid in (1, 3):
+        osd.send(WRITE_FULL, TOO_LARGE, EPOCH, tid)
         result = osd.result()
         assert result == -EMSGSIZE, f'a write of {TOO_LARGE} bytes returns {result}'
-        osd.send(READ, 1, EPOCH, 2)
+        osd.send(READ, 1, EPOCH, tid + 1)
         assert osd.result() >= 0, 'a read after it fails'
     data, sent = request(WRITE_FULL, TOO_LARGE, EPOCH) + bytes([1]) * LARGEST, [0] * len(connections)
     start = time.monotonic()

