@@ -1,8 +1,9 @@
 //! Steps that several scenarios take, and checks of what programs print.
 
 use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::Sandbox;
+use onego_sandbox::{Daemon, Sandbox, disk};
 use serde_json::Value;
+use std::fs;
 use std::process::Output;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -39,6 +40,24 @@ pub(crate) fn json(said: &str) -> Result<Value> {
     serde_json::from_str(said).with_context(|| format!("not JSON:\n{said}"))
 }
 
+/// Fails unless two files of the sandbox are equal.
+pub(crate) fn same_files(sandbox: &Sandbox, one: &str, other: &str) -> Result<()> {
+    disk::compare(&sandbox.path(one), &sandbox.path(other))
+}
+
+/// Fails unless the release's program and ours have exported what `disk.raw` has; removes both files.
+pub(crate) fn exports_are_whole(sandbox: &Sandbox) -> Result<()> {
+    ["theirs.raw", "ours.raw"].iter().try_for_each(|name| {
+        same_files(sandbox, "disk.raw", name)?;
+        Ok(fs::remove_file(sandbox.path(name))?)
+    })
+}
+
+/// Starts a line of a program of the release with its output in `NAME.out`.
+pub(crate) fn in_background(sandbox: &Sandbox, name: &str, line: &str) -> Result<Daemon> {
+    Daemon::spawn(name, sandbox.ceph_daemon(line), &sandbox.path(format!("{name}.out")))
+}
+
 /// Polls until `ready` returns true; fails after `patience` or when `ready` fails.
 pub(crate) fn wait_until(
     sandbox: &Sandbox,
@@ -73,9 +92,8 @@ pub(crate) fn wait_until_says(
 pub(crate) fn fio_verifies_an_image(sandbox: &Sandbox) -> Result<()> {
     sandbox.ceph("rbd create --size 64M rbd/fio")?;
     for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
-        let engine = "--ioengine=rbd --rbdname=fio --size=64m";
-        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {FIO}");
-        fio_without_errors(&sandbox.ceph(&line)?)?;
+        let options = format!("--rw={kind} --bs={size} --ioengine=rbd --rbdname=fio --size=64m {FIO}");
+        fio_without_errors(&sandbox.ceph(&format!("fio --name={kind} {options}"))?)?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The embedded cluster at its memory limit, and a pool at its quota.
 
-use crate::steps::{each_says, ensure_pool, fio_without_errors, says, says_error, wait_until_says};
+use crate::steps::{
+    each_says, ensure_pool, fio_without_errors, in_background, same_files, says, says_error, wait_until_says,
+};
 use anyhow::{Result, ensure};
 use onego_sandbox::{Daemon, Sandbox, Server, disk, sh};
 use std::thread::sleep;
@@ -60,9 +62,9 @@ fn full(sandbox: &Sandbox) -> Result<()> {
     sleep(WAIT);
     says(&sandbox.read("onego.out")?, "the pool is full")?;
     sandbox.ceph("rados --pool rbd get early back")?;
-    disk::compare(&sandbox.path("small"), &sandbox.path("back"))?;
+    same_files(sandbox, "small", "back")?;
     sandbox.onego("--conf ceph.conf rbd export rbd/theirs theirs.raw")?;
-    disk::compare(&sandbox.path("large"), &sandbox.path("theirs.raw"))?;
+    same_files(sandbox, "large", "theirs.raw")?;
     // Without the option `rados rm` waits, too.
     sandbox.ceph("rados --pool rbd rm --force-full early")?;
     sandbox.onego("--conf ceph.conf rbd rm rbd/ours")?;
@@ -72,9 +74,7 @@ fn full(sandbox: &Sandbox) -> Result<()> {
     waiting.into_iter().try_for_each(Daemon::wait)?;
     sandbox.ceph("rados --pool rbd get late back")?;
     sandbox.ceph("rbd export rbd/late late.raw")?;
-    for name in ["back", "late.raw"] {
-        disk::compare(&sandbox.path("small"), &sandbox.path(name))?;
-    }
+    ["back", "late.raw"].iter().try_for_each(|name| same_files(sandbox, "small", name))?;
     fio_without_errors(&sandbox.read("fio.json")?)?;
     sandbox.ceph("rados --pool rbd cleanup --prefix benchmark_data")?;
     wait_until_says(sandbox, "ceph health", "HEALTH_OK", PATIENCE)
@@ -132,12 +132,7 @@ fn refused(sandbox: &Sandbox) -> Result<()> {
     says(&sh::both(&full), NO_SPACE)?;
     says_error(&sandbox.ceph_fails("rados --pool rbd put late small")?, NO_SPACE)?;
     sandbox.ceph("rados --pool rbd get early back")?;
-    disk::compare(&sandbox.path("small"), &sandbox.path("back"))?;
+    same_files(sandbox, "small", "back")?;
     sandbox.ceph("rados --pool rbd cleanup --prefix benchmark_data")?;
     sandbox.ceph("rados --pool rbd put late small").map(drop)
-}
-
-/// Starts a line of a program of the release with its output in `NAME.out`.
-fn in_background(sandbox: &Sandbox, name: &str, line: &str) -> Result<Daemon> {
-    Daemon::spawn(name, sandbox.ceph_daemon(line), &sandbox.path(format!("{name}.out")))
 }

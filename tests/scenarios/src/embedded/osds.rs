@@ -1,7 +1,7 @@
 //! Embedded clusters whose OSDs, or which as a whole, stop and start under the load of clients.
 
 use crate::bench::Background;
-use crate::steps::{ensure_pool, fio_without_errors, json, says, wait_until};
+use crate::steps::{ensure_pool, fio_without_errors, in_background, json, says, wait_until};
 use anyhow::{Result, ensure};
 use onego_sandbox::{Daemon, Sandbox, Server, workspace};
 use std::fs;
@@ -42,6 +42,7 @@ pub(crate) fn wait_until_healthy(sandbox: &Sandbox) -> Result<()> {
 pub(super) fn come_and_go(sandbox: &Sandbox) -> Result<()> {
     let seconds = if workspace::is_long() { 300 } else { 15 };
     ensure_pool(sandbox)?;
+    sandbox.ceph("ceph osd pool set rbd size 2")?;
     let tree = sandbox.ceph("ceph osd tree")?;
     (0..3).try_for_each(|osd| says(&tree, &format!("osd.{osd}")))?;
 
@@ -56,7 +57,7 @@ pub(super) fn come_and_go(sandbox: &Sandbox) -> Result<()> {
          --iodepth=16 --verify=crc32c --verify_fatal=1 --verify_backlog=1024 --time_based --runtime={seconds} \
          --output=fio.json --output-format=json"
     );
-    let mut fio = Daemon::spawn("fio", sandbox.ceph_daemon(&line), &sandbox.path("fio.out"))?;
+    let mut fio = in_background(sandbox, "fio", &line)?;
     trouble(sandbox, seconds, || fio.check_alive())?;
     fio.wait()?;
     fio_without_errors(&sandbox.read("fio.json")?)?;
@@ -103,16 +104,13 @@ pub(super) fn restart(sandbox: &Sandbox) -> Result<()> {
     let log = sandbox.path("bench.out");
     // Its lines are not buffered. It cannot write all of that and ends with the sandbox.
     let line = "stdbuf -oL rbd bench --io-type write --io-pattern rand --io-size 4K --io-threads 16 --io-total 1T rbd/disk";
-    let mut bench = Daemon::spawn("rbd bench", sandbox.ceph_daemon(line), &log)?;
+    let mut bench = in_background(sandbox, "bench", line)?;
     wait_for_progress(&mut bench, &log)?;
-    for (life, is_killed) in [false, true, true, false].into_iter().enumerate() {
-        // Acknowledged messages survive a kill, too.
+    let ends: [fn(Server) -> Result<()>; 4] = [Server::stop, crash, crash, Server::stop];
+    for (life, end) in ends.into_iter().enumerate() {
+        // Acknowledged messages survive a crash, too.
         sandbox.ceph(&format!("ceph log said-in-life-{life}"))?;
-        if is_killed {
-            drop(cluster)
-        } else {
-            cluster.stop()?
-        }
+        end(cluster)?;
         cluster = start()?;
         let last = sandbox.ceph("ceph log last 1000")?;
         for said in (0..=life).map(|life| format!("said-in-life-{life}")) {
@@ -121,6 +119,11 @@ pub(super) fn restart(sandbox: &Sandbox) -> Result<()> {
         }
         wait_for_progress(&mut bench, &log)?;
     }
+    Ok(())
+}
+
+fn crash(cluster: Server) -> Result<()> {
+    drop(cluster);
     Ok(())
 }
 

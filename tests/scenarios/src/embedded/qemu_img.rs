@@ -1,9 +1,8 @@
 //! QEMU's driver for images, which uses librbd, against our embedded cluster.
 
-use crate::steps::{json, says, says_error};
+use crate::steps::{exports_are_whole, json, same_files, says, says_error};
 use anyhow::{Result, ensure};
 use onego_sandbox::{ADDRESS, Sandbox, disk};
-use std::fs;
 
 /// A guest's requests across borders of objects. `qemu-io` compares each read.
 const REQUESTS: [&str; 9] = [
@@ -51,10 +50,7 @@ fn images(sandbox: &Sandbox, mode: &str) -> Result<()> {
     says(&sandbox.ceph(&format!("qemu-img compare -f qcow2 -F raw disk.qcow2 {disk}"))?, "identical")?;
     sandbox.ceph(&format!("qemu-img convert -f raw -O raw {disk} theirs.raw"))?;
     sandbox.onego(&format!("--conf ceph.conf --ms-mode {mode} rbd export rbd/disk ours.raw"))?;
-    for exported in ["theirs.raw", "ours.raw"].map(|name| sandbox.path(name)) {
-        disk::compare(&sandbox.path("disk.raw"), &exported)?;
-        fs::remove_file(exported)?;
-    }
+    exports_are_whole(sandbox)?;
 
     let empty = url("rbd/empty", "admin", &modes);
     sandbox.ceph(&format!("qemu-img create -f raw {empty} 64M"))?;
@@ -89,7 +85,7 @@ fn without_files(sandbox: &Sandbox) -> Result<()> {
          auth-client-required.0=cephx,key-secret=key -O raw theirs.raw",
         key.trim()
     ))?;
-    disk::compare(&sandbox.path("disk.raw"), &sandbox.path("theirs.raw"))
+    same_files(sandbox, "disk.raw", "theirs.raw")
 }
 
 /// A user without rights to the pool and one who may only read get EPERM.

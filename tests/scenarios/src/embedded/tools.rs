@@ -1,7 +1,8 @@
 //! Ceph's own programs against our embedded cluster, each result checked.
 
 use crate::steps::{
-    FIO, each_says, ensure_pool, fio_verifies_an_image, fio_without_errors, json, says, says_error,
+    FIO, each_says, ensure_pool, exports_are_whole, fio_verifies_an_image, fio_without_errors, json,
+    same_files, says, says_error,
 };
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{ADDRESS, Daemon, Sandbox, disk, workspace};
@@ -29,9 +30,8 @@ pub(super) fn ceph(sandbox: &Sandbox) -> Result<()> {
     sandbox.ceph("ceph osd pool create first 16")?;
     sandbox.ceph("ceph osd pool create second 64")?;
     sandbox.ceph("ceph osd pool application enable first rbd")?;
-    let lists_first =
-        || Ok::<_, anyhow::Error>(sandbox.ceph("ceph osd pool ls")?.lines().any(|pool| pool == "first"));
-    ensure!(lists_first()?, "a pool is not listed");
+    let pools = || sandbox.ceph("ceph osd pool ls");
+    says(&pools()?, "first\n")?;
     let dump = json(&sandbox.ceph("ceph osd dump --format json")?)?;
     for (name, groups) in [("first", 16), ("second", 64)] {
         let mut pools = dump["pools"].as_array().into_iter().flatten();
@@ -78,7 +78,7 @@ pub(super) fn ceph(sandbox: &Sandbox) -> Result<()> {
     // As with a real monitor, the removal of a pool takes its name twice and a confirmation.
     sandbox.ceph_fails("ceph osd pool rm first")?;
     sandbox.ceph("ceph osd pool rm first first --yes-i-really-really-mean-it")?;
-    ensure!(!lists_first()?, "a removed pool is listed");
+    ensure!(!pools()?.contains("first"), "a removed pool is listed");
     says_error(&sandbox.ceph_fails("ceph osd no-such-command")?, "EINVAL")
 }
 
@@ -201,11 +201,7 @@ pub(super) fn rbd(sandbox: &Sandbox) -> Result<()> {
 fn both_export(sandbox: &Sandbox) -> Result<()> {
     sandbox.ceph("rbd export rbd/disk theirs.raw")?;
     sandbox.onego("--conf ceph.conf rbd export rbd/disk ours.raw")?;
-    for exported in ["theirs.raw", "ours.raw"].map(|name| sandbox.path(name)) {
-        disk::compare(&sandbox.path("disk.raw"), &exported)?;
-        fs::remove_file(exported)?;
-    }
-    Ok(())
+    exports_are_whole(sandbox)
 }
 
 /// Runs `rados bench`, which compares what it reads: writes, then reads of these kinds.
@@ -262,7 +258,7 @@ pub(super) fn blocklist(sandbox: &Sandbox) -> Result<()> {
     let listed = sandbox.ceph("ceph osd blocklist ls")?;
     ensure!(!listed.contains(ADDRESS), "`ceph osd blocklist ls` prints {listed}");
     sandbox.onego("--conf ceph.conf rbd export rbd/disk ours.raw")?;
-    disk::compare(&sandbox.path("disk.raw"), &sandbox.path("ours.raw"))?;
+    same_files(sandbox, "disk.raw", "ours.raw")?;
     sandbox.ceph("rbd rm rbd/disk").map(drop)
 }
 
