@@ -31,9 +31,9 @@ const CEPH: &str = "ceph-base ceph-common ceph-mon ceph-osd fio libnbd-bin pytho
     python3-rados python3-rbd qemu-block-extra qemu-system-x86 qemu-utils";
 
 /// Other tools; one release of them is enough.
-const TOOLS: &str = "acl binutils busybox-static cryptsetup-bin debootstrap dnsmasq-base e2fsprogs gcc-12 kmod \
-    libnfs-dev libnfs-utils librdmacm-dev make nbdkit nfs-ganesha nfs-ganesha-mem openssl rpcbind \
-    tshark valgrind xz-utils";
+const TOOLS: &str = "acl binutils busybox-static cryptsetup-bin debian-archive-keyring debootstrap \
+    dnsmasq-base e2fsprogs gcc-12 gpgv kmod libc6-dev libnfs-dev libnfs-utils librdmacm-dev make nbdkit \
+    nfs-ganesha nfs-ganesha-mem openssl rpcbind tshark valgrind xz-utils";
 
 /// Programs built for Ceph's libraries.
 const LIBRARY_USERS: &str = "ctdb libiscsi-bin libvirt-clients libvirt-daemon libvirt-daemon-driver-storage-rbd \

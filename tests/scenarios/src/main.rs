@@ -2,9 +2,12 @@
 //! libnbd, libnfs, and others. `table.rs` lists the scenarios; everything they run in comes from `onego-sandbox`.
 #![forbid(unsafe_code)]
 
+mod attacks;
 mod bench;
+mod capi;
 mod documents;
 mod embedded;
+mod package;
 mod prometheus;
 mod ceph;
 mod export;

@@ -1,7 +1,7 @@
 //! The table of scenarios, the longest first.
 
 use crate::scenario::Scenario;
-use crate::{ceph, embedded, export, guests, nfs};
+use crate::{attacks, capi, ceph, embedded, export, guests, nfs, package};
 use std::sync::LazyLock;
 
 /// Returns all scenarios.
@@ -13,6 +13,9 @@ pub(crate) fn scenarios() -> &'static [Scenario] {
             export::scenarios(),
             ceph::scenarios(),
             embedded::scenarios(),
+            capi::scenarios(),
+            attacks::scenarios(),
+            package::scenarios(),
         ]
         .into_iter()
         .flatten()

@@ -34,7 +34,7 @@ pub(crate) const RADOS_FAILURES: &[(&str, &str)] = &[
 ];
 
 /// Tests of librados's bindings that fail with those of 16.2.
-const PACIFIC_RADOS_FAILURES: &[(&str, &str)] =
+pub(crate) const PACIFIC_RADOS_FAILURES: &[(&str, &str)] =
     &[("TestIoctx::test_set_omap", NO_KEY_TYPE), ("TestIoctx::test_get_omap_vals_by_keys", NO_KEY_TYPE)];
 const NO_KEY_TYPE: &str = "16.2 returns keys of an omap as text only";
 
@@ -57,7 +57,7 @@ const RBD_FAILURES: &[(&str, &str)] = &[(
 )];
 
 /// Tests of librbd's bindings that fail with those of 16.2, as [`listed`] reads them.
-const PACIFIC_RBD_FAILURES: &str = include_str!("upstream_rbd_16.txt");
+pub(crate) const PACIFIC_RBD_FAILURES: &str = include_str!("upstream_rbd_16.txt");
 
 /// Runs the tests of librados's bindings on our embedded cluster.
 pub(crate) fn rados(sandbox: &Sandbox) -> Result<()> {
