@@ -30,7 +30,8 @@ const CEPH: &str = "ceph-base ceph-common ceph-mon ceph-osd fio libnbd-bin pytho
     python3-rados python3-rbd qemu-block-extra qemu-system-x86 qemu-utils";
 
 /// Other tools; one release of them is enough.
-const TOOLS: &str = "acl binutils busybox-static cryptsetup-bin debootstrap dnsmasq-base e2fsprogs gcc-12 kmod \
+const TOOLS: &str = "acl binutils busybox-static cryptsetup-bin debian-archive-keyring debootstrap dnsmasq-base \
+    e2fsprogs gcc-12 kmod libc6-dev \
     libnfs-dev libnfs-utils librdmacm-dev make nbdkit nfs-ganesha nfs-ganesha-mem openssl rpcbind \
     tshark valgrind xz-utils";
 
