@@ -122,6 +122,9 @@ fn configure(root: &Path) -> Result<()> {
     ] {
         fs::copy(root.join(from), root.join(to)).with_context(|| format!("cannot copy {from}"))?;
     }
+    // rpcbind changes to this user; a namespace of an ordinary user has no user but root.
+    let users = fs::read_to_string(root.join("etc/passwd"))?;
+    fs::write(root.join("etc/passwd"), users + "_rpc:x:0:0:rpcbind:/:/bin/sh\n")?;
     fs::write(root.join("etc/hosts"), "127.0.0.1 localhost\n")?;
     fs::write(root.join("etc/resolv.conf"), "")?;
     if !root.join("usr/bin/awk").exists() {
