@@ -2,7 +2,7 @@
 //! qemu-storage-daemon.
 
 use crate::clients::{Fio, IMAGE, onego_bench, qemu_img_bench, repeated};
-use crate::rbd::{LIBRBD_CEPH, fill_image};
+use crate::rbd::{LIBRBD_CEPH, Mode, fill_image, librbd_row};
 use crate::report::{self, CLIENT, IOPS, SERVER, ratio};
 use crate::row::{FLOOR, Load, Row};
 use crate::{Session, build, in_turn};
@@ -44,57 +44,24 @@ enum Client {
     QemuImg,
 }
 
-const fn fio(rw: &'static str, block_size: u64, io_depth: u32) -> (Client, Load) {
-    (Client::Fio, Load::new(rw, block_size, io_depth))
-}
-
-const fn nbdcopy(rw: &'static str) -> (Client, Load) {
-    (Client::Nbdcopy, Load::new(rw, 256 << 10, 16).jobs(4))
-}
-
-const fn qemu_img(rw: &'static str, block_size: u64, io_depth: u32) -> (Client, Load) {
-    (Client::QemuImg, Load::new(rw, block_size, io_depth))
-}
-
-const ON_MEMORY: [(Client, Load); 10] = [
-    fio("randread", 4 << 10, 1),
-    fio("randwrite", 4 << 10, 1),
-    fio("randread", 4 << 10, 32),
-    fio("randwrite", 4 << 10, 32),
-    fio("randread", 64 << 10, 16),
-    fio("randwrite", 64 << 10, 16),
-    fio("read", 1 << 20, 8),
-    fio("write", 1 << 20, 8),
-    nbdcopy("read"),
-    nbdcopy("write"),
-];
-
-const ON_IMAGE: [(Client, Load); 8] = [
-    fio("randread", 4 << 10, 1),
-    fio("randread", 4 << 10, 32),
-    fio("randwrite", 4 << 10, 32),
-    fio("randread", 64 << 10, 16),
-    fio("randwrite", 64 << 10, 16),
-    fio("read", 1 << 20, 8),
-    (Client::Fio, Load::new("randread", 4 << 10, 32).jobs(2)),
-    (Client::Fio, Load::new("randwrite", 4 << 10, 32).jobs(2)),
-];
-
-const ON_DISK: [(Client, Load); 5] = [
-    qemu_img("read", 4 << 10, 1),
-    qemu_img("read", 4 << 10, 32),
-    qemu_img("write", 4 << 10, 32),
-    qemu_img("read", 64 << 10, 16),
-    qemu_img("write", 64 << 10, 16),
-];
+const ON_MEMORY: &str = "randread 4 1, randwrite 4 1, randread 4 32, randwrite 4 32, randread 64 16, randwrite 64 16, \
+    read 1024 8, write 1024 8";
+const COPIES: &str = "read 256 16, write 256 16";
+const ON_IMAGE: &str =
+    "randread 4 1, randread 4 32, randwrite 4 32, randread 64 16, randwrite 64 16, read 1024 8";
+const BY_TWO_JOBS: &str = "randread 4 32, randwrite 4 32";
+const ON_DISK: &str = "read 4 1, read 4 32, write 4 32, read 64 16, write 64 16";
 
 pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
     let peers = !session.options.no_peers;
     let bare = "--release --package onego-export --example nbd_bare";
     let bare = peers.then(|| build(bare, "release/examples/nbd_bare")).transpose()?;
-    let memory = on_memory(session, bare.as_deref())?;
-    let image = on_image(session, bare.as_deref())?;
-    let disk = on_disk(session)?;
+    let on = |device, rows: Vec<Row>| {
+        rows.into_iter().map(move |row| Row { device: Some(device), ..row }).collect()
+    };
+    let memory: Vec<Row> = on("memory", on_memory(session, bare.as_deref())?);
+    let image: Vec<Row> = on("rbd", on_image(session, bare.as_deref())?);
+    let disk: Vec<Row> = on("rbd", on_disk(session)?);
     print("memory", &memory, OURS);
     print("an image of the embedded cluster", &image, OURS_IMAGE);
     print("an image of the embedded cluster, by vhost-user", &disk, OURS_DISK);
@@ -107,13 +74,11 @@ struct Export<'a> {
     sandbox: &'a Sandbox,
     socket: PathBuf,
     daemon: Daemon,
-    /// Device that rows name.
-    device: &'static str,
 }
 
 impl<'a> Export<'a> {
     /// Starts a line in which `SOCKET` stands for the socket's path. A program with a path is ours.
-    fn start(sandbox: &'a Sandbox, who: &str, device: &'static str, line: &str) -> Result<Self> {
+    fn start(sandbox: &'a Sandbox, who: &str, line: &str) -> Result<Self> {
         let name = who.replace([' ', ',', '(', ')'], "-");
         let socket = sandbox.path(format!("{name}.sock"));
         let line = line.replace("SOCKET", &socket.to_string_lossy());
@@ -123,26 +88,15 @@ impl<'a> Export<'a> {
         };
         let mut daemon = Daemon::spawn(who, command, &sandbox.path(format!("{name}.out")))?;
         daemon.wait_until("socket", PATIENCE, || socket.exists())?;
-        Ok(Self { who: who.to_owned(), sandbox, socket, daemon, device })
+        Ok(Self { who: who.to_owned(), sandbox, socket, daemon })
     }
 
     /// Starts this line of `onego` in all builds, the newest first.
-    fn ours(
-        session: &Session,
-        sandbox: &'a Sandbox,
-        who: &str,
-        device: &'static str,
-        line: &str,
-    ) -> Result<Vec<Self>> {
-        let start = |(who, program): (String, PathBuf)| {
-            Self::start(sandbox, &who, device, &format!("{} {line}", program.display()))
-        };
-        session.builds(who)?.into_iter().map(start).collect()
-    }
-
-    /// Starts the bare server.
-    fn bare(sandbox: &'a Sandbox, who: &str, device: &'static str, program: &Path) -> Result<Self> {
-        Self::start(sandbox, who, device, &format!("{} SOCKET {}", program.display(), SIZE >> 20))
+    fn ours(session: &Session, sandbox: &'a Sandbox, who: &str, line: &str) -> Result<Vec<Self>> {
+        let builds = session.builds(who)?.into_iter();
+        builds
+            .map(|(who, program)| Self::start(sandbox, &who, &format!("{} {line}", program.display())))
+            .collect()
     }
 
     fn uri(&self) -> String {
@@ -159,125 +113,119 @@ impl<'a> Export<'a> {
         format!("--image-opts driver=virtio-blk-vhost-user,path={socket},cache.direct=on")
     }
 
-    fn measure(&self, (client, load): &(Client, Load), seconds: u32) -> Result<Row> {
-        let protocol = if *client == Client::QemuImg { "vhost-user" } else { "nbd" };
-        let row = Row { device: Some(self.device), ..load.row(&self.who, "block", protocol, &self.who) };
+    fn measure(&self, client: Client, load: &Load) -> Result<Row> {
+        let protocol = if client == Client::QemuImg { "vhost-user" } else { "nbd" };
+        let row = load.row(&self.who, "block", protocol, &self.who);
+        let server_cpu = || self.daemon.cpu_seconds();
         let (line, ios) = match client {
-            Client::Fio => return self.fio().measure(row, load, seconds, || self.daemon.cpu_seconds()),
-            // Without `--no-extents`, nothing is read where a device reports zeros.
-            Client::Nbdcopy if load.rw == "read" => {
-                (format!("nbdcopy --no-extents {} null:", self.uri()), SIZE / load.block_size)
-            }
+            Client::Fio => return self.fio().measure(row, load, server_cpu),
             Client::Nbdcopy => {
-                let line = format!("nbdcopy --no-extents --sparse=0 {FILE} {}", self.uri());
-                (line, SIZE / load.block_size)
+                let (uri, ios) = (self.uri(), SIZE / load.block_size);
+                // Without `--no-extents`, nothing is read where a device reports zeros.
+                match load.rw {
+                    "read" => (format!("nbdcopy --no-extents {uri} null:"), ios),
+                    _ => (format!("nbdcopy --no-extents --sparse=0 {FILE} {uri}"), ios),
+                }
             }
             Client::QemuImg => qemu_img_bench(load, &self.disk()),
         };
-        repeated(self.sandbox, row, &line, ios, seconds, || self.daemon.cpu_seconds())
+        repeated(self.sandbox, row, load, (&line, ios), server_cpu)
     }
 }
 
-/// Measures one load on these servers, which take turns at being first.
-fn measure_all(
-    servers: &[&Export<'_>],
+/// Measures loads on servers that take turns at being first.
+fn measure(
+    session: &Session,
     round: usize,
-    load: &(Client, Load),
-    seconds: u32,
+    client: Client,
+    loads: &[Load],
+    servers: &[Export<'_>],
 ) -> Result<Vec<Row>> {
-    in_turn(servers, round).map(|server| server.measure(load, seconds)).collect()
-}
-
-fn title((client, load): &(Client, Load)) -> String {
-    match client {
-        Client::Fio => load.to_string(),
-        Client::Nbdcopy => format!("nbdcopy, {}", load.rw),
-        Client::QemuImg => format!("{load}, vhost-user"),
-    }
+    let prefix = match client {
+        Client::Fio => "",
+        Client::Nbdcopy => "nbdcopy, ",
+        Client::QemuImg => "vhost-user, ",
+    };
+    session.measure(round, prefix, loads, |load| {
+        // A client's connection is served by one reactor.
+        let fits = |server: &&Export<'_>| load.jobs > 1 || server.who != TWO_REACTORS;
+        let servers: Vec<_> = servers.iter().filter(fits).collect();
+        in_turn(&servers, round).map(|server| server.measure(client, load)).collect()
+    })
 }
 
 fn on_memory(session: &Session, bare: Option<&Path>) -> Result<Vec<Row>> {
     // nbdkit is in the same root as this release.
     let sandbox = &session.sandbox("memory", Release::Pacific)?;
     sandbox.ceph(&format!("truncate --size={SIZE} {FILE}"))?;
-    let line = format!("export nbd mem:{SIZE} --socket SOCKET");
-    let mut servers = Export::ours(session, sandbox, OURS, "memory", &line)?;
+    let mut servers =
+        Export::ours(session, sandbox, OURS, &format!("export nbd mem:{SIZE} --socket SOCKET"))?;
     if let Some(bare) = bare {
-        let start = |who, line: &str| Export::start(sandbox, who, "memory", line);
-        servers.push(start(NBDKIT, &format!("nbdkit -f -U SOCKET memory {SIZE}"))?);
-        servers.push(Export::bare(sandbox, FLOOR, "memory", bare)?);
-        servers.push(start(QEMU, &format!("qemu-nbd -t -e 8 -f raw -k SOCKET {FILE}"))?);
+        let bare = format!("{} SOCKET {}", bare.display(), SIZE >> 20);
+        servers.push(Export::start(sandbox, NBDKIT, &format!("nbdkit -f -U SOCKET memory {SIZE}"))?);
+        servers.push(Export::start(sandbox, FLOOR, &bare)?);
+        servers.push(Export::start(sandbox, QEMU, &format!("qemu-nbd -t -e 8 -f raw -k SOCKET {FILE}"))?);
     }
     servers.iter().try_for_each(|server| server.fio().fill())?;
-    let servers: Vec<_> = servers.iter().collect();
-    let seconds = session.options.seconds;
-    session.rounds(&ON_MEMORY, title, |round, load| measure_all(&servers, round, load, seconds))
+    let copies: Vec<_> = session.loads(COPIES).into_iter().map(|load| Load { jobs: 4, ..load }).collect();
+    session.rounds(|round| {
+        let by_fio = measure(session, round, Client::Fio, &session.loads(ON_MEMORY), &servers)?;
+        Ok([by_fio, measure(session, round, Client::Nbdcopy, &copies, &servers)?].concat())
+    })
 }
 
 fn on_image(session: &Session, bare: Option<&Path>) -> Result<Vec<Row>> {
-    let [sandbox, with_ceph] = ["image", "ceph"].map(|name| session.sandbox(name, Release::Pacific));
-    let (sandbox, with_ceph) = (&sandbox?, &with_ceph?);
-    let ceph = bare.map(|_| OnCeph::start(with_ceph)).transpose()?;
+    let sandbox = &session.sandbox("image", Release::Pacific)?;
+    let with_ceph = &session.sandbox("ceph", Release::Pacific)?;
+    let ceph = bare.map(|_| start_ceph(with_ceph)).transpose()?;
     // `bench rbd` adds a second image, and objects may occupy up to twice their size.
     let _cluster = Server::cluster(sandbox, &format!("--memory {}", 6 * SIZE))?;
     sandbox.ceph(&format!("rbd create --size {SIZE}B --image-feature layering rbd/disk"))?;
     let line = "-c ceph.conf export nbd rbd:disk --socket SOCKET --reactors";
-    let mut servers = Export::ours(session, sandbox, OURS_IMAGE, "rbd", &format!("{line} 1"))?;
+    let mut servers = Export::ours(session, sandbox, OURS_IMAGE, &format!("{line} 1"))?;
     servers[0].fio().fill()?;
     if let Some(bare) = bare {
-        let start = |who, line: &str| Export::start(sandbox, who, "rbd", line);
-        servers.push(start(TWO_REACTORS, &format!("{} {line} 2", session.onego.display()))?);
-        servers.push(start(QEMU_LIBRBD, &qemu_nbd("disk"))?);
-        servers.push(Export::bare(sandbox, BARE, "rbd", bare)?);
-        servers[servers.len() - 1].fio().fill()?;
+        let two_reactors = format!("{} {line} 2", session.onego.display());
+        servers.push(Export::start(sandbox, TWO_REACTORS, &two_reactors)?);
+        servers.push(Export::start(sandbox, QEMU_LIBRBD, &qemu_nbd("disk"))?);
+        let bare = Export::start(sandbox, BARE, &format!("{} SOCKET {}", bare.display(), SIZE >> 20))?;
+        bare.fio().fill()?;
+        servers.push(bare);
     }
-    let seconds = session.options.seconds;
-    session.rounds(&ON_IMAGE, title, |round, which| {
-        let (_, load) = which;
-        // A client's connection is served by one reactor.
-        let servers: Vec<_> =
-            servers.iter().filter(|server| load.jobs > 1 || server.who != TWO_REACTORS).collect();
-        let mut rows = measure_all(&servers, round, which, seconds)?;
-        if let Some(ceph) = ceph.as_ref().filter(|_| load.jobs == 1) {
-            rows.extend(ceph.measure(which, seconds)?);
-            let time = format!("--size {SIZE} --seconds {seconds}");
-            let line = format!("bench rbd --cluster ceph.conf {} {time}", load.options());
-            rows.extend(onego_bench(sandbox, DIRECT, &line)?);
+    let by_two_jobs: Vec<_> =
+        session.loads(BY_TWO_JOBS).into_iter().map(|load| Load { jobs: 2, ..load }).collect();
+    session.rounds(|round| {
+        let mut rows = Vec::new();
+        for load in session.loads(ON_IMAGE) {
+            rows.extend(measure(session, round, Client::Fio, &[load], &servers)?);
+            let Some((served, ceph)) = &ceph else { continue };
+            rows.extend(session.measure(round, "", &[load], |load| {
+                let (librbd, row) = (Fio::rbd(with_ceph, IMAGE), librbd_row(LIBRBD_CEPH, load, Mode::Crc));
+                let mut rows = vec![
+                    served.measure(Client::Fio, load)?,
+                    // The server of this row is the OSD.
+                    librbd.measure(row, load, || ceph.osd_cpu_seconds())?,
+                ];
+                let line = format!("bench rbd --cluster ceph.conf {} --size {SIZE}", load.options());
+                rows.extend(onego_bench(sandbox, DIRECT, &line)?);
+                Ok(rows)
+            })?);
         }
-        Ok(rows.into_iter().map(|row| Row { device: Some("rbd"), ..row }).collect())
+        rows.extend(measure(session, round, Client::Fio, &by_two_jobs, &servers)?);
+        Ok(rows)
     })
+}
+
+/// Starts a cluster of Ceph's with an image, and qemu-nbd for it.
+fn start_ceph(sandbox: &Sandbox) -> Result<(Export<'_>, RealCeph<'_>)> {
+    let ceph = RealCeph::start(sandbox, Store::Memory)?;
+    fill_image(sandbox, IMAGE, "--image-feature layering")?;
+    Ok((Export::start(sandbox, QEMU_CEPH, &qemu_nbd(IMAGE))?, ceph))
 }
 
 /// Returns a line of qemu-nbd for an image in the pool `rbd`.
 fn qemu_nbd(image: &str) -> String {
     format!("qemu-nbd -t -e 8 -f raw -k SOCKET rbd:rbd/{image}:conf=ceph.conf:id=admin")
-}
-
-/// librbd with Ceph's OSD, by qemu-nbd and without NBD.
-struct OnCeph<'a> {
-    sandbox: &'a Sandbox,
-    // Dropped before the cluster, without which it would not end.
-    server: Export<'a>,
-    ceph: RealCeph<'a>,
-}
-
-impl<'a> OnCeph<'a> {
-    fn start(sandbox: &'a Sandbox) -> Result<Self> {
-        let ceph = RealCeph::start(sandbox, Store::Memory)?;
-        fill_image(sandbox, IMAGE, "--image-feature layering")?;
-        let server = Export::start(sandbox, QEMU_CEPH, "rbd", &qemu_nbd(IMAGE))?;
-        Ok(Self { sandbox, server, ceph })
-    }
-
-    /// Measures a load on both. The first row's server is qemu-nbd, the second's is the OSD.
-    fn measure(&self, which: &(Client, Load), seconds: u32) -> Result<[Row; 2]> {
-        let row = which.1.row(LIBRBD_CEPH, "rbd", "fio librbd", "crc");
-        let librbd = Fio::rbd(self.sandbox, IMAGE);
-        Ok([
-            self.server.measure(which, seconds)?,
-            librbd.measure(row, &which.1, seconds, || self.ceph.osd_cpu_seconds())?,
-        ])
-    }
 }
 
 /// The client is QEMU of Debian 13: that of Debian 12 has no driver for vhost-user disks.
@@ -286,18 +234,16 @@ fn on_disk(session: &Session) -> Result<Vec<Row>> {
     let _cluster = Server::cluster(sandbox, &format!("--memory {}", 4 * SIZE))?;
     sandbox.onego(&format!("-c ceph.conf rbd create rbd/disk --size {}M", SIZE >> 20))?;
     let line = "-c ceph.conf export vhost-user rbd:disk --socket SOCKET";
-    let mut servers = Export::ours(session, sandbox, OURS_DISK, "rbd", line)?;
+    let mut servers = Export::ours(session, sandbox, OURS_DISK, line)?;
     if !session.options.no_peers {
         let line = "qemu-storage-daemon \
             --blockdev driver=rbd,node-name=disk,pool=rbd,image=disk,conf=ceph.conf,user=admin --export \
             type=vhost-user-blk,id=disk,addr.type=unix,addr.path=SOCKET,node-name=disk,writable=on";
-        servers.push(Export::start(sandbox, QEMU_DISK, "rbd", line)?);
+        servers.push(Export::start(sandbox, QEMU_DISK, line)?);
     }
     let blocks = format!("-c {} -d 8 -s 1048576 --pattern=7", SIZE >> 20);
     sandbox.ceph(&format!("qemu-img bench -w {blocks} -t none {}", servers[0].disk()))?;
-    let servers: Vec<_> = servers.iter().collect();
-    let seconds = session.options.seconds;
-    session.rounds(&ON_DISK, title, |round, load| measure_all(&servers, round, load, seconds))
+    session.rounds(|round| measure(session, round, Client::QemuImg, &session.loads(ON_DISK), &servers))
 }
 
 /// Prints the tables of one device. `ours` is the name of the build under test.

@@ -6,7 +6,7 @@ use crate::report::{self, CLIENT, IOPS, ratio};
 use crate::row::{Load, Row, Sides};
 use crate::{Session, build, embedded_cluster};
 use anyhow::{Context as _, Result};
-use onego_sandbox::{Boot, Disk, Release, Sandbox, VIRTIO_BLK, sh};
+use onego_sandbox::{Boot, Disk, Guest, Release, Sandbox, VIRTIO_BLK};
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -14,36 +14,12 @@ const OURS: &str = "our library";
 const LIBRBD: &str = "librbd";
 
 /// Loads of fio, each with one job and with several.
-const FIO: [Load; 10] = [
-    Load::new("randread", 4 << 10, 1),
-    Load::new("randwrite", 4 << 10, 1),
-    Load::new("randread", 4 << 10, 32),
-    Load::new("randwrite", 4 << 10, 32),
-    Load::new("randread", 4 << 10, 128),
-    Load::new("randwrite", 4 << 10, 128),
-    Load::new("randread", 64 << 10, 16),
-    Load::new("randwrite", 64 << 10, 16),
-    Load::new("read", 1 << 20, 8),
-    Load::new("write", 1 << 20, 8),
-];
-const JOBS: [u32; 2] = [1, 8];
+const FIO: &str = "randread 4 1, randwrite 4 1, randread 4 32, randwrite 4 32, randread 4 128, randwrite 4 128, \
+    randread 64 16, randwrite 64 16, read 1024 8, write 1024 8";
 
-/// Loads of `qemu-img bench`.
-const QEMU_IMG: [Load; 5] = [
-    Load::new("read", 4 << 10, 1),
-    Load::new("read", 4 << 10, 32),
-    Load::new("write", 4 << 10, 32),
-    Load::new("read", 64 << 10, 16),
-    Load::new("write", 64 << 10, 16),
-];
-
-/// Loads of fio in a guest.
-const GUEST: [Load; 4] = [
-    Load::new("randread", 4 << 10, 1),
-    Load::new("randread", 4 << 10, 32),
-    Load::new("randwrite", 4 << 10, 1),
-    Load::new("randwrite", 4 << 10, 32),
-];
+/// Loads of `qemu-img bench`, and of fio in a guest.
+const QEMU_IMG: &str = "read 4 1, read 4 32, write 4 32, read 64 16, write 64 16";
+const GUEST: &str = "randread 4 1, randread 4 32, randwrite 4 1, randwrite 4 32";
 
 /// Least seconds of a load in a guest, where starting fio takes tenths of one.
 const GUEST_SECONDS: u32 = 5;
@@ -64,51 +40,48 @@ const HANDLES: &str = include_str!("handles.py");
 const IMAGES: [u32; 2] = [1, 100];
 
 pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
-    let seconds = session.options.seconds;
     let sandbox = &session.sandbox("capi", Release::Pacific)?;
     install_library(sandbox)?;
     let mut cluster = embedded_cluster(sandbox, &format!("--memory {}M --auth none", 3 * IMAGE_MIB))?;
     fill_image(sandbox, IMAGE, "--image-feature layering")?;
     let prefix = format!("env LD_LIBRARY_PATH={} ", sandbox.path("lib").display());
     let libraries = [(OURS, prefix.as_str()), (LIBRBD, "")];
-    let fio_loads: Vec<_> = JOBS.iter().flat_map(|jobs| FIO.map(|load| load.jobs(*jobs))).collect();
-    let mut rows = Vec::new();
-    for round in session.round_numbers() {
-        let title = |load: &Load| format!("fio, {load}");
-        rows.extend(session.round(round, &fio_loads, title, |_, load| {
+    let of_jobs = |jobs| session.loads(FIO).into_iter().map(move |load| Load { jobs, ..load });
+    let fio_loads: Vec<_> = [1, 8].into_iter().flat_map(of_jobs).collect();
+    let rows = session.rounds(|round| {
+        let by_fio = session.measure(round, "fio, ", &fio_loads, |load| {
             let measure = |(who, prefix)| {
-                let fio = Fio::rbd(sandbox, IMAGE).with_prefix(prefix);
+                let fio = Fio { prefix, ..Fio::rbd(sandbox, IMAGE) };
                 let row = librbd_row(who, load, Mode::Crc);
-                fio.measure(row, load, seconds, || cluster.daemon().cpu_seconds())
+                fio.measure(row, load, || cluster.daemon().cpu_seconds())
             };
             libraries.into_iter().map(measure).collect()
-        })?);
-        let title = |load: &Load| format!("qemu-img, {load}");
-        rows.extend(session.round(round, &QEMU_IMG, title, |_, load| {
+        })?;
+        let by_qemu_img = session.measure(round, "qemu-img, ", &session.loads(QEMU_IMG), |load| {
             let disk = format!("-f raw rbd:rbd/{IMAGE}:conf=ceph.conf:id=admin");
             let (line, ios) = qemu_img_bench(load, &disk);
             let measure = |(who, prefix)| {
                 let row = load.row(who, "rbd", "qemu-img librbd", "crc");
                 let line = format!("{prefix}{line}");
-                repeated(sandbox, row, &line, ios, seconds, || cluster.daemon().cpu_seconds())
+                repeated(sandbox, row, load, (&line, ios), || cluster.daemon().cpu_seconds())
             };
             libraries.into_iter().map(measure).collect()
-        })?);
-        rows.extend(measure_guests(sandbox, seconds.max(GUEST_SECONDS))?);
-    }
+        })?;
+        let guest_loads = Load::list(GUEST, session.options.seconds.max(GUEST_SECONDS));
+        let mut guests = start_guests(sandbox, &guest_loads)?;
+        let in_guests = session.measure(round, "guest, ", &guest_loads, |load| {
+            guests.iter_mut().map(|(who, guest)| measure_in(guest, who, load)).collect()
+        })?;
+        guests.into_iter().try_for_each(|(_, guest)| guest.power_off())?;
+        Ok([by_fio, by_qemu_img, in_guests].concat())
+    })?;
     report::print(&rows, |table| {
-        let Some(no_content) = table.median(NO_CONTENT, CLIENT) else {
-            return table.ratios(&[
-                ("IOPS, our library to librbd", IOPS, OURS, LIBRBD),
-                ("client CPU an I/O, the same", CLIENT, OURS, LIBRBD),
-            ]);
-        };
         table.ratios(&[
             ("IOPS, our library to librbd", IOPS, OURS, LIBRBD),
-            ("QEMU's CPU an I/O, the same", CLIENT, OURS, LIBRBD),
+            ("client CPU an I/O, the same", CLIENT, OURS, LIBRBD),
         ]);
-        let [ours, librbd] = [OURS, LIBRBD].map(|who| Some(table.median(who, CLIENT)? - no_content));
-        ratio("the same beyond a disk without content", ours, librbd);
+        let beyond = |who| Some(table.median(who, CLIENT)? - table.median(NO_CONTENT, CLIENT)?);
+        ratio("the same beyond a disk without content", beyond(OURS), beyond(LIBRBD));
     });
     print_handles(sandbox, libraries)?;
     Ok(rows)
@@ -124,33 +97,35 @@ fn install_library(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Measures loads in guests whose disk is an image: the CPU time of the whole machine for each request.
+/// Boots guests with each of the disks.
+fn start_guests(sandbox: &Sandbox, loads: &[Load]) -> Result<Vec<(&'static str, Guest)>> {
+    let start = |(at, (who, disk))| {
+        let mut boot = Boot::new(sandbox, &VIRTIO_BLK)?.programs(&["fio"]).disk(disk, 1);
+        for load in loads {
+            let script = format!("{LOAD}\nload {} {} {}\n", load.rw, load.io_depth, load.seconds);
+            boot = boot.check(&check(load), &script);
+        }
+        let guest = boot.start(&format!("guest-{at}"));
+        Ok((who, guest.with_context(|| format!("guest with {who}"))?))
+    };
+    DISKS.into_iter().enumerate().map(start).collect()
+}
+
+/// Returns the name of the check that runs a load.
+fn check(load: &Load) -> String {
+    format!("{}-{}", load.rw, load.io_depth)
+}
+
+/// Measures a load in a guest: the client's CPU time is that of the whole machine.
 ///
 /// The guest's own work is most of it, and a disk without content shows how much.
-fn measure_guests(sandbox: &Sandbox, seconds: u32) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for (who, disk) in DISKS {
-        sh::step(&format!("guest, {who}"));
-        let name = |load: &Load| format!("{}-{}", load.rw, load.io_depth);
-        let mut boot = Boot::new(sandbox, &VIRTIO_BLK)?.programs(&["fio"]).disk(disk, 1);
-        for load in &GUEST {
-            let script = format!("{LOAD}\nload {} {} {seconds}\n", load.rw, load.io_depth);
-            boot = boot.check(&name(load), &script);
-        }
-        let mut guest = boot.start("guest").with_context(|| format!("guest, {who}"))?;
-        for load in &GUEST {
-            let before = guest.cpu_seconds()?;
-            let said = guest.check(&name(load)).with_context(|| format!("guest, {who}"))?;
-            let client = guest.cpu_seconds()? - before;
-            let ios = said.lines().find_map(|line| line.strip_prefix("ios: "));
-            let ios = ios.context("the guest printed no number of requests")?.parse()?;
-            let row = load.row(who, "rbd", "guest librbd", "crc");
-            let row = row.counted(seconds.into(), ios, Sides { client: Some(client), server: None });
-            rows.push(Row { table: format!("guest, {load}"), ..row });
-        }
-        guest.power_off()?;
-    }
-    Ok(rows)
+fn measure_in(guest: &mut Guest, who: &str, load: &Load) -> Result<Row> {
+    let before = guest.cpu_seconds()?;
+    let said = guest.check(&check(load)).with_context(|| format!("guest with {who}"))?;
+    let cpu = Sides { client: Some(guest.cpu_seconds()? - before), server: None };
+    let ios = said.lines().find_map(|line| line.strip_prefix("ios: "));
+    let ios = ios.context("the guest printed no number of requests")?.parse()?;
+    Ok(load.row(who, "rbd", "guest librbd", "crc").counted(load.seconds.into(), ios, cpu))
 }
 
 /// Prints threads and memory of a process that has images open.

@@ -29,10 +29,10 @@ pub(crate) fn onego_bench(sandbox: &Sandbox, who: &str, line: &str) -> Result<Ve
 
 /// fio with a device that it reads and writes.
 pub(crate) struct Fio<'a> {
-    sandbox: &'a Sandbox,
+    pub(crate) sandbox: &'a Sandbox,
     /// Start of the line, such as `env NAME=VALUE`.
-    prefix: &'a str,
-    device: String,
+    pub(crate) prefix: &'a str,
+    pub(crate) device: String,
 }
 
 impl<'a> Fio<'a> {
@@ -49,10 +49,6 @@ impl<'a> Fio<'a> {
         Self { sandbox, prefix: "", device: format!("--ioengine=nbd --uri={uri} --size={size} {random}") }
     }
 
-    pub(crate) fn with_prefix(self, prefix: &'a str) -> Self {
-        Self { prefix, ..self }
-    }
-
     /// Writes the whole device: reads of unwritten blocks cost less.
     pub(crate) fn fill(&self) -> Result<()> {
         self.run("--name=fill --rw=write --bs=1m --iodepth=8").map(drop)
@@ -63,12 +59,11 @@ impl<'a> Fio<'a> {
         &self,
         row: Row,
         load: &Load,
-        seconds: u32,
         mut server_cpu: impl FnMut() -> Result<f64>,
     ) -> Result<Row> {
         let before = server_cpu()?;
-        let time = format!("--group_reporting --time_based --runtime={seconds}");
-        let (report, client) = self.run(&format!("--name=load {} {time}", load.options()))?;
+        let line = format!("--name=load {} --group_reporting --time_based", load.options());
+        let (report, client) = self.run(&line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
         let side = &report["jobs"][0][if row.rw.ends_with("read") { "read" } else { "write" }];
         let number = |value: &Value| value.as_f64().context("fio's report lacks a figure");
@@ -98,18 +93,17 @@ impl<'a> Fio<'a> {
     }
 }
 
-/// Measures a line of a program that makes `ios` requests and ends, again and again until `seconds` have passed.
+/// Measures a line of a program that makes `ios` requests and ends, again and again until the load's time is over.
 pub(crate) fn repeated(
     sandbox: &Sandbox,
     row: Row,
-    line: &str,
-    ios: u64,
-    seconds: u32,
+    load: &Load,
+    (line, ios): (&str, u64),
     mut server_cpu: impl FnMut() -> Result<f64>,
 ) -> Result<Row> {
     let (start, before) = (Instant::now(), server_cpu()?);
     let (mut runs, mut client) = (0, 0.0);
-    while runs == 0 || start.elapsed() < Duration::from_secs(seconds.into()) {
+    while runs == 0 || start.elapsed() < Duration::from_secs(load.seconds.into()) {
         client += run_measured(sandbox, sandbox.ceph_daemon(line))?;
         runs += 1;
     }
@@ -132,11 +126,8 @@ pub(crate) fn qemu_img_bench(load: &Load, disk: &str) -> (String, u64) {
 pub(crate) fn run_measured(sandbox: &Sandbox, mut command: Command) -> Result<f64> {
     let path = sandbox.path("load.out");
     let log = File::create(&path)?;
-    let mut child = command
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("cannot start `{}`", sh::line(&command)))?;
+    let child = command.stdout(log.try_clone()?).stderr(log).spawn();
+    let mut child = child.with_context(|| format!("cannot start `{}`", sh::line(&command)))?;
     let (status, cpu) = wait_measured(&mut child)?;
     ensure!(status.success(), "`{}` failed: {status}\n{}", sh::line(&command), sh::tail(&fs::read(path)?));
     Ok(cpu)

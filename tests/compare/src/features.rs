@@ -20,17 +20,16 @@ const LIBRBD_FEATURES: &str = "librbd, default features";
 const LIBRBD_CLONE: &str = "librbd, clone";
 
 /// Random writes to objects that exist.
-const WRITES: [Load; 2] = [Load::new("randwrite", 4 << 10, 128), Load::new("randwrite", 4 << 10, 1)];
+const WRITES: &str = "randwrite 4 128, randwrite 4 1";
 
 /// First writes to a clone: each object is written twice in a row, and the first write copies the parent's bytes.
-const CLONE_WRITES: Load = Load::new("write", 64 << 10, 16);
+const CLONE_WRITES: &str = "write 64 16";
 const CLONE_OBJECT: &str = "128K";
 
 /// Short enough that the load does not reach the end of the clone.
 const CLONE_SECONDS: u32 = 1;
 
 pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
-    let seconds = session.options.seconds;
     let sandbox = |name| session.sandbox(name, Release::Reef);
     let (onego, librbd) = (sandbox("onego")?, sandbox("librbd")?);
     let mut cluster = embedded_cluster(&librbd, &format!("--memory {}M --auth none", 8 * IMAGE_MIB))?;
@@ -38,34 +37,30 @@ pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
     fill_image(&librbd, "features", &format!("--image-feature {ALL}"))?;
     fill_image(&librbd, "parent", &format!("--image-feature {ALL} --object-size {CLONE_OBJECT}"))?;
     librbd.ceph("rbd snap create rbd/parent@full")?;
-    let onego = |who, load: &Load, seconds, more: &str| {
-        onego_rbd(&onego, who, load, Mode::Crc, seconds, &format!("--no-floor {more}"))
-    };
-    let mut fio = |who, image: &str, load: &Load, seconds| {
+    let onego =
+        |who, load: &Load, more: &str| onego_rbd(&onego, who, load, Mode::Crc, &format!("--no-floor {more}"));
+    let mut fio = |who, image: &str, load: &Load| {
         let row = librbd_row(who, load, Mode::Crc);
-        Fio::rbd(&librbd, image).measure(row, load, seconds, || cluster.daemon().cpu_seconds())
+        Fio::rbd(&librbd, image).measure(row, load, || cluster.daemon().cpu_seconds())
     };
-    let loads = [WRITES[0], WRITES[1], CLONE_WRITES];
-    let title = |load: &Load| match *load {
-        CLONE_WRITES => format!("clone, {load}"),
-        _ => load.to_string(),
-    };
-    let rows = session.rounds(&loads, title, |round, load| {
-        let features = format!("--image-feature {ALL}");
-        if *load == CLONE_WRITES {
-            let features = format!("{features} --object-size {CLONE_OBJECT}");
-            let mut rows = onego(CLONE, load, CLONE_SECONDS, &format!("--clone {features}"))?;
-            let image = format!("clone{round}");
-            let clone = format!("rbd clone {features} --rbd-default-clone-format 2");
-            librbd.ceph(&format!("{clone} rbd/parent@full rbd/{image}"))?;
-            rows.push(fio(LIBRBD_CLONE, &image, load, CLONE_SECONDS)?);
-            return Ok(rows);
-        }
-        let mut rows = onego(PLAIN, load, seconds, "")?;
-        rows.extend(onego(FEATURES, load, seconds, &features)?);
-        rows.push(fio(LIBRBD_PLAIN, "plain", load, seconds)?);
-        rows.push(fio(LIBRBD_FEATURES, "features", load, seconds)?);
-        Ok(rows)
+    let features = format!("--image-feature {ALL}");
+    let rows = session.rounds(|round| {
+        let writes = session.measure(round, "", &session.loads(WRITES), |load| {
+            let mut rows = onego(PLAIN, load, "")?;
+            rows.extend(onego(FEATURES, load, &features)?);
+            rows.push(fio(LIBRBD_PLAIN, "plain", load)?);
+            rows.push(fio(LIBRBD_FEATURES, "features", load)?);
+            Ok(rows)
+        })?;
+        let clones = session.measure(round, "clone, ", &Load::list(CLONE_WRITES, CLONE_SECONDS), |load| {
+            let options = format!("{features} --object-size {CLONE_OBJECT}");
+            let mut rows = onego(CLONE, load, &format!("--clone {options}"))?;
+            let (clone, format) = (format!("clone{round}"), "--rbd-default-clone-format 2");
+            librbd.ceph(&format!("rbd clone {options} {format} rbd/parent@full rbd/{clone}"))?;
+            rows.push(fio(LIBRBD_CLONE, &clone, load)?);
+            Ok(rows)
+        })?;
+        Ok([writes, clones].concat())
     })?;
     report::print(&rows, |table| {
         for (one, other) in [
@@ -92,15 +87,13 @@ fn measure_large_image(sandbox: &Sandbox) -> Result<()> {
         sandbox.ceph(&format!("rbd snap create --no-progress rbd/large@{snapshot}"))?;
     }
     println!("\n{:34}{:>10}{:>14}", "1 TiB, by its object map", "ms", "client ms");
-    for (name, line) in
-        [("du", "du rbd/large"), ("diff", "diff --whole-object --from-snap one rbd/large@two")]
-    {
+    for line in ["du rbd/large", "diff --whole-object --from-snap one rbd/large@two"] {
         let onego = sandbox.onego_daemon(&format!("--conf ceph.conf rbd {line}"));
         for (who, command) in [("onego rbd", onego), ("rbd", sandbox.ceph_daemon(&format!("rbd {line}")))] {
             let start = Instant::now();
             let cpu = run_measured(sandbox, command)? * 1e3;
             let elapsed = start.elapsed().as_secs_f64() * 1e3;
-            println!("{:34}{elapsed:>10.1}{cpu:>14.1}", format!("{who} {name}"));
+            println!("{:34}{elapsed:>10.1}{cpu:>14.1}", format!("{who} {}", &line[..4].trim()));
         }
     }
     Ok(())

@@ -17,10 +17,10 @@ mod row;
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use onego_sandbox::{Release, Sandbox, Server, sh, workspace};
-use row::Row;
+use rbd::Mode;
+use row::{Load, Row};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Time limit of everything in a sandbox. `--seconds` and `--repeat` decide how long a comparison takes.
@@ -44,7 +44,7 @@ struct Options {
     repeat: u32,
     /// Protect connections in these modes [default: crc for "rbd", all for "modes"]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
-    modes: Vec<rbd::Mode>,
+    modes: Vec<Mode>,
     /// Measure this program instead of building one
     #[arg(long, value_name = "PROGRAM")]
     onego: Option<PathBuf>,
@@ -77,17 +77,8 @@ enum Comparison {
     Nfs,
 }
 
-fn main() -> ExitCode {
-    match run(Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(options: Options) -> Result<()> {
+fn main() -> Result<()> {
+    let options = Options::parse();
     let onego = match &options.onego {
         Some(program) => existing(program)?,
         None => build("--release --package onego-cli --features rdma-core", "release/onego")?,
@@ -123,12 +114,7 @@ struct Session {
 impl Session {
     /// Makes a sandbox for the build under test.
     fn sandbox(&self, name: &str, release: Release) -> Result<Sandbox> {
-        self.sandbox_of(name, release, &self.onego)
-    }
-
-    /// Makes a sandbox for another build.
-    fn sandbox_of(&self, name: &str, release: Release, onego: &Path) -> Result<Sandbox> {
-        Sandbox::new(&format!("{}/{name}", self.folder), release, onego, LIMIT)
+        Sandbox::new(&format!("{}/{name}", self.folder), release, &self.onego, LIMIT)
     }
 
     /// Returns the build under test and then the earlier ones, with their names in tables.
@@ -143,46 +129,43 @@ impl Session {
     /// Makes a sandbox for each build.
     fn sandboxes_of_builds(&self, ours: &str) -> Result<Vec<(String, Sandbox)>> {
         let builds = self.builds(ours)?.into_iter().enumerate();
-        let sandbox = |(at, (who, program)): (usize, (String, PathBuf))| {
-            Ok((who, self.sandbox_of(&format!("build-{at}"), Release::Pacific, &program)?))
-        };
-        builds.map(sandbox).collect()
+        let folder = |at| format!("{}/build-{at}", self.folder);
+        let sandbox = |at, program: &Path| Sandbox::new(&folder(at), Release::Pacific, program, LIMIT);
+        builds.map(|(at, (who, program))| Ok((who, sandbox(at, &program)?))).collect()
     }
 
-    /// Measures all loads round by round. `title` names a load's table.
-    fn rounds<L>(
-        &self,
-        loads: &[L],
-        title: impl Fn(&L) -> String,
-        mut measure: impl FnMut(usize, &L) -> Result<Vec<Row>>,
-    ) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        for round in self.round_numbers() {
-            rows.extend(self.round(round, loads, &title, &mut measure)?);
-        }
-        Ok(rows)
+    /// Returns a list of loads that last `--seconds`.
+    fn loads(&self, list: &'static str) -> Vec<Load> {
+        Load::list(list, self.options.seconds)
     }
 
-    /// Measures all loads once.
-    fn round<L>(
+    /// Returns the modes of `--modes`.
+    fn modes<'a>(&'a self, default: &'a [Mode]) -> &'a [Mode] {
+        if self.options.modes.is_empty() { default } else { &self.options.modes }
+    }
+
+    /// Returns the rows of all rounds, which are numbered from 0.
+    fn rounds(&self, round: impl FnMut(usize) -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+        let rounds = (0..self.options.repeat as usize).map(round);
+        Ok(rounds.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Measures loads once, each for a table titled with prefix and load.
+    fn measure(
         &self,
         round: usize,
-        loads: &[L],
-        title: impl Fn(&L) -> String,
-        mut measure: impl FnMut(usize, &L) -> Result<Vec<Row>>,
+        prefix: &str,
+        loads: &[Load],
+        mut measure: impl FnMut(&Load) -> Result<Vec<Row>>,
     ) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         for load in loads {
-            let title = title(load);
+            let title = format!("{prefix}{load}");
             sh::step(&format!("round {} of {}: {title}", round + 1, self.options.repeat));
-            let measured = measure(round, load).with_context(|| title.clone())?;
+            let measured = measure(load).with_context(|| title.clone())?;
             rows.extend(measured.into_iter().map(|row| Row { table: title.clone(), ..row }));
         }
         Ok(rows)
-    }
-
-    fn round_numbers(&self) -> std::ops::Range<usize> {
-        0..self.options.repeat as usize
     }
 }
 

@@ -10,13 +10,8 @@ const WATCHED: &str = "watched";
 const ALONE: &str = "alone";
 
 /// Loads by the benchmark that runs them.
-const LOADS: [(&str, Load); 5] = [
-    ("rbd", Load::new("randread", 4 << 10, 128)),
-    ("rbd", Load::new("randwrite", 4 << 10, 128)),
-    ("rbd", Load::new("randread", 64 << 10, 32)),
-    ("nfs", Load::new("randread", 4 << 10, 32)),
-    ("nfs", Load::new("randwrite", 4 << 10, 32)),
-];
+const LOADS: [(&str, &str); 2] =
+    [("rbd", "randread 4 128, randwrite 4 128, randread 64 32"), ("nfs", "randread 4 32, randwrite 4 32")];
 
 /// Ports of the metrics of servers and clients.
 const CLUSTER: u16 = 9719;
@@ -29,23 +24,22 @@ pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
     let seconds = session.options.seconds;
     let [watched, alone] = [WATCHED, ALONE].map(|name| session.sandbox(name, Release::Pacific));
     let (watched, alone) = (watched?, alone?);
-    let mut rows = Vec::new();
-    for round in session.round_numbers() {
+    let rows = session.rounds(|round| {
         // Processes of one program differ by some percent, as their memory happens to lie, so each round has new ones.
         let pairs = [Servers::start(&watched, WATCHED)?, Servers::start(&alone, ALONE)?];
-        let title = |(bench, load): &(&str, Load)| format!("{bench}, {load}");
-        rows.extend(session.round(round, &LOADS, title, |round, (bench, load)| {
-            let measured = in_turn(&pairs, round).map(|servers| servers.measure(bench, load, seconds));
-            Ok(measured.collect::<Result<Vec<_>>>()?.concat())
-        })?);
+        let mut rows = Vec::new();
+        for (bench, loads) in LOADS {
+            rows.extend(session.measure(round, &format!("{bench}, "), &session.loads(loads), |load| {
+                let measured = in_turn(&pairs, round).map(|servers| servers.measure(bench, load));
+                Ok(measured.collect::<Result<Vec<_>>>()?.concat())
+            })?);
+        }
         let pages: u64 = watched.read("pages")?.trim().parse()?;
-        let due = 2 * LOADS.len() as u64 * u64::from(seconds);
-        ensure!(
-            pages >= due,
-            "scraped {pages} pages during {} loads of {seconds} s, expected {due}",
-            LOADS.len()
-        );
-    }
+        // Two servers are scraped each second, at least during the loads.
+        let due = rows.len() as u64 * u64::from(seconds);
+        ensure!(pages >= due, "{pages} scraped pages are fewer than {due} in loads of {seconds} s");
+        Ok(rows)
+    })?;
     report::print(&rows, |table| table.round_by_round(WATCHED, WATCHED, ALONE));
     Ok(rows)
 }
@@ -81,7 +75,7 @@ impl<'a> Servers<'a> {
         })
     }
 
-    fn measure(&self, bench: &str, load: &Load, seconds: u32) -> Result<Vec<Row>> {
+    fn measure(&self, bench: &str, load: &Load) -> Result<Vec<Row>> {
         let Self { sandbox, who, cluster, files, .. } = self;
         let server = match bench {
             "rbd" => format!("-c ceph.conf bench rbd --server-pid {cluster}"),
@@ -91,7 +85,7 @@ impl<'a> Servers<'a> {
             }
         };
         let (load, metrics) = (load.options(), metrics(who, CLIENT));
-        let line = format!("{server} {load} --size 64M --seconds {seconds} --no-floor {metrics}");
+        let line = format!("{server} {load} --size 64M --no-floor {metrics}");
         onego_bench(sandbox, who, &line)
     }
 }

@@ -7,17 +7,12 @@ use crate::{Session, in_turn};
 use anyhow::{Context as _, Result};
 use onego_sandbox::{ADDRESS, Ganesha, Release, Sandbox, Server};
 
-/// A load on a file through libnfs.
+/// A load on a file through libnfs, and its path in all sandboxes.
 const LIBNFS: &str = include_str!("libnfs.c");
+const LIBNFS_LOAD: &str = "../ganesha/libnfs-load";
 
 /// All of them find the file complete: creating one is other work.
-const LOADS: [Load; 5] = [
-    Load::new("randread", 4 << 10, 32),
-    Load::new("randwrite", 4 << 10, 32),
-    Load::new("randread", 64 << 10, 16),
-    Load::new("read", 1 << 20, 8),
-    Load::new("rewrite", 1 << 20, 8),
-];
+const LOADS: &str = "randread 4 32, randwrite 4 32, randread 64 16, read 1024 8, rewrite 1024 8";
 
 /// Bytes of the file. nfs-ganesha keeps none of them here and answers reads with made-up data.
 const SIZE: u64 = 64 << 20;
@@ -28,28 +23,26 @@ const OURS_GANESHA: &str = "onego on nfs-ganesha";
 const LIBNFS_GANESHA: &str = "libnfs on nfs-ganesha";
 
 pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
-    let (seconds, peers) = (session.options.seconds, !session.options.no_peers);
+    let peers = !session.options.no_peers;
     let builds = session.sandboxes_of_builds(OURS)?;
     let servers = builds.iter().map(|(who, sandbox)| Ok((who.as_str(), Served::start(sandbox)?)));
     let servers: Vec<(&str, Served<'_>)> = servers.collect::<Result<_>>()?;
     let sandbox = session.sandbox("ganesha", Release::Pacific)?;
     let ganesha = peers.then(|| start_ganesha(&sandbox)).transpose()?;
-    if peers {
-        build_libnfs_load(&builds[0].1)?;
-        build_libnfs_load(&sandbox)?;
-    }
-    let rows = session.rounds(&LOADS, ToString::to_string, |round, load| {
-        let mut rows = Vec::new();
-        for (who, served) in in_turn(&servers, round) {
-            let floor = if *who == OURS && peers { "" } else { "--no-floor" };
-            rows.extend(served.onego(who, load, seconds, floor)?);
-        }
-        if let Some((ganesha, _)) = &ganesha {
-            rows.push(servers[0].1.libnfs(LIBNFS_OURS, load, seconds)?);
-            rows.extend(ganesha.onego(OURS_GANESHA, load, seconds, "--no-floor")?);
-            rows.push(ganesha.libnfs(LIBNFS_GANESHA, load, seconds)?);
-        }
-        Ok(rows)
+    let rows = session.rounds(|round| {
+        session.measure(round, "", &session.loads(LOADS), |load| {
+            let mut rows = Vec::new();
+            for (who, served) in in_turn(&servers, round) {
+                let floor = if *who == OURS && peers { "" } else { "--no-floor" };
+                rows.extend(served.onego(who, load, floor)?);
+            }
+            if let Some((ganesha, _)) = &ganesha {
+                rows.push(servers[0].1.libnfs(LIBNFS_OURS, load)?);
+                rows.extend(ganesha.onego(OURS_GANESHA, load, "--no-floor")?);
+                rows.push(ganesha.libnfs(LIBNFS_GANESHA, load)?);
+            }
+            Ok(rows)
+        })
     })?;
     report::print(&rows, |table| {
         table.ratios(&[
@@ -80,34 +73,31 @@ impl<'a> Served<'a> {
         Ok(Self { sandbox, url, pid: server.daemon().pid_in_namespace()?, _server: Some(server) })
     }
 
-    fn onego(&self, who: &str, load: &Load, seconds: u32, more: &str) -> Result<Vec<Row>> {
+    fn onego(&self, who: &str, load: &Load, more: &str) -> Result<Vec<Row>> {
         let Self { sandbox, url, pid, .. } = self;
-        let (load, time) = (load.options(), format!("--size {SIZE} --seconds {seconds}"));
+        let load = load.options();
         onego_bench(
             sandbox,
             who,
-            &format!("bench nfs --server {url} --server-pid {pid} {load} {time} {more}"),
+            &format!("bench nfs --server {url} --server-pid {pid} {load} --size {SIZE} {more}"),
         )
     }
 
-    fn libnfs(&self, who: &str, load: &Load, seconds: u32) -> Result<Row> {
+    fn libnfs(&self, who: &str, load: &Load) -> Result<Row> {
         let Self { sandbox, url, pid, .. } = self;
-        let Load { rw, block_size, io_depth, .. } = load;
+        let Load { rw, block_size, io_depth, seconds, .. } = load;
         let said = sandbox
-            .tool(&format!("./libnfs-load {url} {rw} {block_size} {io_depth} {seconds} {SIZE} {pid}"))?;
+            .tool(&format!("{LIBNFS_LOAD} {url} {rw} {block_size} {io_depth} {seconds} {SIZE} {pid}"))?;
         let row: Row = serde_json::from_str(&said).with_context(|| format!("cannot parse row {said}"))?;
         Ok(Row { who: who.to_owned(), ..row })
     }
 }
 
+/// Starts nfs-ganesha and builds the load for libnfs.
 fn start_ganesha(sandbox: &Sandbox) -> Result<(Served<'_>, Ganesha)> {
+    sandbox.write("libnfs.c", LIBNFS)?;
+    sandbox.tool(&format!("gcc-12 -O2 -o {LIBNFS_LOAD} libnfs.c -lnfs"))?;
     let ganesha = Ganesha::start(sandbox, 0)?;
     let url = format!("nfs://{ADDRESS}{}", Ganesha::EXPORT);
     Ok((Served { sandbox, url, pid: ganesha.daemon().pid_in_namespace()?, _server: None }, ganesha))
-}
-
-/// Builds `libnfs-load` in the sandbox's folder.
-fn build_libnfs_load(sandbox: &Sandbox) -> Result<()> {
-    sandbox.write("libnfs.c", LIBNFS)?;
-    sandbox.tool("gcc-12 -O2 -o libnfs-load libnfs.c -lnfs").map(drop)
 }

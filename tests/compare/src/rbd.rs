@@ -13,14 +13,8 @@ const OURS: &str = "onego, embedded cluster";
 const LIBRBD_OURS: &str = "librbd, embedded cluster";
 pub(crate) const LIBRBD_CEPH: &str = "librbd, Ceph memstore OSD";
 
-const LOADS: [Load; 6] = [
-    Load::new("randread", 4 << 10, 128),
-    Load::new("randwrite", 4 << 10, 128),
-    Load::new("randread", 64 << 10, 32),
-    Load::new("randwrite", 64 << 10, 32),
-    Load::new("read", 1 << 20, 16),
-    Load::new("write", 1 << 20, 16),
-];
+const LOADS: &str =
+    "randread 4 128, randwrite 4 128, randread 64 32, randwrite 64 32, read 1024 16, write 1024 16";
 
 /// The modes of the kernel client (`ms_mode`) that differ in cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,33 +30,26 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Returns options for `onego`. The default needs none, so that builds without these options can be baselines.
-    fn options(self) -> &'static str {
+    /// Returns its name and the options of `onego` that select it. The default needs none, so that builds without
+    /// these options can be baselines.
+    fn name_and_options(self) -> (&'static str, &'static str) {
         match self {
-            Self::Crc => "",
-            Self::Secure => "--ms-mode secure",
-            Self::Legacy => "--messenger v1",
-            Self::LegacyNocrc => "--messenger v1 --no-data-crc",
+            Self::Crc => ("crc", ""),
+            Self::Secure => ("secure", "--ms-mode secure"),
+            Self::Legacy => ("legacy", "--messenger v1"),
+            Self::LegacyNocrc => ("legacy,nocrc", "--messenger v1 --no-data-crc"),
         }
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Crc => "crc",
-            Self::Secure => "secure",
-            Self::Legacy => "legacy",
-            Self::LegacyNocrc => "legacy,nocrc",
-        })
+        f.pad(self.name_and_options().0)
     }
 }
 
 pub(crate) fn compare(session: &Session) -> Result<Vec<Row>> {
-    let modes = match session.options.modes.as_slice() {
-        [] => &[Mode::Crc],
-        modes => modes,
-    };
+    let modes = session.modes(&[Mode::Crc]);
     let earlier_builds = !session.options.baseline.is_empty();
     ensure!(!earlier_builds || modes == [Mode::Crc], "--baseline requires crc mode: omit --modes");
     let mut rows = Vec::new();
@@ -79,21 +66,26 @@ fn compare_in(mode: Mode, session: &Session) -> Result<Vec<Row>> {
     let (with_ours, with_ceph) = (sandbox("librbd-embedded")?, sandbox("librbd-ceph")?);
     let mut peers = match mode {
         _ if options.no_peers => None,
-        Mode::Crc | Mode::Secure => Some(Peers::start(mode, &with_ours, &with_ceph)?),
+        Mode::Crc | Mode::Secure => Some(start_peers(mode, &with_ours, &with_ceph)?),
         // librbd prefers version 2 wherever the cluster offers it.
         Mode::Legacy | Mode::LegacyNocrc => None,
     };
-    let title = |load: &Load| format!("{load}, {mode}");
-    let rows = session.rounds(&LOADS, title, |round, load| {
-        let mut rows = Vec::new();
-        for (who, sandbox) in in_turn(&builds, round) {
-            let floor = if who == OURS && !options.no_peers { "" } else { "--no-floor" };
-            rows.extend(onego_rbd(sandbox, who, load, mode, options.seconds, floor)?);
-        }
-        if let Some(peers) = &mut peers {
-            rows.extend(peers.measure(load, mode, options.seconds)?);
-        }
-        Ok(rows)
+    let rows = session.rounds(|round| {
+        session.measure(round, &format!("{mode}, "), &session.loads(LOADS), |load| {
+            let mut rows = Vec::new();
+            for (who, sandbox) in in_turn(&builds, round) {
+                let floor = if who == OURS && !options.no_peers { "" } else { "--no-floor" };
+                rows.extend(onego_rbd(sandbox, who, load, mode, floor)?);
+            }
+            if let Some((embedded, ceph)) = &mut peers {
+                let [with_ours, with_ceph] = [&with_ours, &with_ceph].map(|sandbox| Fio::rbd(sandbox, IMAGE));
+                let [on_ours, on_ceph] = [LIBRBD_OURS, LIBRBD_CEPH].map(|who| librbd_row(who, load, mode));
+                let ours = with_ours.measure(on_ours, load, || embedded.daemon().cpu_seconds());
+                rows.push(ours?);
+                rows.push(with_ceph.measure(on_ceph, load, || ceph.osd_cpu_seconds())?);
+            }
+            Ok(rows)
+        })
     })?;
     report::print(&rows, |table| {
         table.ratios(&[
@@ -113,51 +105,34 @@ pub(crate) fn onego_rbd(
     who: &str,
     load: &Load,
     mode: Mode,
-    seconds: u32,
     more: &str,
 ) -> Result<Vec<Row>> {
-    let (protection, load) = (mode.options(), load.options());
-    let line = format!("bench rbd --cluster embedded {load} --size {IMAGE_MIB}M --seconds {seconds} {more}");
+    let (protection, load) = (mode.name_and_options().1, load.options());
+    let line = format!("bench rbd --cluster embedded {load} --size {IMAGE_MIB}M {more}");
     let mut rows = onego_bench(sandbox, who, &format!("{protection} {line}"))?;
     rows.iter_mut().filter(|row| row.who == who).for_each(|row| row.mode = mode.to_string());
     Ok(rows)
 }
 
-/// librbd with an embedded cluster and with Ceph's.
-struct Peers<'a> {
-    with_ours: &'a Sandbox,
-    embedded: Server,
+/// Starts an embedded cluster and Ceph's, and fills their images.
+fn start_peers<'a>(
+    mode: Mode,
+    with_ours: &Sandbox,
     with_ceph: &'a Sandbox,
-    ceph: RealCeph<'a>,
-}
-
-impl<'a> Peers<'a> {
-    /// Starts both clusters and fills their images.
-    fn start(mode: Mode, with_ours: &'a Sandbox, with_ceph: &'a Sandbox) -> Result<Self> {
-        let (auth, ceph) = match mode {
-            Mode::Crc => ("none", RealCeph::start(with_ceph, Store::Memory)?),
-            Mode::Secure => ("cephx", RealCeph::start_with_cephx(with_ceph, "")?),
-            Mode::Legacy | Mode::LegacyNocrc => bail!("librbd cannot be measured in {mode} mode"),
-        };
-        // Objects may occupy up to twice their size.
-        let memory = 2 * IMAGE_MIB;
-        let embedded = embedded_cluster(with_ours, &format!("--memory {memory}M --auth {auth}"))?;
-        for sandbox in [with_ours, with_ceph] {
-            let client = format!("\n[client]\nms client mode = {mode}\nms mon client mode = {mode}\n");
-            sandbox.write("ceph.conf", sandbox.read("ceph.conf")? + &client)?;
-            fill_image(sandbox, IMAGE, "--image-feature layering")?;
-        }
-        Ok(Self { with_ours, embedded, with_ceph, ceph })
+) -> Result<(Server, RealCeph<'a>)> {
+    let (auth, ceph) = match mode {
+        Mode::Crc => ("none", RealCeph::start(with_ceph, Store::Memory)?),
+        Mode::Secure => ("cephx", RealCeph::start_with_cephx(with_ceph, "")?),
+        Mode::Legacy | Mode::LegacyNocrc => bail!("librbd cannot be measured in {mode} mode"),
+    };
+    // Objects may occupy up to twice their size.
+    let embedded = embedded_cluster(with_ours, &format!("--memory {}M --auth {auth}", 2 * IMAGE_MIB))?;
+    for sandbox in [with_ours, with_ceph] {
+        let client = format!("\n[client]\nms client mode = {mode}\nms mon client mode = {mode}\n");
+        sandbox.write("ceph.conf", sandbox.read("ceph.conf")? + &client)?;
+        fill_image(sandbox, IMAGE, "--image-feature layering")?;
     }
-
-    fn measure(&mut self, load: &Load, mode: Mode, seconds: u32) -> Result<[Row; 2]> {
-        let row = |who| librbd_row(who, load, mode);
-        let [ours, ceph] = [self.with_ours, self.with_ceph].map(|sandbox| Fio::rbd(sandbox, IMAGE));
-        Ok([
-            ours.measure(row(LIBRBD_OURS), load, seconds, || self.embedded.daemon().cpu_seconds())?,
-            ceph.measure(row(LIBRBD_CEPH), load, seconds, || self.ceph.osd_cpu_seconds())?,
-        ])
-    }
+    Ok((embedded, ceph))
 }
 
 /// Returns an empty row of fio with librbd.
@@ -171,50 +146,43 @@ pub(crate) fn fill_image(sandbox: &Sandbox, image: &str, options: &str) -> Resul
     Fio::rbd(sandbox, image).fill()
 }
 
-/// Patterns of the comparison of modes. The load is that of the patches that made the kernel's messenger send data at
-/// once: its writes were discarded by the OSD.
-const MODES_RW: [&str; 2] = ["randwrite", "randread"];
-const MODES_JOBS: u32 = 32;
-const MODES_IO_DEPTH: u32 = 32;
-
-/// Logarithms of block sizes, 4 KiB to 1 MiB.
-const MODES_BLOCK_SIZES: std::ops::RangeInclusive<u32> = 12..=20;
-
+/// Measures the load of a patch series after which the kernel's messenger sends data at once: 32 clients with 32
+/// requests each, writes discarded by the OSD.
 pub(crate) fn compare_modes(session: &Session) -> Result<Vec<Row>> {
     let options = &session.options;
     ensure!(options.baseline.is_empty(), "--baseline is not supported by this comparison");
-    let modes = match options.modes.as_slice() {
-        [] => Mode::value_variants(),
-        modes => modes,
-    };
+    let modes = session.modes(Mode::value_variants());
     let sandbox = session.sandbox("onego", Release::Pacific)?;
-    let load = |rw, bits: u32| Load::new(rw, 1 << bits, MODES_IO_DEPTH).jobs(MODES_JOBS);
-    let loads = MODES_RW.into_iter().flat_map(|rw| MODES_BLOCK_SIZES.map(move |bits| load(rw, bits)));
-    let loads: Vec<_> = loads.flat_map(|load| modes.iter().map(move |mode| (load, *mode))).collect();
-    let title = |(load, mode): &(Load, Mode)| format!("{load}, {mode}");
-    let rows = session.rounds(&loads, title, |_, (load, mode)| {
-        // Discarded writes cannot be read back.
-        let more = if load.rw == "randwrite" { "--no-floor --null-writes" } else { "--no-floor" };
-        onego_rbd(&sandbox, OURS, load, *mode, options.seconds, more)
+    let seconds = options.seconds;
+    let load = |rw, bits| Load { rw, block_size: 1u64 << bits, io_depth: 32, jobs: 32, seconds };
+    // 4 KiB to 1 MiB.
+    let of_pattern = |rw| (12..=20).map(move |bits| load(rw, bits)).collect::<Vec<_>>();
+    let loads = ["randwrite", "randread"].map(of_pattern);
+    let rows = session.rounds(|round| {
+        session.measure(round, "", &loads.concat(), |load| {
+            // Discarded writes cannot be read back.
+            let more = if load.rw == "randwrite" { "--no-floor --null-writes" } else { "--no-floor" };
+            let measure = |mode: &Mode| onego_rbd(&sandbox, OURS, load, *mode, more);
+            Ok(modes.iter().map(measure).collect::<Result<Vec<_>>>()?.concat())
+        })
     })?;
-    MODES_RW.iter().for_each(|rw| print_modes(&rows, modes, rw));
+    loads.iter().for_each(|loads| print_modes(&rows, modes, loads));
     Ok(rows)
 }
 
 /// Prints a line for each block size, with three columns for each mode.
-fn print_modes(rows: &[Row], modes: &[Mode], rw: &str) {
-    println!("\n{rw}, numjobs={MODES_JOBS} iodepth={MODES_IO_DEPTH}: IOPS, MiB/s, CPU us/IO of both ends\n");
-    let heads = modes.iter().map(|mode| format!("{mode:>33}"));
-    println!("{:>5}{}", "", heads.collect::<String>());
-    for block_size in MODES_BLOCK_SIZES.map(|bits| 1 << bits) {
+fn print_modes(rows: &[Row], modes: &[Mode], loads: &[Load]) {
+    let Load { rw, io_depth, jobs, .. } = loads[0];
+    println!("\n{rw}, numjobs={jobs} iodepth={io_depth}: IOPS, MiB/s, CPU us/IO of both ends\n");
+    println!("{:>5}{}", "", modes.iter().map(|mode| format!("{mode:>33}")).collect::<String>());
+    for load in loads {
         let columns = modes.iter().map(|mode| {
-            let of =
-                |row: &&Row| row.mode == mode.to_string() && row.rw == rw && row.block_size == block_size;
+            let of = |row: &&Row| row.mode == mode.to_string() && row.table == load.to_string();
             let column = |(figure, width, decimals): (report::Figure, _, _)| {
                 column(median(rows.iter().filter(of).filter_map(figure).collect()), width, decimals)
             };
             [(IOPS, 13, 0), (MIB, 10, 0), (BOTH_ENDS, 10, 2)].map(column).concat()
         });
-        println!("{:>5}{}", short_size(block_size), columns.collect::<String>());
+        println!("{:>5}{}", short_size(load.block_size), columns.collect::<String>());
     }
 }

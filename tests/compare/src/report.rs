@@ -25,7 +25,7 @@ const COLUMNS: [(&str, Figure, usize, usize); 5] = [
 ];
 
 /// Width of names.
-const NAME: usize = 34;
+const NAME: usize = 38;
 
 /// Rows with the same title.
 pub(crate) struct Table<'a> {
@@ -103,7 +103,7 @@ pub(crate) fn ratio(label: &str, one: Option<f64>, other: Option<f64>) {
 
 fn line(label: &str, ratio: Option<f64>) {
     if let Some(ratio) = ratio {
-        println!("  {label:50}{ratio:>9.3}");
+        println!("  {label:58}{ratio:>9.3}");
     }
 }
 

@@ -14,21 +14,24 @@ pub(crate) struct Load {
     /// Requests in flight for each job.
     pub(crate) io_depth: u32,
     pub(crate) jobs: u32,
+    pub(crate) seconds: u32,
 }
 
 impl Load {
-    pub(crate) const fn new(rw: &'static str, block_size: u64, io_depth: u32) -> Self {
-        Self { rw, block_size, io_depth, jobs: 1 }
-    }
-
-    pub(crate) const fn jobs(self, jobs: u32) -> Self {
-        Self { jobs, ..self }
+    /// Parses a list of patterns, block sizes in KiB and depths, such as `randread 4 128, read 1024 16`.
+    pub(crate) fn list(loads: &'static str, seconds: u32) -> Vec<Self> {
+        let parse = |load: &'static str| {
+            let mut words = load.split(' ');
+            let (rw, kib, io_depth) = (words.next()?, words.next()?.parse::<u64>().ok()?, words.next()?);
+            Some(Self { rw, block_size: kib << 10, io_depth: io_depth.parse().ok()?, jobs: 1, seconds })
+        };
+        loads.split(", ").map(|load| parse(load).expect("three words")).collect()
     }
 
     /// Returns the options of `onego bench` and fio that select it.
     pub(crate) fn options(&self) -> String {
-        let Self { rw, block_size, io_depth, jobs } = self;
-        format!("--rw={rw} --bs={block_size} --iodepth={io_depth} --numjobs={jobs}")
+        let Self { rw, block_size, io_depth, jobs, seconds } = self;
+        format!("--rw={rw} --bs={block_size} --iodepth={io_depth} --numjobs={jobs} --runtime={seconds}")
     }
 
     /// Returns a row of this load without figures.
@@ -65,7 +68,7 @@ pub(crate) struct Row {
     /// Name in tables.
     #[serde(skip_deserializing)]
     pub(crate) who: String,
-    /// What an NBD or vhost-user server exports.
+    /// Backing of the export of an NBD or vhost-user server.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub(crate) device: Option<&'static str>,
     /// Title of the table it belongs to.

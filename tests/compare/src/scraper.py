@@ -1,5 +1,5 @@
 # Scrapes all ports each second, as often as Prometheus does at most, and counts the pages. A client need not be there.
-import sys, time, urllib.request
+import os, sys, time, urllib.request
 
 pages = 0
 while True:
@@ -9,6 +9,7 @@ while True:
                 pages += bool(page.read())
         except OSError:
             pass
-    with open('pages', 'w') as file:
+    with open('pages.new', 'w') as file:
         print(pages, file=file)
+    os.replace('pages.new', 'pages')
     time.sleep(1)
