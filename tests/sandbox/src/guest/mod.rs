@@ -202,8 +202,9 @@ impl<'a> Boot<'a> {
             network += &format!(",hostfwd=tcp:{}:{port}-:{port}", crate::ADDRESS);
         }
         let line = format!(
-            "-accel kvm -accel tcg -machine q35 -cpu max -smp {} -m {MEMORY} -nodefaults -no-user-config -display none \
+            "{} -machine q35 -cpu max -smp {} -m {MEMORY} -nodefaults -no-user-config -display none \
              -no-reboot -serial stdio -netdev {network} -device e1000,netdev=net,romfile= {}",
+            accelerators(),
             self.kind.processors,
             self.disk.map_or_else(String::new, |(disk, queues)| disk.arguments(queues))
         );
@@ -254,8 +255,11 @@ impl<'a> Boot<'a> {
             let name = Path::new(program).file_name().context("a program has a name")?.to_string_lossy();
             libraries.extend(parse_ldd(&self.sandbox.host(&format!("ldd {program}"))?, Path::new("/"))?);
             // Debug information is most of what cargo builds.
-            self.sandbox.tool(&format!("strip --strip-debug -o stripped {program}"))?;
-            archive.program(&format!("host/{name}"), read(&self.sandbox.path("stripped"))?);
+            let stripped = self.sandbox.path("stripped");
+            // A private root shows the program itself only below the target folder.
+            fs::copy(program, &stripped)?;
+            self.sandbox.tool("strip --strip-debug stripped")?;
+            archive.program(&format!("host/{name}"), read(&stripped)?);
         }
         for (name, library) in libraries {
             archive.program(&name, read(&library)?);
@@ -405,6 +409,13 @@ impl Guest {
     fn said(&self) -> Result<String> {
         Ok(self.read()?.get(self.start..).unwrap_or_default().to_owned())
     }
+}
+
+/// Returns QEMU's accelerators, the best first. KVM without the processor's help (VMX or SVM) boots no stock kernel.
+fn accelerators() -> &'static str {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let can_help = processors.split_whitespace().any(|flag| matches!(flag, "vmx" | "svm"));
+    if can_help { "-accel kvm -accel tcg" } else { "-accel tcg" }
 }
 
 fn exit_status(said: &str) -> Option<&str> {
