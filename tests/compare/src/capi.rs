@@ -103,7 +103,7 @@ fn start_guests(sandbox: &Sandbox, loads: &[Load]) -> Result<Vec<(&'static str, 
         let mut boot = Boot::new(sandbox, &VIRTIO_BLK)?.programs(&["fio"]).disk(disk, 1);
         for load in loads {
             let script = format!("{LOAD}\nload {} {} {}\n", load.rw, load.io_depth, load.seconds);
-            boot = boot.check(&check(load), &script);
+            boot = boot.check(&check_name(load), &script);
         }
         let guest = boot.start(&format!("guest-{at}"));
         Ok((who, guest.with_context(|| format!("guest with {who}"))?))
@@ -111,8 +111,7 @@ fn start_guests(sandbox: &Sandbox, loads: &[Load]) -> Result<Vec<(&'static str, 
     DISKS.into_iter().enumerate().map(start).collect()
 }
 
-/// Returns the name of the check that runs a load.
-fn check(load: &Load) -> String {
+fn check_name(load: &Load) -> String {
     format!("{}-{}", load.rw, load.io_depth)
 }
 
@@ -121,7 +120,7 @@ fn check(load: &Load) -> String {
 /// The guest's own work is most of it, and a disk without content shows how much.
 fn measure_in(guest: &mut Guest, who: &str, load: &Load) -> Result<Row> {
     let before = guest.cpu_seconds()?;
-    let said = guest.check(&check(load)).with_context(|| format!("guest with {who}"))?;
+    let said = guest.check(&check_name(load)).with_context(|| format!("guest with {who}"))?;
     let cpu = Sides { client: Some(guest.cpu_seconds()? - before), server: None };
     let ios = said.lines().find_map(|line| line.strip_prefix("ios: "));
     let ios = ios.context("the guest printed no number of requests")?.parse()?;

@@ -1,9 +1,9 @@
-// A load on a file of an NFS server through libnfs: so many requests in flight, reads or writes, in order or at random.
+// Reads or writes a file of an NFS server through libnfs, sequentially or at random, with IO_DEPTH requests in flight.
 //
 //   libnfs-load URL RW BLOCK_SIZE IO_DEPTH SECONDS FILE_SIZE SERVER_PID
 //
-// Prints one line of JSON, of the fields that every benchmark of the project writes. The CPU time of both ends is that
-// of the measured part alone; SERVER_PID 0: the server's is not known.
+// Prints a row in the format of `onego bench --json`. CPU times cover only the measured part; with SERVER_PID 0, that
+// of the server is null.
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static double own_cpu(void) {
     return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-// CPU time of all threads of a process, also of those that have ended.
+// Returns the CPU time of all threads of a process, ended ones included.
 static double cpu_of(int pid) {
     clockid_t clock;
     struct timespec at;
@@ -92,7 +92,7 @@ static void start(struct slot *slot) {
     int begun = load->writes
         ? nfs_pwrite_async(load->nfs, load->file, offset, load->block, load->bytes, done, slot)
         : nfs_pread_async(load->nfs, load->file, offset, load->block, done, slot);
-    if (begun < 0) fail("a request", nfs_get_error(load->nfs));
+    if (begun < 0) fail("cannot send a request", nfs_get_error(load->nfs));
 }
 
 static int by_size(const void *a, const void *b) {
@@ -106,7 +106,7 @@ static double percentile(const struct load *load, double part) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 8) fail(argv[0], "URL RW BLOCK_SIZE IO_DEPTH SECONDS FILE_SIZE SERVER_PID");
+    if (argc != 8) fail("usage: libnfs-load", "URL RW BLOCK_SIZE IO_DEPTH SECONDS FILE_SIZE SERVER_PID");
     struct load load = {.rw = argv[2], .block = strtoull(argv[3], 0, 10), .seed = 88172645463325252ull};
     int depth = atoi(argv[4]), pid = atoi(argv[7]);
     double seconds = atof(argv[5]);
@@ -121,15 +121,15 @@ int main(int argc, char **argv) {
     load.nfs = nfs_init_context();
     struct nfs_url *url = nfs_parse_url_dir(load.nfs, argv[1]);
     if (!url) fail(argv[1], nfs_get_error(load.nfs));
-    if (nfs_mount(load.nfs, url->server, url->path)) fail("mounting", nfs_get_error(load.nfs));
-    if (nfs_creat(load.nfs, "/libnfs-load", 0644, &load.file)) fail("creating", nfs_get_error(load.nfs));
+    if (nfs_mount(load.nfs, url->server, url->path)) fail("cannot mount", nfs_get_error(load.nfs));
+    if (nfs_creat(load.nfs, "/libnfs-load", 0644, &load.file)) fail("cannot create /libnfs-load", nfs_get_error(load.nfs));
     for (uint64_t at = 0; at < size; at += 1 << 20) {
         uint64_t piece = size - at < 1 << 20 ? size - at : 1 << 20;
         if (nfs_pwrite(load.nfs, load.file, at, piece, load.bytes) != (int)piece)
-            fail("filling", nfs_get_error(load.nfs));
+            fail("cannot write /libnfs-load", nfs_get_error(load.nfs));
     }
-    if (nfs_close(load.nfs, load.file)) fail("closing", nfs_get_error(load.nfs));
-    if (nfs_open(load.nfs, "/libnfs-load", O_RDWR, &load.file)) fail("opening", nfs_get_error(load.nfs));
+    if (nfs_close(load.nfs, load.file)) fail("cannot close /libnfs-load", nfs_get_error(load.nfs));
+    if (nfs_open(load.nfs, "/libnfs-load", O_RDWR, &load.file)) fail("cannot open /libnfs-load", nfs_get_error(load.nfs));
 
     double client = own_cpu(), server = cpu_of(pid);
     uint64_t begin = now();
@@ -141,15 +141,15 @@ int main(int argc, char **argv) {
     }
     while (load.in_flight > 0) {
         struct pollfd event = {.fd = nfs_get_fd(load.nfs), .events = nfs_which_events(load.nfs)};
-        if (poll(&event, 1, -1) < 0) fail("waiting", "poll");
-        if (nfs_service(load.nfs, event.revents) < 0) fail("serving", nfs_get_error(load.nfs));
+        if (poll(&event, 1, -1) < 0) fail("cannot wait", "poll failed");
+        if (nfs_service(load.nfs, event.revents) < 0) fail("lost the connection", nfs_get_error(load.nfs));
     }
     client = own_cpu() - client;
     if (server >= 0) server = cpu_of(pid) - server;
     double took = (load.last - begin) / 1e9;
 
-    if (nfs_close(load.nfs, load.file)) fail("closing", nfs_get_error(load.nfs));
-    if (nfs_unlink(load.nfs, "/libnfs-load")) fail("removing", nfs_get_error(load.nfs));
+    if (nfs_close(load.nfs, load.file)) fail("cannot close /libnfs-load", nfs_get_error(load.nfs));
+    if (nfs_unlink(load.nfs, "/libnfs-load")) fail("cannot remove /libnfs-load", nfs_get_error(load.nfs));
     uint64_t count = load.done < MAX_SAMPLES ? load.done : MAX_SAMPLES;
     qsort(load.samples, count, sizeof *load.samples, by_size);
     char server_seconds[32] = "null", server_us[32] = "null";

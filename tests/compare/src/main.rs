@@ -77,8 +77,14 @@ enum Comparison {
     Nfs,
 }
 
-fn main() -> Result<()> {
-    let options = Options::parse();
+fn main() {
+    if let Err(error) = run(Options::parse()) {
+        eprintln!("compare: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(options: Options) -> Result<()> {
     let onego = match &options.onego {
         Some(program) => existing(program)?,
         None => build("--release --package onego-cli --features rdma-core", "release/onego")?,
