@@ -20,7 +20,7 @@ const QEMU: &str = "qemu-nbd";
 const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
 const QEMU_CEPH: &str = "qemu-nbd, Ceph memstore OSD";
 const QEMU_DISK: &str = "qemu-storage-daemon";
-/// The hop from an NBD client to a server, next to servers of images.
+/// Moves bytes only: the hop from an NBD client to a server.
 const BARE: &str = "bare server, memory";
 const DIRECT: &str = "onego, image without NBD";
 
@@ -216,7 +216,7 @@ fn on_image(session: &Session, bare: Option<&Path>) -> Result<Vec<Row>> {
     })
 }
 
-/// Starts a cluster of Ceph's with an image, and qemu-nbd for it.
+/// Starts a Ceph cluster with an image, and qemu-nbd for it.
 fn start_ceph(sandbox: &Sandbox) -> Result<(Export<'_>, RealCeph<'_>)> {
     let ceph = RealCeph::start(sandbox, Store::Memory)?;
     fill_image(sandbox, IMAGE, "--image-feature layering")?;
