@@ -5,14 +5,14 @@
 mod attacks;
 mod bench;
 mod capi;
+mod ceph;
 mod documents;
 mod embedded;
-mod package;
-mod prometheus;
-mod ceph;
 mod export;
 mod guests;
 mod nfs;
+mod package;
+mod prometheus;
 mod scenario;
 mod steps;
 mod table;
