@@ -1,6 +1,7 @@
 //! Block devices that our servers and our library provide to a guest's kernel.
 
-use super::{krbd, library, script};
+use super::{krbd, script};
+use crate::capi::library;
 use crate::steps::says;
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Boot, Disk, Sandbox, Server, TCMU, UBLK};

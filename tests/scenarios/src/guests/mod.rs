@@ -2,7 +2,6 @@
 
 mod block;
 mod krbd;
-mod library;
 mod root;
 
 use crate::scenario::Scenario;

@@ -1,6 +1,7 @@
 //! Guests that boot from a root file system on an image.
 
-use super::{library, script};
+use super::script;
+use crate::capi::library;
 use crate::steps::says;
 use anyhow::{Context as _, Result};
 use onego_sandbox::{Boot, Disk, Sandbox, Server, VIRTIO_BLK};
