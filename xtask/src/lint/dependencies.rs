@@ -104,6 +104,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
+    (
+        "onego-counts",
+        &[
+            "onego",
+            "onego-block",
+            "onego-buf",
+            "onego-ceph",
+            "onego-cluster",
+            "onego-engine",
+            "onego-export",
+            "onego-msgr",
+            "onego-nbd",
+            "onego-nfs",
+            "onego-nfs-server",
+            "onego-wire",
+        ],
+    ),
     ("xtask", &[]),
 ];
 /// The servers that the tests and examples of the client, and of what stands on it, talk to.
