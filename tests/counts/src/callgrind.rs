@@ -1,6 +1,6 @@
 //! Runs of this program under valgrind, and the costs that callgrind writes.
 
-use crate::operations::{Operation, REQUESTS};
+use crate::operations::{CountedOp, REQUESTS};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ impl<'a> Valgrind<'a> {
     }
 
     /// Counts one side of an operation.
-    pub(crate) fn count(&self, operation: &Operation, side: &str) -> Result<Cost> {
+    pub(crate) fn count(&self, operation: &CountedOp, side: &str) -> Result<Cost> {
         let costs = self.run(operation.name, side)?;
         let sum = |of: &dyn Fn(&str) -> bool| {
             let sum = costs.iter().filter(|(name, _)| of(name)).map(|(_, cost)| cost).sum::<u64>();

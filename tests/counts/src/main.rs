@@ -7,13 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod callgrind;
-mod joined;
 mod operations;
+mod pair;
 mod stored;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use callgrind::{Cost, RUN, Valgrind};
-use operations::{OPERATIONS, Operation};
+use operations::{CountedOp, OPERATIONS};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Option<Argumen
 }
 
 /// Counts both sides of all operations, as many at a time as there are processors.
-fn measure(program: &OsStr, operations: &[&Operation]) -> Result<Counts> {
+fn measure(program: &OsStr, operations: &[&CountedOp]) -> Result<Counts> {
     let valgrind = Valgrind::new(program)?;
     let sides =
         operations.iter().flat_map(|operation| operation.sides.iter().map(|(side, _)| (*operation, *side)));

@@ -1,7 +1,7 @@
 //! The counted operations: each joins a client and a server in memory and keeps the same number of requests in flight.
 
 use crate::callgrind::COPY;
-use crate::joined::{Joined, START, Side, count_if, counted_section};
+use crate::pair::{CountedSide, MachinePair, START, count_if, counted_section};
 use anyhow::{Context as _, Result, bail};
 use onego::ceph::ImageRequest;
 use onego::rados::machine;
@@ -54,33 +54,33 @@ const KIB_64: usize = 64 << 10;
 
 /// A counted operation.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation {
+pub(crate) struct CountedOp {
     pub(crate) name: &'static str,
-    pub(crate) sides: &'static [(&'static str, Side)],
+    pub(crate) sides: &'static [(&'static str, CountedSide)],
     /// Executes [`REQUESTS`] requests and counts one side.
-    pub(crate) run: fn(Side),
+    pub(crate) run: fn(CountedSide),
 }
 
-const BOTH: &[(&str, Side)] = &[("client", Side::Client), ("server", Side::Server)];
-const CLIENT: &[(&str, Side)] = &[("client", Side::Client)];
-const CODEC: &[(&str, Side)] = &[("encode", Side::Client), ("decode", Side::Server)];
+const BOTH: &[(&str, CountedSide)] = &[("client", CountedSide::Client), ("server", CountedSide::Server)];
+const CLIENT: &[(&str, CountedSide)] = &[("client", CountedSide::Client)];
+const CODEC: &[(&str, CountedSide)] = &[("encode", CountedSide::Client), ("decode", CountedSide::Server)];
 
 /// The operation by which callgrind's name of `memcpy` is found.
-const COPY_ONLY: Operation = Operation { name: COPY, sides: CLIENT, run: copy };
+const COPY_ONLY: CountedOp = CountedOp { name: COPY, sides: CLIENT, run: copy };
 
-pub(crate) static OPERATIONS: [Operation; 12] = [
-    Operation { name: "image-read-4k", sides: BOTH, run: |side| image(side, KIB_4, Access::Read) },
-    Operation { name: "image-read-64k", sides: BOTH, run: |side| image(side, KIB_64, Access::Read) },
-    Operation { name: "image-write-4k", sides: BOTH, run: |side| image(side, KIB_4, Access::Write) },
-    Operation { name: "image-write-64k", sides: BOTH, run: |side| image(side, KIB_64, Access::Write) },
-    Operation { name: "object-read-4k", sides: BOTH, run: |side| object(side, Access::Read) },
-    Operation { name: "object-write-4k", sides: BOTH, run: |side| object(side, Access::Write) },
-    Operation { name: "nfs-read-4k", sides: BOTH, run: |side| file(side, Access::Read) },
-    Operation { name: "nfs-write-4k", sides: BOTH, run: |side| file(side, Access::Write) },
-    Operation { name: "nbd-read-4k", sides: BOTH, run: |side| block(side, Access::Read) },
-    Operation { name: "nbd-write-4k", sides: BOTH, run: |side| block(side, Access::Write) },
-    Operation { name: "frame-4k", sides: CODEC, run: frame },
-    Operation { name: "crush-place", sides: CLIENT, run: place },
+pub(crate) static OPERATIONS: [CountedOp; 12] = [
+    CountedOp { name: "image-read-4k", sides: BOTH, run: |side| image(side, KIB_4, Transfer::Read) },
+    CountedOp { name: "image-read-64k", sides: BOTH, run: |side| image(side, KIB_64, Transfer::Read) },
+    CountedOp { name: "image-write-4k", sides: BOTH, run: |side| image(side, KIB_4, Transfer::Write) },
+    CountedOp { name: "image-write-64k", sides: BOTH, run: |side| image(side, KIB_64, Transfer::Write) },
+    CountedOp { name: "object-read-4k", sides: BOTH, run: |side| object(side, Transfer::Read) },
+    CountedOp { name: "object-write-4k", sides: BOTH, run: |side| object(side, Transfer::Write) },
+    CountedOp { name: "nfs-read-4k", sides: BOTH, run: |side| file(side, Transfer::Read) },
+    CountedOp { name: "nfs-write-4k", sides: BOTH, run: |side| file(side, Transfer::Write) },
+    CountedOp { name: "nbd-read-4k", sides: BOTH, run: |side| block(side, Transfer::Read) },
+    CountedOp { name: "nbd-write-4k", sides: BOTH, run: |side| block(side, Transfer::Write) },
+    CountedOp { name: "frame-4k", sides: CODEC, run: frame },
+    CountedOp { name: "crush-place", sides: CLIENT, run: place },
 ];
 
 /// Runs the operation and the side of these names.
@@ -94,7 +94,7 @@ pub(crate) fn run_side(names: &[String]) -> Result<()> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum Transfer {
     Read,
     Write,
 }
@@ -106,36 +106,36 @@ enum Payload {
 }
 
 impl Payload {
-    fn new(access: Access, len: usize) -> Self {
-        match access {
-            Access::Read => Self::Read(SegmentMut::zeroed(len)),
-            Access::Write => Self::Write(List::from(vec![0xa5; len])),
+    fn new(transfer: Transfer, len: usize) -> Self {
+        match transfer {
+            Transfer::Read => Self::Read(SegmentMut::zeroed(len)),
+            Transfer::Write => Self::Write(List::from(vec![0xa5; len])),
         }
     }
 }
 
-/// Runs batches of requests: writes until all blocks are written, then `access`, and counts the last [`BATCHES`].
+/// Runs batches of requests: writes until all blocks are written, then `transfer`, and counts the last [`BATCHES`].
 ///
 /// `submit` gives the client a request for a block; `take` takes one completion, and returns what it came with.
 fn run<C: Machine, S: Machine, T>(
-    joined: &mut Joined<C, S>,
-    (side, access, len): (Side, Access, usize),
+    pair: &mut MachinePair<C, S>,
+    (side, transfer, len): (CountedSide, Transfer, usize),
     mut submit: impl FnMut(&mut C, Time, u64, Payload),
     mut take: impl FnMut(&mut C) -> Option<T>,
 ) {
     for batch in 0..WARM_UP + BATCHES {
         if batch == WARM_UP {
-            joined.count(side);
+            pair.count(side);
         }
-        let access = if batch < WARM_UP / 2 { Access::Write } else { access };
+        let transfer = if batch < WARM_UP / 2 { Transfer::Write } else { transfer };
         let first = batch * DEPTH;
         for number in first..first + DEPTH {
-            let (payload, now) = (Payload::new(access, len), joined.now());
-            joined.client.call(|client| submit(client, now, number % BLOCKS, payload));
+            let (payload, now) = (Payload::new(transfer, len), pair.now());
+            pair.client.call(|client| submit(client, now, number % BLOCKS, payload));
         }
         let mut left = DEPTH;
-        joined.run_until(|joined| {
-            while let Some(completion) = joined.client.call(&mut take) {
+        pair.run_until(|pair| {
+            while let Some(completion) = pair.client.call(&mut take) {
                 // The caller's memory is not the client's.
                 drop(completion);
                 left -= 1;
@@ -146,12 +146,12 @@ fn run<C: Machine, S: Machine, T>(
 }
 
 /// Reads or writes an image of an embedded cluster.
-fn image(side: Side, len: usize, access: Access) {
+fn image(side: CountedSide, len: usize, transfer: Transfer) {
     let config = ceph_config();
     let waker = Sleeper::sleepless().waker();
     let (client, cluster) = machine(&config, CONNECT_TIMEOUT, waker, START);
-    let mut joined = Joined::new(client, ceph_cluster(1));
-    let image = joined.block_on(async {
+    let mut pair = MachinePair::new(client, ceph_cluster(1));
+    let image = pair.block_on(async {
         cluster.ready().await?;
         let pool = cluster.pool("rbd").await?;
         rbd::create(&pool, "image", &CreateOptions::new(64 << 20)).await?;
@@ -173,17 +173,17 @@ fn image(side: Side, len: usize, access: Access) {
         begun.expect("the request lies in the image");
     };
     let take = |_: &mut _| outcomes.lock().expect("no call panics").pop();
-    run(&mut joined, (side, access, len), submit, take);
+    run(&mut pair, (side, transfer, len), submit, take);
 }
 
 /// Reads or writes objects of an embedded cluster.
-fn object(side: Side, access: Access) {
-    let mut joined = Joined::new(Client::new(START, &ceph_config()), ceph_cluster(1));
-    joined.run_until(|joined| {
-        while joined.client.machine.poll_event().is_some() {}
-        joined.client.machine.osdmap().is_some()
+fn object(side: CountedSide, transfer: Transfer) {
+    let mut pair = MachinePair::new(Client::new(START, &ceph_config()), ceph_cluster(1));
+    pair.run_until(|pair| {
+        while pair.client.machine.poll_event().is_some() {}
+        pair.client.machine.osdmap().is_some()
     });
-    let pool = joined.client.machine.osdmap().and_then(|map| map.pool_id("rbd"));
+    let pool = pair.client.machine.osdmap().and_then(|map| map.pool_id("rbd"));
     let pool = pool.expect("the embedded cluster has the pool");
     let names: Vec<ObjectName> =
         (0..BLOCKS).map(|n| ObjectName::from(format!("object-{n:04}").as_str())).collect();
@@ -198,7 +198,7 @@ fn object(side: Side, access: Access) {
         };
         assert!(client.submit(now, request, block).is_ok(), "the client has room");
     };
-    run(&mut joined, (side, access, KIB_4), submit, |client| {
+    run(&mut pair, (side, transfer, KIB_4), submit, |client| {
         while client.poll_event().is_some() {}
         let completion = client.poll_completion()?;
         match &completion.outcome {
@@ -209,7 +209,7 @@ fn object(side: Side, access: Access) {
 }
 
 /// Reads or writes a file of an NFS server in memory.
-fn file(side: Side, access: Access) {
+fn file(side: CountedSide, transfer: Transfer) {
     let limits = Limits { bytes: 64 << 20, files: 16 };
     let mut fs = onego_nfs_server::Memory::new(limits, 1, Pool::new(1 << 20), START);
     let caller = Caller { uid: 0, gid: 0, groups: Vec::new() };
@@ -225,7 +225,7 @@ fn file(side: Side, access: Access) {
     let credential = Credential::Sys(AuthSys { machine: b"counts".to_vec(), ..AuthSys::default() });
     let mut client = FileClient::new(nfs::Config::new(credential, 1, Pool::new(1 << 20)));
     client.connect(addr, LocalPort::Any, &Way::Tcp, 1);
-    let mut joined = Joined::new(client, server);
+    let mut pair = MachinePair::new(client, server);
     let submit = |client: &mut FileClient<u64>, now, block, payload| {
         let offset = block * KIB_4 as u64;
         match payload {
@@ -233,7 +233,7 @@ fn file(side: Side, access: Access) {
             Payload::Write(data) => client.write(now, file, offset, data, Stability::FileSync, block),
         }
     };
-    run(&mut joined, (side, access, KIB_4), submit, |client| {
+    run(&mut pair, (side, transfer, KIB_4), submit, |client| {
         let completion = client.completion()?;
         assert!(completion.result.is_ok(), "the server serves the file: {:?}", completion.result);
         Some(completion)
@@ -241,7 +241,7 @@ fn file(side: Side, access: Access) {
 }
 
 /// Reads or writes memory that an NBD server exports.
-fn block(side: Side, access: Access) {
+fn block(side: CountedSide, transfer: Transfer) {
     let addr = SocketAddr::new(SERVER, 10_809);
     let mut server = nbd::Server::new(nbd::Config::default());
     let device = Rc::new(Memory::new(Geometry::new(64 << 20)));
@@ -252,8 +252,8 @@ fn block(side: Side, access: Access) {
     let config = onego_nbd::client::Config::new("disk");
     let client = NbdClient::new(config, Endpoint::Tcp(vec![addr])).expect("the endpoint has an address");
     let (device, opened) = (client.device(), client.opened());
-    let mut joined = Joined::new(client, server);
-    joined.block_on(opened).expect("the server has the export");
+    let mut pair = MachinePair::new(client, server);
+    pair.block_on(opened).expect("the server has the export");
     let completions = Completions::default();
     let submit = |_: &mut NbdClient, now, block, payload| {
         let op = match payload {
@@ -263,7 +263,7 @@ fn block(side: Side, access: Access) {
         let request = Request::new(completions.caller(block), block * KIB_4 as u64, op);
         device.submit(now, request.with_flags(Flags::default()));
     };
-    run(&mut joined, (side, access, KIB_4), submit, |_| {
+    run(&mut pair, (side, transfer, KIB_4), submit, |_| {
         let completion = completions.take()?;
         assert!(completion.result.is_ok(), "the server serves the export: {:?}", completion.result);
         Some(completion)
@@ -271,7 +271,7 @@ fn block(side: Side, access: Access) {
 }
 
 /// Sends a message in one frame in crc mode: the client encodes, and the server decodes.
-fn frame(side: Side) {
+fn frame(side: CountedSide) {
     let config = onego_msgr::Config::client(1, Pool::new(1 << 20));
     let addrs = ceph_addr(6800);
     let login = Login::unproved("admin", false, 1);
@@ -291,13 +291,13 @@ fn frame(side: Side) {
         let counted = (number >= WARM_UP).then_some(side);
         let message = Message::new(42, 8, 3, vec![7; 128]).with_data(vec![0xa5; KIB_4]);
         let mut out = List::new();
-        count_if(counted == Some(Side::Client), || {
+        count_if(counted == Some(CountedSide::Client), || {
             from.send(message);
             from.transmit(&mut out, 1 << 20);
         });
         let bytes = out.to_segment();
-        count_if(counted == Some(Side::Client), || drop(out));
-        count_if(counted == Some(Side::Server), || {
+        count_if(counted == Some(CountedSide::Client), || drop(out));
+        count_if(counted == Some(CountedSide::Server), || {
             to.received(START, bytes, &mut NoPlacer);
             while let Some(event) = to.poll() {
                 arrived += u64::from(matches!(event, Event::Message(_)));
@@ -318,11 +318,11 @@ fn carry(from: &mut Connection, to: &mut Connection) {
 }
 
 /// Places groups of a pool with three copies on 32 OSDs.
-fn place(_: Side) {
+fn place(_: CountedSide) {
     let pools = vec![NewPool { size: Some(3), ..NewPool::for_images("rbd") }];
     let server = ClusterMachine::new(Settings { pools, ..settings(32) });
-    let joined = Joined::new(Client::<u64>::new(START, &ceph_config()), server);
-    let map = joined.server.machine.osdmap().expect("the embedded cluster is up");
+    let pair = MachinePair::new(Client::<u64>::new(START, &ceph_config()), server);
+    let map = pair.server.machine.osdmap().expect("the embedded cluster is up");
     let (pool, mut workspace) = (map.pool_id("rbd").expect("there is a pool"), Workspace::default());
     for seed in 0..WARM_UP as u32 {
         map.place_with(&mut workspace, PgId { pool, seed });
@@ -333,7 +333,7 @@ fn place(_: Side) {
 }
 
 /// Copies bytes.
-fn copy(_: Side) {
+fn copy(_: CountedSide) {
     let (from, mut to) = (std::hint::black_box(vec![1; KIB_64]), vec![0; KIB_64]);
     for _ in 0..REQUESTS {
         counted_section(|| to.copy_from_slice(&from));

@@ -10,7 +10,7 @@ const BOUND: u64 = 20;
 /// Start of the first line of the file.
 const TOOLS: &str = "# ";
 
-/// Operation and side.
+/// CountedOp and side.
 pub(crate) type Key = (String, String);
 
 /// Counts by operation and side, and the tools that they depend on.

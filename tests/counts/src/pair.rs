@@ -34,7 +34,7 @@ const TURNS_MAX: u32 = 1 << 20;
 
 /// The counted side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum CountedSide {
     Client,
     Server,
 }
@@ -81,7 +81,7 @@ impl Port {
 type Line = [Port; 2];
 
 /// A client and a server machine, and the connections between them.
-pub(crate) struct Joined<C, S> {
+pub(crate) struct MachinePair<C, S> {
     pub(crate) client: End<C>,
     pub(crate) server: End<S>,
     wires: Wires,
@@ -98,7 +98,7 @@ struct Wires {
     chunk: Option<SegmentMut>,
 }
 
-impl<C: Machine, S: Machine> Joined<C, S> {
+impl<C: Machine, S: Machine> MachinePair<C, S> {
     /// Joins the machines, and lets the server open its listeners.
     pub(crate) fn new(client: C, server: S) -> Self {
         let (lines, listeners, dials) = (Vec::new(), Vec::new(), Vec::new());
@@ -113,9 +113,9 @@ impl<C: Machine, S: Machine> Joined<C, S> {
     }
 
     /// Counts what `side` does from now on.
-    pub(crate) fn count(&mut self, side: Side) {
-        self.client.is_counted = side == Side::Client;
-        self.server.is_counted = side == Side::Server;
+    pub(crate) fn count(&mut self, side: CountedSide) {
+        self.client.is_counted = side == CountedSide::Client;
+        self.server.is_counted = side == CountedSide::Server;
     }
 
     pub(crate) fn now(&self) -> Time {
