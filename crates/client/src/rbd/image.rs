@@ -214,7 +214,8 @@ impl Image {
         if open.moves_here { Ok(()) } else { open.info.check_writable() }
     }
 
-    /// What the reactor knows the image by.
+    /// Name of the image at the reactor.
+    #[cfg(feature = "block")]
     pub(crate) fn key(&self) -> ImageKey {
         self.open.key
     }
