@@ -197,8 +197,8 @@ fn debian(sh: &Shell, data: &Path, tree: &Path, version: &str, date: &str, packa
     fs::write(about.join("conffiles"), "/etc/onego/onego.toml\n")?;
     for script in ["postinst", "postrm", "prerm"] {
         fs::copy(data.join(script), about.join(script))?;
-        fs::set_permissions(about.join(script), fs::Permissions::from_mode(0o755))?;
     }
+    cmd!(sh, "chmod --recursive u=rwX,go=rX {about}").quiet().run()?;
     // Debian 11 cannot read zstd.
     let build = cmd!(sh, "dpkg-deb --root-owner-group -Zxz --build {tree} {package}");
     Ok(build.env("SOURCE_DATE_EPOCH", date).quiet().ignore_stdout().run()?)

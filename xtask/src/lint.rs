@@ -46,7 +46,7 @@ fn format(Workspace { sh, .. }: &Workspace) -> Result<()> {
 
 /// Finds unfinished code, disabled tests, conflict markers and paths of one machine.
 fn leftovers(Workspace { sh, .. }: &Workspace) -> Result<()> {
-    let pattern = r"FIX[M]E|XX[X]:|#\[ig[n]ore|^<<<<<<[<] |[ \x22'\x60](/ho[m]e|/wo[r]k|/ro[o]t)/";
+    let pattern = r"FIX[M]E|XX[X]:|#\[ig[n]ore|^<<<<<<[<] |(/ho[m]e|/wo[r]k|/ro[o]t)/";
     let grep = cmd!(sh, "git grep --untracked -nIE {pattern} -- *.rs *.toml *.md *.sh *.yml");
     let found = grep.quiet().ignore_status().read()?;
     verdict(&found.lines().map(str::to_owned).collect::<Vec<_>>())
