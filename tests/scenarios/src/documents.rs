@@ -19,7 +19,7 @@ const MIN_LINES: usize = 60;
 pub(crate) fn run(sandbox: &Sandbox) -> Result<()> {
     let mut list = std::process::Command::new("git");
     list.current_dir(workspace::root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
-    let mut script = format!("ADDRESS={ADDRESS}\n{SETUP}");
+    let mut script = format!("ADDRESS={ADDRESS} ROOT={}\n{SETUP}", sandbox.tools_root().display());
     let mut lines = 0;
     for name in sh::text(list.args(["README.md", "docs/guide/*.md"]))?.lines() {
         let path = workspace::root().join(name);

@@ -1,4 +1,4 @@
-# The places that documents for users name. They lie in the stage's own mounts and network.
+# The places that documents for users name, in the sandbox's own mounts and network.
 set -eu
 unset CEPH_CONF
 mkdir -p /etc/ceph
@@ -9,6 +9,14 @@ mkdir /srv/files
 { cat /etc/hosts; echo "$ADDRESS server"; } > hosts
 mount --bind hosts /etc/hosts
 ip address add 192.0.2.1/24 dev lo
+
+# Other programs run in a private root, which sees the same places.
+for place in /etc/ceph /etc/hosts /run; do
+    mount --bind "$place" "$ROOT$place"
+done
+for program in ceph rbd qemu-img nbdinfo nbdcopy openssl; do
+    eval "$program() { chroot $ROOT env --chdir=\"\$PWD\" $program \"\$@\"; }"
+done
 for file in ubuntu.img disk.img; do
     head -c 5000000 /dev/urandom > "$file"
 done

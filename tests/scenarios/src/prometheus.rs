@@ -126,23 +126,12 @@ pub(crate) fn metrics(sandbox: &Sandbox) -> Result<()> {
         let check = sandbox.ceph(&format!("bash check {ADDRESS} {port}"));
         check.context("promtool checks the metrics")?;
     }
-    let mut queries = Vec::new();
-    find_queries(&serde_json::from_str(DASHBOARD)?, &mut queries);
+    let queries = DASHBOARD.lines().filter_map(|line| line.trim().strip_prefix("\"expr\": "));
+    ensure!(queries.clone().count() >= 40, "the dashboard has few queries");
     for query in queries {
+        let query: String = serde_json::from_str(query.trim_end_matches(','))?;
         let asked = query.replace("$__rate_interval", "30s").replace("$instance", ".*");
         ensure!(has_rows(&server.ask(&asked)?), "no answer to {asked}");
     }
     server.stop()
-}
-
-/// Adds all queries of a dashboard.
-fn find_queries(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
-            fields.values().for_each(|value| find_queries(value, found));
-        }
-        Value::Array(values) => values.iter().for_each(|value| find_queries(value, found)),
-        _ => {}
-    }
 }

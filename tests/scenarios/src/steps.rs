@@ -73,15 +73,10 @@ pub(crate) fn wait_until(
     Ok(())
 }
 
-/// Polls until a line of a program of the release prints `expected`.
-pub(crate) fn wait_until_says(
-    sandbox: &Sandbox,
-    line: &str,
-    expected: &str,
-    patience: Duration,
-) -> Result<()> {
+/// Polls for up to a minute until a line of a program of the release prints `expected`.
+pub(crate) fn wait_until_says(sandbox: &Sandbox, line: &str, expected: &str) -> Result<()> {
     let mut said = String::new();
-    let waited = wait_until(sandbox, &format!("`{expected}`"), patience, |sandbox| {
+    let waited = wait_until(sandbox, expected, Duration::from_secs(60), |sandbox| {
         said = sandbox.ceph(line)?;
         Ok(said.contains(expected))
     });

@@ -13,9 +13,6 @@ use std::time::Duration;
 const LIMIT: u64 = 256 << 20;
 const BESIDES: u64 = 64 << 20;
 
-/// Time an event gets that takes two seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Time in which something that must not happen would happen.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -77,14 +74,14 @@ fn full(sandbox: &Sandbox) -> Result<()> {
     ["back", "late.raw"].iter().try_for_each(|name| same_files(sandbox, "small", name))?;
     fio_without_errors(&sandbox.read("fio.json")?)?;
     sandbox.ceph("rados --pool rbd cleanup --prefix benchmark_data")?;
-    wait_until_says(sandbox, "ceph health", "HEALTH_OK", PATIENCE)
+    wait_until_says(sandbox, "ceph health", "HEALTH_OK")
 }
 
 /// Writes until the cluster reports that it is full. The writer then waits.
 fn fill(sandbox: &Sandbox) -> Result<()> {
     let line = "rados --pool rbd bench 60 write -b 1048576 -t 4 --no-cleanup";
     let mut bench = in_background(sandbox, "bench", line)?;
-    wait_until_says(sandbox, "ceph health detail", "pool 'rbd' is full (no space)", PATIENCE)?;
+    wait_until_says(sandbox, "ceph health detail", "pool 'rbd' is full (no space)")?;
     let health = sandbox.ceph("ceph health detail")?;
     says(&health, "HEALTH_ERR")?;
     says(&health, "[ERR] OSD_FULL: 1 full osd(s)\n    osd.0 is full")?;
@@ -94,7 +91,7 @@ fn fill(sandbox: &Sandbox) -> Result<()> {
 
 /// A pool that has used up its quota is full, but no other pool; raising the quota ends that.
 fn quota(sandbox: &Sandbox) -> Result<()> {
-    let is_healthy = || wait_until_says(sandbox, "ceph health", "HEALTH_OK", PATIENCE);
+    let is_healthy = || wait_until_says(sandbox, "ceph health", "HEALTH_OK");
     sandbox.ceph("ceph osd pool create bounded 8")?;
     sandbox.ceph("ceph osd pool application enable bounded rados")?;
     sandbox.ceph("ceph osd pool set-quota bounded max_bytes 6M")?;
@@ -102,7 +99,7 @@ fn quota(sandbox: &Sandbox) -> Result<()> {
     each_says(sandbox, &[("ceph osd pool get-quota bounded", quota)])?;
     sandbox.ceph("rados --pool bounded put one small")?;
     let full = "pool 'bounded' is full (running out of quota)";
-    wait_until_says(sandbox, "ceph health detail", full, PATIENCE)?;
+    wait_until_says(sandbox, "ceph health detail", full)?;
     let late = in_background(sandbox, "quota", "rados --pool bounded put two small")?;
     sandbox.ceph("rados --pool rbd put other small")?;
     sandbox.ceph("rados --pool rbd rm other")?;
@@ -115,7 +112,7 @@ fn quota(sandbox: &Sandbox) -> Result<()> {
 
     sandbox.ceph("ceph osd pool set-quota bounded max_objects 2")?;
     each_says(sandbox, &[("ceph osd pool ls detail", "max_objects 2")])?;
-    wait_until_says(sandbox, "ceph osd dump", "full_quota", PATIENCE)?;
+    wait_until_says(sandbox, "ceph osd dump", "full_quota")?;
     sandbox.ceph("rados --pool bounded rm --force-full one")?;
     is_healthy()?;
     sandbox.ceph_fails("ceph osd pool set-quota bounded max_bytes many")?;
