@@ -127,7 +127,7 @@ fn alternately(sandbox: &Sandbox, image: &str) -> Result<()> {
 }
 
 /// Checks that both sides read the content of `file` and that the object map is valid.
-fn both_have(sandbox: &Sandbox, image: &str, file: &str) -> Result<()> {
+pub(crate) fn both_have(sandbox: &Sandbox, image: &str, file: &str) -> Result<()> {
     both_export(sandbox, image, file, ["", ""])?;
     map_is_valid(sandbox, image)
 }

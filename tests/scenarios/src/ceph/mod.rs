@@ -3,7 +3,7 @@
 mod admin;
 mod cephx;
 mod compression;
-mod images;
+pub(crate) mod images;
 mod load;
 mod luks;
 mod migration;
@@ -162,7 +162,7 @@ fn onego_fails(sandbox: &Sandbox, line: &str, reason: &str) -> Result<String> {
 }
 
 /// Checks that `rbd` accepts the object map of an image or a snapshot.
-fn map_is_valid(sandbox: &Sandbox, image: &str) -> Result<()> {
+pub(crate) fn map_is_valid(sandbox: &Sandbox, image: &str) -> Result<()> {
     sandbox.ceph(&format!("rbd object-map check --no-progress {image}"))?;
     let info = json(&sandbox.ceph(&format!("rbd info --format json {image}"))?)?;
     let is_valid = info["flags"].as_array().is_some_and(Vec::is_empty);

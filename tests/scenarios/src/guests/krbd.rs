@@ -1,9 +1,11 @@
 //! krbd, the kernel's client for RBD images.
 
 use super::script;
-use crate::steps::{ensure_pool, fio_without_errors, json, says};
+use crate::ceph::images::both_have;
+use crate::ceph::map_is_valid;
+use crate::steps::{ensure_pool, fio_without_errors, says};
 use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::disk::{self, Random};
+use onego_sandbox::disk::Random;
 use onego_sandbox::{Boot, Daemon, Guest, RBD, Sandbox, Server};
 use std::fs;
 
@@ -88,7 +90,7 @@ pub(super) fn shared(sandbox: &Sandbox) -> Result<()> {
     // Our server requests the lock from the kernel and keeps it.
     let server = Server::nbd(sandbox, "rbd:rbd/disk")?;
     write_by_ours(sandbox)?;
-    both_have(sandbox, "other.raw")?;
+    both_have(sandbox, "rbd/disk", "other.raw")?;
     // The check of the object map has taken the lock.
     write_by_ours(sandbox)?;
     ring(sandbox, 2)?;
@@ -107,7 +109,7 @@ pub(super) fn shared(sandbox: &Sandbox) -> Result<()> {
     owned(sandbox)?;
     drop(guest);
     sandbox.onego("--conf ceph.conf cp --in-place other.raw rbd:rbd/disk")?;
-    both_have(sandbox, "other.raw")?;
+    both_have(sandbox, "rbd/disk", "other.raw")?;
     sandbox.ceph("rbd rm rbd/disk")?;
     sandbox.ceph("rbd snap unprotect rbd/parent@base")?;
     sandbox.ceph("rbd snap purge rbd/parent")?;
@@ -132,7 +134,7 @@ fn kernel_wrote(sandbox: &Sandbox, guest: &mut Guest, turn: u32) -> Result<()> {
     sandbox.onego("--conf ceph.conf rbd export rbd/disk seen.raw")?;
     let line = format!("sum {turn}: {}", sum(sandbox, "seen.raw")?);
     ensure!(guest.has_said(&line), "the kernel reads something else than `{line}`");
-    both_have(sandbox, "seen.raw")?;
+    both_have(sandbox, "rbd/disk", "seen.raw")?;
     Ok(fs::remove_file(sandbox.path("seen.raw"))?)
 }
 
@@ -157,23 +159,5 @@ fn at_once(sandbox: &Sandbox, guest: &mut Guest) -> Result<()> {
     guest.wait_for("done 3")?;
     ours.wait()?;
     fio_without_errors(&sandbox.read("ours.json")?)?;
-    object_map_is_intact(sandbox)
-}
-
-/// Fails unless we and librbd read what a file has.
-fn both_have(sandbox: &Sandbox, file: &str) -> Result<()> {
-    sandbox.ceph("rbd export rbd/disk theirs.raw")?;
-    sandbox.onego("--conf ceph.conf rbd export rbd/disk ours.raw")?;
-    for exported in ["theirs.raw", "ours.raw"] {
-        disk::compare(&sandbox.path(file), &sandbox.path(exported))?;
-        fs::remove_file(sandbox.path(exported))?;
-    }
-    object_map_is_intact(sandbox)
-}
-
-fn object_map_is_intact(sandbox: &Sandbox) -> Result<()> {
-    sandbox.ceph("rbd object-map check rbd/disk")?;
-    let info = json(&sandbox.ceph("rbd info --format json rbd/disk")?)?;
-    ensure!(info["flags"].as_array().is_some_and(Vec::is_empty), "the object map is damaged: {info}");
-    Ok(())
+    map_is_valid(sandbox, "rbd/disk")
 }
