@@ -88,12 +88,13 @@ fn measure_large_image(sandbox: &Sandbox) -> Result<()> {
     }
     println!("\n{:34}{:>10}{:>14}", "1 TiB, by its object map", "ms", "client ms");
     for line in ["du rbd/large", "diff --whole-object --from-snap one rbd/large@two"] {
+        let name = line.split(' ').next().unwrap_or_default();
         let onego = sandbox.onego_daemon(&format!("--conf ceph.conf rbd {line}"));
         for (who, command) in [("onego rbd", onego), ("rbd", sandbox.ceph_daemon(&format!("rbd {line}")))] {
             let start = Instant::now();
             let cpu = run_measured(sandbox, command)? * 1e3;
             let elapsed = start.elapsed().as_secs_f64() * 1e3;
-            println!("{:34}{elapsed:>10.1}{cpu:>14.1}", format!("{who} {}", &line[..4].trim()));
+            println!("{:34}{elapsed:>10.1}{cpu:>14.1}", format!("{who} {name}"));
         }
     }
     Ok(())
