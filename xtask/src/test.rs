@@ -34,7 +34,7 @@ struct Tally {
 }
 
 /// Runs the tests, then prints the time of each part, the tests that were left out and the counts. CI starts with lint
-/// and, in the long form, a few seconds of fuzzing.
+/// and instruction counts and, in the long form, a few seconds of fuzzing.
 ///
 /// Ends the process with status 1 if a test failed and [`INCOMPLETE`] if tests were left out.
 pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Result<()> {
@@ -92,7 +92,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         command.args(&options.filter).env("PATH", std::env::join_paths(tools)?);
         count(&mut command, notes)
     });
-    if options.filter.is_none() {
+    // They take a build of their own.
+    if is_ci || options.all {
         let valgrind = workspace.target.join("roots/bin/valgrind");
         add("instructions", &|_| {
             let mut command = cargo(&["counts", "--valgrind"]);
