@@ -80,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         ]))?);
         let mut preparing = Command::new(&scenarios).args(["--prepare", "--tier", tier]).spawn()?;
         let built = succeeds(&mut cargo(&["test", "--no-run", "--workspace", FEATURES]));
-        // A host without apt runs the crate tests all the same, and the scenarios say what they lack.
+        // A host without apt runs the crate tests all the same, and the scenarios report what they lack.
         preparing.wait()?;
         ensure!(built?, "the tests do not compile");
         Ok(Tally::default())
