@@ -4,7 +4,6 @@ use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{ADDRESS, Sandbox, sh, workspace};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 /// Prepares a sandbox.
 const SETUP: &str = include_str!("documents.sh");
@@ -34,7 +33,7 @@ pub(crate) fn run(sandbox: &Sandbox) -> Result<()> {
     // Lines name the program as it is installed.
     let folder = sandbox.onego_program().parent().context("a program is in a folder")?;
     sandbox.write("script", format!("PATH=\"{}:$PATH\"\n{script}", folder.display()))?;
-    sh::text(&mut sandbox.host_command(Path::new("bash"), "script")).map(drop)
+    sh::bytes(&mut sandbox.host_command("bash", "script")).map(drop)
 }
 
 /// Adds the lines of a document that begin with a prompt, and returns their number.

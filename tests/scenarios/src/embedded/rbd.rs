@@ -1,4 +1,4 @@
-//! Ceph's `rbd` prints and does on our embedded cluster what it does on a real one; it and ours share images of format 1.
+//! Ceph's `rbd` prints and does on our embedded cluster what it does on a real one; it and ours share format-1 images.
 
 use crate::steps::{TRIMMED_IN, nothing_is_left};
 use anyhow::{Result, ensure};
@@ -6,6 +6,7 @@ use onego_sandbox::{RealCeph, Sandbox, Server, Store, disk, sh};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 /// Commands on images, snapshots, clones, groups, and so on.
 const SCRIPT: &str = include_str!("rbd_commands.sh");
@@ -13,7 +14,10 @@ const SCRIPT: &str = include_str!("rbd_commands.sh");
 /// Least number of commands in the output of a complete run.
 const MIN_COMMANDS: usize = 250;
 
-/// Without it, neither program creates an image of format 1.
+/// Time the commands get on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Without it, neither program creates a format-1 image.
 const ALLOW: &str = "RBD_FORCE_ALLOW_V1=1";
 
 /// Size that an image is cut to before it is enlarged again.
@@ -62,7 +66,7 @@ pub(super) fn as_on_ceph(sandbox: &Sandbox) -> Result<()> {
     compare(&expected, &said)
 }
 
-/// Returns the output of the script, after both programs have exchanged images of format 1.
+/// Returns the output of the script, after both programs have exchanged format-1 images.
 fn commands_and_old_format(sandbox: &Sandbox) -> Result<String> {
     sandbox.write("commands.sh", SCRIPT)?;
     for pool in ["rbd", "data"] {
@@ -71,7 +75,7 @@ fn commands_and_old_format(sandbox: &Sandbox) -> Result<String> {
         }
         sandbox.ceph(&format!("ceph osd pool application enable {pool} rbd"))?;
     }
-    let said = sandbox.ceph("sh commands.sh")?;
+    let said = sh::text(&mut sandbox.ceph_command_within("sh commands.sh", PATIENCE))?;
     old_format(sandbox)?;
     Ok(said)
 }
@@ -171,7 +175,7 @@ impl Sides<'_> {
     }
 }
 
-/// Ceph's `rbd` and ours create, read, change and remove each other's images of format 1.
+/// Ceph's `rbd` and ours create, read, change and remove each other's format-1 images.
 fn old_format(sandbox: &Sandbox) -> Result<()> {
     let sides = Sides(sandbox);
     symlink(sandbox.onego_program(), sandbox.path("rbd"))?;
