@@ -7,6 +7,7 @@ mod eventfds;
 mod faults;
 mod frames;
 pub mod loopback;
+mod needs;
 mod network;
 mod pipe;
 pub mod seeds;
@@ -18,6 +19,9 @@ pub use driven_server::{DrivenServer, START, Who};
 pub use eventfds::{signal, take_signals};
 pub use faults::Faults;
 pub use frames::{FrameEvent, Frames};
+pub use needs::{Need, NeedyTest};
+#[cfg(feature = "harness")]
+pub use needs::{run_needy, run_needy_in_turn};
 pub use pipe::{Delivered, Delivery, Pipe};
 pub use sim::{Node, Sim};
 pub use sim_engine::SimEngine;

@@ -30,7 +30,7 @@ impl Seeds {
     /// # Panics
     ///
     /// With the panic of the first seed that fails. Before it, the command that repeats that seed is printed; `test` are
-    /// the arguments of `cargo test` in it, like `-p onego-rdma --test simulation`.
+    /// the arguments of `cargo test` in it, like `-p onego-rdma --test it simulation::`.
     pub fn each<T>(self, test: &str, mut one: impl FnMut(u64) -> T) -> Option<Vec<T>> {
         if let Some(seed) = number("ONEGO_SEED") {
             one(seed);

@@ -213,9 +213,8 @@ fn fs_gid(gid: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fd::AsFd as _;
     use std::fs::{self, File};
-    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
     /// A folder that everybody may write to, on which a test works on a thread of its own.
@@ -227,49 +226,6 @@ mod tests {
         let outcome = std::thread::spawn(move || test(inside)).join();
         fs::remove_dir_all(folder).unwrap();
         outcome.unwrap();
-    }
-
-    fn user(uid: u32, groups: &[u32], overrides: bool) -> Credentials<'_> {
-        Credentials::User { uid, gid: uid, groups, overrides }
-    }
-
-    #[test]
-    fn a_thread_acts_as_a_user_and_not_as_more() {
-        in_folder("user", |folder| {
-            let secret = folder.join("secret");
-            fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o640).open(&secret).unwrap();
-            let place = rustix::fs::open(&secret, rustix::fs::OFlags::PATH, Mode::empty()).unwrap();
-            let may = |access| may_access(place.as_fd(), access).is_ok();
-            let own_gid = fs::metadata(&secret).unwrap().gid();
-            if !can_switch() {
-                assert!(assume(user(1234, &[], false)).is_err());
-                return;
-            }
-            assume(user(1234, &[77], false)).unwrap();
-            assert_eq!(File::open(&secret).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            assert!(!may(Access::READ_OK));
-            let made =
-                File::options().create_new(true).write(true).mode(0o6666).open(folder.join("made")).unwrap();
-            let made = made.metadata().unwrap();
-            // The mask of the process does not count.
-            assert_eq!((made.uid(), made.gid(), made.mode() & 0o7777), (1234, 1234, 0o6666));
-            assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(77))).is_ok());
-            assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(78))).is_err());
-            assume(user(1236, &[77], false)).unwrap();
-            assert!(!may(Access::READ_OK));
-            // By the group it may be read.
-            assume(user(1234, &[own_gid], false)).unwrap();
-            assert!(may(Access::READ_OK) && !may(Access::WRITE_OK));
-            // What overrides permissions makes files of its user all the same.
-            assume(user(1235, &[], true)).unwrap();
-            assert!(may(Access::READ_OK | Access::WRITE_OK));
-            let made = File::options().create_new(true).write(true).open(folder.join("more")).unwrap();
-            assert_eq!(made.metadata().unwrap().uid(), 1235);
-            assume(user(1235, &[], false)).unwrap();
-            assert!(!may(Access::READ_OK));
-            assume(Credentials::Process).unwrap();
-            assert!(may(Access::READ_OK | Access::WRITE_OK));
-        });
     }
 
     #[test]

@@ -1,120 +1,30 @@
 mod callers;
+#[allow(dead_code, reason = "the target `privileged` uses the rest")]
+mod world;
 
 use super::Directory;
 use super::handles::Handles;
 use super::system;
 use crate::caller::Caller;
-use crate::file_system::{Context, FileSystem as _};
+use crate::file_system::{Context, FileSystem};
 use crate::procedures::inodes::Access;
-use onego_buf::Pool;
-use onego_engine::credentials::{self, Credentials};
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
-    self, Attributes, CreateArgs, CreateHow, FileType, Handle, LinkArgs, MkdirArgs, Place, ReadArgs,
-    ReaddirArgs, ReaddirplusArgs, RenameArgs, SetAttributes, SetTime, SetattrArgs, Stability, Status,
-    SymlinkArgs, WriteArgs, access,
+    self, CreateArgs, CreateHow, FileType, Handle, LinkArgs, MkdirArgs, ReaddirArgs, ReaddirplusArgs,
+    SetAttributes, SetTime, SetattrArgs, Status, SymlinkArgs,
 };
 use rustix::fs;
 use std::collections::BTreeSet;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::sync::Arc;
-
-/// A directory that is served, and what was put beside it.
-struct DirectoryWorld {
-    outer: tempfile::TempDir,
-    fs: Directory,
-    caller: Caller,
-}
-
-type CallResult<T> = Result<T, Status>;
-
-/// The user of the test's process.
-fn me() -> Caller {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Caller { uid, gid, groups: Vec::new() }
-}
-
-fn mode(mode: u32) -> SetAttributes {
-    SetAttributes { mode: Some(mode), ..SetAttributes::default() }
-}
+use world::{CallResult, DirectoryWorld, USER, me, mode, owner};
 
 impl DirectoryWorld {
-    fn new() -> Self {
-        let outer = tempfile::tempdir().unwrap();
-        std::fs::create_dir(outer.path().join("export")).unwrap();
-        std::fs::write(outer.path().join("secret"), b"outside").unwrap();
-        let fs = Self::open(&outer);
-        Self { outer, fs, caller: me() }
-    }
-
     /// The same where files cannot be opened by handles.
     fn without_handles() -> Self {
         let mut world = Self::new();
         Arc::get_mut(&mut world.fs.0).unwrap().handles.forget_mount();
         world
-    }
-
-    fn open(outer: &tempfile::TempDir) -> Directory {
-        Directory::open(&outer.path().join("export"), &[5; 32], [7; 8], Pool::new(1 << 20)).unwrap()
-    }
-
-    /// The server starts anew.
-    fn restart(&mut self) {
-        self.fs = Self::open(&self.outer);
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.outer.path().join("export").join(name)
-    }
-
-    fn call<A, R>(&mut self, method: fn(&mut Directory, Context<'_>, A) -> R, args: A) -> R {
-        let cx = Context { caller: &self.caller, now: onego_wire::Time::default() };
-        let result = method(&mut self.fs, cx, args);
-        // What the test does itself it does as it was started.
-        credentials::assume(Credentials::Process).unwrap();
-        result
-    }
-
-    fn root(&mut self) -> Handle {
-        self.call(|fs, cx, ()| fs.mount(cx, b""), ()).unwrap()
-    }
-
-    fn place(&mut self, dir: Handle, name: &str) -> Place {
-        Place { dir, name: name.into() }
-    }
-
-    fn lookup(&mut self, dir: Handle, name: &str) -> CallResult<Handle> {
-        let place = self.place(dir, name);
-        self.call(Directory::lookup, place).map(|found| found.file).map_err(|failed| failed.status)
-    }
-
-    fn create(&mut self, dir: Handle, name: &str) -> CallResult<Handle> {
-        let args = CreateArgs { place: self.place(dir, name), how: CreateHow::Guarded(mode(0o640)) };
-        self.call(Directory::create, args).map(|made| made.file.unwrap()).map_err(|failed| failed.status)
-    }
-
-    fn mkdir(&mut self, dir: Handle, name: &str) -> Handle {
-        let args = MkdirArgs { place: self.place(dir, name), attributes: mode(0o755) };
-        self.call(Directory::mkdir, args).unwrap().file.unwrap()
-    }
-
-    fn rename(&mut self, from: (Handle, &str), to: (Handle, &str)) -> CallResult<()> {
-        let args = RenameArgs { from: self.place(from.0, from.1), to: self.place(to.0, to.1) };
-        self.call(Directory::rename, args).map(drop).map_err(|failed| failed.status)
-    }
-
-    fn write(&mut self, file: Handle, offset: u64, data: &[u8]) -> CallResult<u32> {
-        let args = WriteArgs { file, offset, stable: Stability::FileSync, data: data.to_vec().into() };
-        self.call(Directory::write, args).map(|written| written.count).map_err(|failed| failed.status)
-    }
-
-    fn read(&mut self, file: Handle, offset: u64, count: u32) -> CallResult<(Vec<u8>, bool)> {
-        let read = self.call(Directory::read, ReadArgs { file, offset, count });
-        read.map(|read| (read.data.to_vec(), read.eof)).map_err(|failed| failed.status)
-    }
-
-    fn getattr(&mut self, file: Handle) -> CallResult<Attributes> {
-        self.call(Directory::getattr, file).map_err(|failed| failed.status)
     }
 }
 

@@ -17,8 +17,6 @@ pub(crate) mod inodes;
 pub(crate) mod limits;
 mod listing;
 mod names;
-#[cfg(test)]
-mod tests;
 
 use crate::file_system::{Context, FileSystem, Results};
 use inodes::{Contents, Entry, Inodes, Names, NewKind, Removal};

@@ -1,0 +1,5 @@
+//! Integration tests of `onego-block`.
+
+mod copy;
+mod plug;
+mod wrappers;

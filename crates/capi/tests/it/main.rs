@@ -1,0 +1,3 @@
+//! Integration tests of `onego-capi`.
+
+mod c_programs;

@@ -1,0 +1,102 @@
+//! What a client says it waits for, and why.
+
+use crate::client::fake::{Fake, Health, Node, POOL, SECOND, osd_addr, pool, write};
+use onego_ceph::client::{Awaited, Error, Waiting};
+use onego_ceph::messages::{BackoffOp, ObjectName};
+use onego_ceph::osdmap::{Pool as OsdPool, flag as map_flag, pool_flag, state};
+use onego_ceph::types::HObject;
+use std::io;
+
+const REFUSED: Error = Error::Io(io::ErrorKind::ConnectionRefused);
+
+fn waiting(fake: &Fake) -> Waiting {
+    fake.client.waiting(fake.now).expect("the client waits for something")
+}
+
+#[test]
+fn without_a_monitor_the_client_says_which_it_tries_and_why_none_answers() {
+    let mut fake = Fake::new(1, 1);
+    fake.set_health(Node::Mon(0), Health::Dead);
+    fake.advance(3 * SECOND);
+    let waiting = waiting(&fake);
+    assert!(matches!(&waiting.target, Awaited::Monitor(addrs) if addrs.len() == 1), "{waiting:?}");
+    assert_eq!(waiting.cause.as_deref(), Some(&REFUSED));
+    assert_eq!(waiting.elapsed, 3 * SECOND);
+    fake.set_health(Node::Mon(0), Health::Up);
+    fake.advance(30 * SECOND);
+    assert_eq!(fake.client.waiting(fake.now), None);
+}
+
+#[test]
+fn a_monitor_that_never_answers_is_a_cause_too() {
+    let mut fake = Fake::new(1, 1);
+    fake.set_health(Node::Mon(0), Health::Silent);
+    fake.advance(4 * SECOND);
+    let waiting = waiting(&fake);
+    assert!(matches!(waiting.cause.as_deref(), Some(Error::Timeout { .. })), "{waiting:?}");
+}
+
+#[test]
+fn requests_tell_of_the_osd_that_they_cannot_reach() {
+    let mut fake = Fake::ready(1, 1);
+    fake.set_health(Node::Osd(0), Health::Dead);
+    let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
+    fake.advance(3 * SECOND);
+    let expected = Awaited::Osd { osd: 0, addr: Some(osd_addr(0, 1)) };
+    let Waiting { target, elapsed, cause, .. } = waiting(&fake);
+    assert_eq!((target, elapsed, cause.as_deref()), (expected, 3 * SECOND, Some(&REFUSED)));
+    fake.set_health(Node::Osd(0), Health::Up);
+    fake.advance(16 * SECOND);
+    fake.expect_ok(ticket);
+    assert_eq!(fake.client.waiting(fake.now), None);
+}
+
+#[test]
+fn a_request_that_an_osd_has_waits_for_its_reply_or_the_end_of_its_backoff() {
+    let mut fake = Fake::ready(1, 1);
+    fake.osds[0].hold = true;
+    let object = ObjectName::from("a");
+    let first = fake.client.submit(fake.now, write(&object, b"x"), 99).unwrap();
+    fake.advance(3 * SECOND);
+    let replying = Awaited::Reply { osd: 0, addr: Some(osd_addr(0, 1)) };
+    assert_eq!((waiting(&fake).target, waiting(&fake).cause), (replying, None));
+    let held = fake.osds[0].held.remove(0);
+    fake.backoff(&held, BackoffOp::Block, 7, HObject::min(), HObject::max());
+    fake.settle();
+    let second = fake.submit(write(&object, b"y"));
+    fake.client.cancel(first);
+    fake.settle();
+    let target = waiting(&fake).target;
+    assert!(matches!(target, Awaited::Backoff { osd: 0, .. }), "{target:?}");
+    fake.backoff(&held, BackoffOp::Unblock, 7, HObject::min(), HObject::max());
+    fake.release(0);
+    fake.settle();
+    fake.expect_ok(second);
+}
+
+#[test]
+fn a_full_pool_a_pause_and_osds_that_are_down_are_told_apart() {
+    let mut fake = Fake::ready(1, 1);
+    fake.publish(|change| change.new_pools.insert(POOL, OsdPool { flags: pool_flag::FULL, ..pool(8) }));
+    fake.want_map();
+    let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
+    fake.settle();
+    assert_eq!(waiting(&fake).target, Awaited::Room { pool: "rbd".into(), quota: false });
+    let flags = fake.map.flags;
+    fake.publish(|change| {
+        change.new_flags = Some(flags | map_flag::PAUSEWR);
+        change.new_pools.insert(POOL, pool(8))
+    });
+    fake.settle();
+    assert_eq!(waiting(&fake).target, Awaited::Unpause);
+    fake.publish(|change| {
+        change.new_flags = Some(flags);
+        change.new_state.insert(0, state::UP)
+    });
+    fake.settle();
+    assert!(matches!(waiting(&fake).target, Awaited::Primary(_)), "{:?}", waiting(&fake));
+    fake.set_health(Node::Mon(0), Health::Dead);
+    fake.advance(SECOND);
+    assert!(matches!(waiting(&fake).target, Awaited::Monitor(_)), "only a monitor tells of another map");
+    assert!(fake.take_done(ticket).is_none());
+}

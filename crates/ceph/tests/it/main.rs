@@ -1,0 +1,6 @@
+//! Integration tests of `onego-ceph`.
+
+mod client;
+mod crush;
+mod msgr_recorded;
+mod osdmap;

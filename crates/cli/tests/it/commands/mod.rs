@@ -1,0 +1,13 @@
+//! The program's commands, as people type them.
+
+mod bench;
+mod cp;
+mod export;
+mod images;
+mod interrupted;
+mod map;
+mod metrics;
+mod nfs_rdma;
+mod nfs_waiting;
+mod objects;
+mod wrong_lines;

@@ -1,0 +1,3 @@
+//! Integration tests of `onego-endpoint`.
+
+mod endpoint;

@@ -1,0 +1,3 @@
+//! Integration tests of `onego-guest-memory`.
+
+mod shared;

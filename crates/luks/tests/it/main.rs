@@ -1,0 +1,3 @@
+//! Integration tests of `onego-luks`.
+
+mod headers;

@@ -1,0 +1,4 @@
+//! Integration tests of `onego-rbd`.
+
+mod diffs;
+mod streams;

@@ -1,0 +1,7 @@
+//! Integration tests of `onego-rdma`.
+
+mod exchange;
+mod recorded;
+mod simulation;
+mod support;
+mod violations;
