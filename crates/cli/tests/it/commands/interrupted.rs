@@ -16,6 +16,9 @@ const AT_ONCE: Duration = Duration::from_secs(15);
 /// Bytes of what is moved: much more than is on its way at a time.
 const SIZE: usize = 96 << 20;
 
+/// Bytes of a block that is not repeated.
+const BLOCK: usize = 1 << 20;
+
 /// Bytes that no two places share.
 fn bytes(length: usize) -> Vec<u8> {
     let mut state = 7_u64;
@@ -23,13 +26,14 @@ fn bytes(length: usize) -> Vec<u8> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33).to_le_bytes()[0]
     };
-    let block: Vec<u8> = std::iter::repeat_with(step).take(1 << 20).collect();
-    let blocks = (0..length.div_ceil(block.len())).flat_map(|at| {
-        let mut block = block.clone();
-        block[..8].copy_from_slice(&(at as u64 + 1).to_le_bytes());
-        block
-    });
-    blocks.take(length).collect()
+    let mut block: Vec<u8> = std::iter::repeat_with(step).take(BLOCK).collect();
+    // By blocks: byte by byte takes seconds in a test that is not optimised.
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        block[..8].copy_from_slice(&(bytes.len() as u64 / BLOCK as u64 + 1).to_le_bytes());
+        bytes.extend_from_slice(&block[..BLOCK.min(length - bytes.len())]);
+    }
+    bytes
 }
 
 /// Starts a command whose words and input are the test's.
