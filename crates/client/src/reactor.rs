@@ -116,7 +116,7 @@ impl<C: Core> Reactor<C> {
     ///
     /// With tokio, `wait` is
     ///
-    /// ```ignore
+    /// ```text
     /// async |descriptor: BorrowedFd<'_>, timeout: Option<Duration>| {
     ///     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
     ///     let timeout = timeout.unwrap_or(Duration::MAX);

@@ -136,7 +136,7 @@ fn configure(root: &Path) -> Result<()> {
 }
 
 /// Programs of the tools' root that crate tests look for on `PATH`.
-const ORACLES: &str = "ceph ceph-mon ceph-osd crushtool monmaptool osdmaptool valgrind";
+const ORACLES: &str = "ceph ceph-kvstore-tool ceph-mon ceph-osd crushtool monmaptool osdmaptool valgrind";
 
 /// Runs a program of a root with the caller's folder and temporary files.
 const WRAPPER: &str = r#"set -e

@@ -146,7 +146,13 @@ fn prepare(runs: &[(&Scenario, Release)]) -> Result<()> {
             release.root()?;
         }
     }
-    Sandbox::new("probe", Release::Pacific, "onego".as_ref(), Duration::from_secs(60))?.clear()?;
+    Sandbox::new(
+        &format!("probe-{}", std::process::id()),
+        Release::Pacific,
+        "onego".as_ref(),
+        Duration::from_secs(60),
+    )?
+    .clear()?;
     onego_sandbox::prepare_guests()
 }
 
