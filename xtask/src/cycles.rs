@@ -1,4 +1,4 @@
-//! Cycles between the top-level modules of a crate.
+//! Cycles between the top-level modules of a crate below `crates/`.
 //!
 //! A top-level module with everything below it is one node, the root file another. Every path that names another node
 //! (`crate::`, `super::`, or a module's name in the root file) is an edge. Tests and the arguments of macros are ignored.
@@ -14,7 +14,10 @@ type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let mut offences = Vec::new();
-    for package in workspace.members() {
+    let crates = workspace.root.join("crates");
+    for package in
+        workspace.members().into_iter().filter(|package| package.manifest_path.starts_with(&crates))
+    {
         let source = package.manifest_path.with_file_name("src").into_std_path_buf();
         let roots = ["lib.rs", "main.rs"].map(|name| source.join(name));
         let Some(root) = roots.iter().find(|path| path.is_file()) else { continue };

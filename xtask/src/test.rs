@@ -25,35 +25,30 @@ const INCOMPLETE: i32 = 3;
 /// Features of the programs that scenarios use.
 const FEATURES: &str = "--features=onego-cli/rdma-core";
 
-/// Test counts.
-#[derive(Default, Debug, PartialEq, Eq)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-    ignored: usize,
-}
+/// Numbers of tests that passed, failed and did not run.
+type Counts = [usize; 3];
 
 /// Runs the tests, then prints the time of each part, the tests that were left out and the counts. CI starts with lint
 /// and instruction counts and, in the long form, a few seconds of fuzzing.
 ///
 /// Ends the process with status 1 if a test failed and [`INCOMPLETE`] if tests were left out.
 pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Result<()> {
-    let (mut total, mut times, mut notes) = (Tally::default(), String::new(), Vec::new());
-    let mut add = |name: &str, part: &dyn Fn(&mut Vec<String>) -> Result<Tally>| {
+    let (mut total, mut times, mut notes) = ([0; 3], String::new(), Vec::new());
+    let mut add = |name: &str, part: &dyn Fn(&mut Vec<String>) -> Result<Counts>| {
         let start = Instant::now();
-        let result = part(&mut notes);
+        let counts = part(&mut notes);
         times += &format!("{name:14} {:8.1} s\n", start.elapsed().as_secs_f64());
-        total.add(&result.unwrap_or_else(|error| {
+        let counts = counts.unwrap_or_else(|error| {
             notes.push(format!("{name} failed: {error:#}"));
-            Tally { failed: 1, ..Tally::default() }
-        }));
+            [0, 1, 0]
+        });
+        total = std::array::from_fn(|place| total[place] + counts[place]);
     };
-    let passed = |()| Tally { passed: 1, ..Tally::default() };
     if is_ci {
-        add("lint", &|_| lint::run(workspace, &lint::Options::default()).map(passed));
+        add("lint", &|_| lint::run(workspace, &lint::Options::default()).map(|()| [1, 0, 0]));
     }
     if is_ci && options.long {
-        add("fuzz", &|_| fuzz::briefly(workspace).map(passed));
+        add("fuzz", &|_| fuzz::briefly(workspace).map(|()| [1, 0, 0]));
     }
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new("cargo");
@@ -83,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         // A host without apt runs the crate tests all the same, and the scenarios report what they lack.
         preparing.wait()?;
         ensure!(built?, "the tests do not compile");
-        Ok(Tally::default())
+        Ok([0; 3])
     });
     add("crate tests", &|notes| {
         let mut command = cargo(&["test", "--workspace", "--no-fail-fast", FEATURES]);
@@ -98,7 +93,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         add("instructions", &|_| {
             let mut command = cargo(&["counts", "--valgrind"]);
             ensure!(succeeds(command.arg(&valgrind))?, "see the table above");
-            Ok(passed(()))
+            Ok([1, 0, 0])
         });
     }
     add("scenarios", &|notes| {
@@ -110,7 +105,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         command.envs(options.long.then_some(("ONEGO_TEST_LONG", "1")));
         count(&mut command, notes)
     });
-    let Tally { passed, failed, ignored } = total;
+    let [passed, failed, ignored] = total;
     println!("\n{times}");
     notes.iter().for_each(|note| println!("{note}"));
     println!("{passed} passed, {failed} failed, {ignored} skipped");
@@ -127,23 +122,23 @@ fn succeeds(command: &mut Command) -> Result<bool> {
 }
 
 /// Runs test programs and counts their results. Adds failures and tests that were left out to `notes`.
-fn count(command: &mut Command, notes: &mut Vec<String>) -> Result<Tally> {
+fn count(command: &mut Command, notes: &mut Vec<String>) -> Result<Counts> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start the tests")?;
-    let mut tally = Tally::default();
+    let mut total = [0; 3];
     for line in BufReader::new(child.stdout.take().context("the tests have no output")?).lines() {
         let line = line?;
         println!("{line}");
-        if let Some(counts) = Tally::parse(&line) {
-            tally.add(&counts);
+        if let Some(counts) = parse(&line) {
+            total = std::array::from_fn(|place| total[place] + counts[place]);
         } else if line.starts_with("left out: ") || is_result(&line, "FAILED") || is_result(&line, "ignored")
         {
             notes.push(line);
         }
     }
     let status = child.wait()?;
-    let is_counted = status.success() || tally.failed > 0 || status.code() == Some(INCOMPLETE);
+    let is_counted = status.success() || total[1] > 0 || status.code() == Some(INCOMPLETE);
     ensure!(is_counted, "no test failed, but the run did: {status}");
-    Ok(tally)
+    Ok(total)
 }
 
 /// Returns whether a line reports this result of a test: `test a::b ... FAILED`, perhaps with a reason.
@@ -151,19 +146,11 @@ fn is_result(line: &str, result: &str) -> bool {
     line.starts_with("test ") && line.contains(&format!("... {result}"))
 }
 
-impl Tally {
-    /// Parses the last line of a test program: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
-    fn parse(line: &str) -> Option<Self> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        let count = |word| counts.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
-        Some(Self { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.ignored += other.ignored;
-    }
+/// Parses the last line of a test program: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+fn parse(line: &str) -> Option<Counts> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |word| counts.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
+    Some([count("passed")?, count("failed")?, count("ignored")?])
 }
 
 #[cfg(test)]
@@ -173,8 +160,8 @@ mod tests {
     #[test]
     fn the_summary_of_a_test_program_is_parsed() {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s";
-        assert_eq!(Tally::parse(line), Some(Tally { passed: 12, failed: 3, ignored: 1 }));
-        assert_eq!(Tally::parse("test result_is_read ... ok"), None);
+        assert_eq!(parse(line), Some([12, 3, 1]));
+        assert_eq!(parse("test result_is_read ... ok"), None);
         assert!(is_result("test result_is_read ... FAILED", "FAILED") && !is_result(line, "FAILED"));
     }
 }
