@@ -275,7 +275,7 @@ fn frame(side: CountedSide) {
     let config = onego_msgr::Config::client(1, Pool::new(1 << 20));
     let addrs = ceph_addr(6800);
     let login = Login::unproved("admin", false, 1);
-    let target = Target { kind: EntityName::OSD, addr: addrs.0[0].clone(), login };
+    let target = Target { kind: EntityName::OSD, addr: addrs.0[0], login };
     let mut from = Connection::connect(START, Arc::new(config), target);
     let peer = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 50_000));
     from.opened(START, peer);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn a_listener_rests_while_there_are_no_descriptors_and_goes_on_then(kind: EngineKind) {
     let before = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(100), ..before.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(100), ..before }).unwrap();
     let mut machine = Frames::default();
     machine.listen(0, "127.0.0.1:0".parse().unwrap());
     let mut pump = Pump::new(open(kind).unwrap(), machine);
