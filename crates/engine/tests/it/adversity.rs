@@ -196,11 +196,12 @@ fn a_server_that_dies_again_and_again_is_found_again(kind: EngineKind) {
         let (mut server, at) = listener(kind, Frames::echo(), addr);
         addr = at;
         let conns: Vec<ConnId> = (0..5).map(|_| client.machine_mut().connect(addr)).collect();
+        // Too much to be through when the server dies.
+        let large = bytes(16 << 20, round);
         for &conn in &conns {
             client.machine_mut().send(conn, bytes(100, round));
             client.machine_mut().send(conn, bytes(300_000, round));
-            // Too much to be through when the server dies.
-            client.machine_mut().send(conn, bytes(16 << 20, round));
+            client.machine_mut().send(conn, large.clone());
         }
         let mut frames = 0;
         while frames < 2 * conns.len() {
