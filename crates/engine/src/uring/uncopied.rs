@@ -50,6 +50,10 @@ impl Uring {
             return tracing::error!(?key, "a completion of nothing");
         };
         self.ops.recycle(message);
+        // RLIMIT_MEMLOCK is exhausted for now: copy this send.
+        if let Err(Errno::NOMEM | Errno::NOBUFS) = result {
+            return self.push_send(id, rest, SendKind::Answered { before: 0 });
+        }
         self.finish_send(id, rest, result, 0, events);
     }
 
@@ -67,6 +71,9 @@ impl Uring {
         if let Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) = result {
             tracing::warn!(%error, "the kernel cannot send without a copy on a connection (Linux 6.2): it copies");
             policy.disable();
+            return self.push_send(id, list, SendKind::Answered { before: 0 });
+        }
+        if let Err(Errno::NOMEM | Errno::NOBUFS) = result {
             return self.push_send(id, list, SendKind::Answered { before: 0 });
         }
         list.advance(result.unwrap_or(0) as usize);
