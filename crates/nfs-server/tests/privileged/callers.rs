@@ -1,4 +1,4 @@
-//! What callers may do: what the system lets local users do.
+//! Rights of callers: those that the system gives local users.
 
 use crate::world::{CallResult, DirectoryWorld, GROUP, OTHER, USER, me, mode, owner};
 use onego_nfs::v3::{
