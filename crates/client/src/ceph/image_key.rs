@@ -14,6 +14,10 @@ pub(crate) struct ImageKey {
 pub(crate) enum ImageControl {
     /// Takes the exclusive lock and keeps it.
     Lock(ReplyTo),
+    /// Takes the exclusive lock for an operation.
+    HoldLock(ReplyTo),
+    /// Ends an operation that holds the lock.
+    ReleaseHold,
     /// Takes the exclusive lock until another client asks for it.
     Own(ReplyTo),
     /// Has all I/O fail.

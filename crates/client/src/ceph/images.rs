@@ -238,6 +238,8 @@ impl Images {
     ) {
         self.with(now, parts, key, |image, host| match control {
             ImageControl::Lock(done) => image.lock(now, host, done),
+            ImageControl::HoldLock(done) => image.hold_lock(now, host, done),
+            ImageControl::ReleaseHold => image.release_hold(now, host),
             ImageControl::Own(done) => image.own(now, host, done),
             ImageControl::Fence(done) => image.fence(now, host, done),
             ImageControl::Unlock(done) => image.unlock(now, host, done),

@@ -318,6 +318,11 @@ impl Cluster {
         answer
     }
 
+    /// Ends an operation that holds an image's lock.
+    pub(crate) fn release_hold(&self, image: ImageKey) {
+        self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::ReleaseHold });
+    }
+
     /// Closes an image.
     pub(crate) fn close_image(&self, image: ImageKey, done: Option<ReplyTo>) {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::Close(done) });

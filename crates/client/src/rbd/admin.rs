@@ -108,8 +108,9 @@ pub(super) async fn remove_but_for_name(
     check_removable(&header, &details).await?;
     let (pool, info) = (&header.pool, &details.info);
     let image = Image::open_bare(pool, info.clone()).await?;
-    image.lock().await?;
+    let hold = image.hold_lock().await?;
     clear(&image, 0, &mut progress).await?;
+    drop(hold);
     image.close().await?;
     detach_from_parent(&header, &details).await?;
     if info.features.contains(Features::OBJECT_MAP) {
@@ -171,16 +172,9 @@ impl Image {
     /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. `progress` is
     /// told (done, all) in bytes.
     pub async fn resize(&self, size: u64, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-        self.lock().await?;
-        let resized = self.resize_locked(size, &mut progress).await;
-        // The first error is the one to tell.
-        let unlocked = self.unlock().await;
-        resized.and(unlocked)
-    }
-
-    async fn resize_locked(&self, size: u64, progress: &mut impl FnMut(u64, u64)) -> Result<(), Error> {
+        let _hold = self.hold_lock().await?;
         if size < self.size() {
-            clear(self, size, progress).await?;
+            clear(self, size, &mut progress).await?;
         }
         self.set_size(size).await
     }

@@ -260,6 +260,18 @@ impl Image {
         self.control(ImageControl::Lock).await
     }
 
+    /// Takes the exclusive lock for an operation that ends when the guard is dropped. Other clients that ask for the lock wait
+    /// until then.
+    pub(super) async fn hold_lock(&self) -> Result<LockHold<'_>, Error> {
+        self.check_writable()?;
+        let (done, answer) = oneshot::channel();
+        let control = ImageControl::HoldLock(ReplyTo::Future(done));
+        self.cluster().send(CephCommand::ControlImage { image: self.open.key, control }).await?;
+        let hold = LockHold(self);
+        self.cluster().answer(answer).await??;
+        Ok(hold)
+    }
+
     /// Takes the exclusive lock as a write does: another client that asks for it gets it. See [`lock`](Self::lock).
     pub async fn own(&self) -> Result<(), Error> {
         self.check_writable()?;
@@ -412,5 +424,14 @@ impl fmt::Debug for Image {
             .field("name", &self.info().name)
             .field("size", &self.size())
             .finish_non_exhaustive()
+    }
+}
+
+/// Keeps the exclusive lock of an image until it is dropped.
+pub(super) struct LockHold<'a>(&'a Image);
+
+impl Drop for LockHold<'_> {
+    fn drop(&mut self) {
+        self.0.cluster().release_hold(self.0.open.key);
     }
 }

@@ -22,6 +22,7 @@ use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad};
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::outputs::Watchers;
 use onego_ceph::types::{EntityName, Utime};
+use onego_msgr::addr::EntityAddr;
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_wire::Time;
 use std::time::Duration;
@@ -46,6 +47,26 @@ const MAX_UNANSWERED: u32 = 9;
 /// How often a lock of this very client may be found without a watch before it is broken: for a little longer than a watch
 /// outlives its connection.
 const MAX_UNWATCHED: u32 = 16;
+
+/// The watch of the client that owns an image's exclusive lock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LockOwner {
+    handle: u64,
+    addr: EntityAddr,
+}
+
+impl LockOwner {
+    /// Returns the owner that a header's lock `rbd_lock` names; `None` if nobody owns it or somebody took it by hand.
+    pub fn of(info: &LockInfo) -> Option<Self> {
+        let locker = first_locker(info).filter(|_| info.tag == TAG)?;
+        Some(Self { handle: parse_cookie(&locker.id.cookie)?, addr: locker.addr })
+    }
+
+    /// Returns whether the header's watch with this cookie, from this address, is the owner's: the owner is alive then.
+    pub fn has_watch(&self, cookie: u64, addr: &EntityAddr) -> bool {
+        (cookie, addr.sock, addr.nonce) == (self.handle, self.addr.sock, self.addr.nonce)
+    }
+}
 
 impl<T> OpenImage<T> {
     /// This user of the image, as notifications call it.
@@ -85,7 +106,7 @@ impl<T> OpenImage<T> {
                 // What waited for the lock goes out first, or two clients could hand it to each other for nothing.
                 let is_asked =
                     self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
-                let must_go = is_over || is_asked && self.held.is_empty();
+                let must_go = is_over || is_asked && self.held.is_empty() && self.lock.holders == 0;
                 if must_go && !self.operations.is_idle() {
                     self.break_operations_off(host);
                 }
@@ -214,14 +235,10 @@ impl<T> OpenImage<T> {
         };
         let Some(locker) = first_locker(&info) else { return self.take_lock(host) };
         let owner = locker.id.locker.to_string();
-        let Some(handle) = parse_cookie(&locker.id.cookie).filter(|_| info.tag == TAG) else {
+        let Some(lock_owner) = LockOwner::of(&info) else {
             return self.lock_failed(host, Error::LockedByHand { owner });
         };
-        let is_alive = watchers.0.iter().any(|watcher| {
-            watcher.cookie == handle
-                && watcher.addr.sock == locker.addr.sock
-                && watcher.addr.nonce == locker.addr.nonce
-        });
+        let is_alive = watchers.0.iter().any(|watcher| lock_owner.has_watch(watcher.cookie, &watcher.addr));
         let is_ours = locker.id.locker == EntityName::client(host.global_id());
         self.lock.unwatched = if is_ours && !is_alive { self.lock.unwatched + 1 } else { 0 };
         if is_alive {

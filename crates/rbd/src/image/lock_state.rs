@@ -18,6 +18,8 @@ pub(super) struct Lock<T> {
     pub(super) is_announced: bool,
     /// A caller has asked for the lock, and keeps it until it gives it up.
     pub(super) is_pinned: bool,
+    /// Callers that keep the lock for an operation, and let others wait for its end.
+    pub(super) holders: u32,
     /// Another client has asked for the lock.
     pub(super) is_requested: bool,
     /// How often in a row the owner was asked and did not answer.
@@ -87,6 +89,7 @@ impl<T> Default for Lock<T> {
             is_renaming: false,
             is_announced: false,
             is_pinned: false,
+            holders: 0,
             is_requested: false,
             unanswered: 0,
             unwatched: 0,

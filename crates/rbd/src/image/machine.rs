@@ -308,6 +308,19 @@ impl<T> OpenImage<T> {
         self.own(now, host, token);
     }
 
+    /// Takes the exclusive lock for an operation and keeps it until [`release_hold`](Self::release_hold). Others that ask for the
+    /// lock are not refused: they and their writes wait.
+    pub fn hold_lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+        self.lock.holders += 1;
+        self.own(now, host, token);
+    }
+
+    /// Ends an operation that has called [`hold_lock`](Self::hold_lock), with whatever result.
+    pub fn release_hold(&mut self, now: Time, host: &mut impl Host<T>) {
+        self.lock.holders = self.lock.holders.saturating_sub(1);
+        self.settle(now, host);
+    }
+
     /// Takes the exclusive lock as a change does: it is let go when others ask for it.
     pub fn own(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         match self.check_writable() {

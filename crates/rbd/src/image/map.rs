@@ -16,7 +16,7 @@ use onego_ceph::types::NOSNAP;
 use std::collections::VecDeque;
 
 /// The lock of the object map and of the header (`RBD_LOCK_NAME`).
-pub(super) const LOCK_NAME: &str = "rbd_lock";
+pub const LOCK_NAME: &str = "rbd_lock";
 
 impl<T> OpenImage<T> {
     /// A request to the object map of the image itself.

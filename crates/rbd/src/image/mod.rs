@@ -28,4 +28,6 @@ mod state;
 mod tests;
 mod work;
 
+pub use lock::LockOwner;
 pub use machine::OpenImage;
+pub use map::LOCK_NAME;

@@ -25,7 +25,7 @@ async fn copy(sides: &Sides, progress: &mut dyn FnMut(u64, u64)) -> Result<(), E
     let destination = &sides.destination;
     let image = Image::open(&destination.pool, &destination.name).await?;
     let copied = async {
-        image.lock().await?;
+        let _hold = image.hold_lock().await?;
         let objects = migrating_objects(destination).await?;
         for_each_object(objects, progress, |object| image.copy_up(object)).await
     };

@@ -1,5 +1,5 @@
-//! Changes of images with an exclusive lock: the lock's owner alone makes them. This client becomes the owner if the other one
-//! lets go of the lock; an owner that keeps it is asked to make the change.
+//! Changes of images with an exclusive lock: the lock's owner alone makes them. An owner that is alive is asked to make the
+//! change; where there is none, or it does not do that for others, this client becomes the owner.
 
 mod remote;
 mod serve;
@@ -9,8 +9,11 @@ pub(super) use serve::ImageOperator;
 use super::header::{Header, ImageDetails};
 use super::image::Image;
 use crate::ceph::error::{Errno, Error};
+use onego_ceph::cls::lock::GetInfo;
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::{AsyncRequestId, Operation};
+use onego_rbd::{LOCK_NAME, LockOwner};
+use remote::Asked;
 
 /// Owners that are asked one after the other.
 const MAX_OWNERS: u32 = 16;
@@ -23,13 +26,21 @@ impl Header {
         body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let details = self.details().await?;
-        match self.take_over(&details).await? {
-            Some(image) => self.as_owner(image, body).await,
-            None => body(&details).await,
+        if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
+            return body(&details).await;
         }
+        let image = Image::open_bare(&self.pool, details.info.clone()).await?;
+        let result = async {
+            let _hold = image.hold_lock().await?;
+            body(&self.details().await?).await
+        };
+        let result = result.await;
+        // Others wait for the lock, also where something failed. The first error is the one to tell.
+        let closed = image.close().await;
+        result.and_then(|value| closed.map(|()| value))
     }
 
-    /// The same, or, where another client keeps the lock, has that one carry out `operation`.
+    /// The same, or, where another client owns the lock, has that one carry out `operation`.
     pub(super) async fn owned_or_asked(
         &self,
         operation: impl Fn(AsyncRequestId) -> Operation,
@@ -42,7 +53,7 @@ impl Header {
         self.done_or_asked(operation, &mut progress, own).await
     }
 
-    /// The same with an `own` that takes the lock itself. If an owner lets go of the lock before it is done, the next one does the
+    /// The same with an `own` that takes the lock itself. If an owner releases the lock before it is done, the next one does the
     /// work, which may be this client.
     pub(super) async fn done_or_asked(
         &self,
@@ -52,49 +63,45 @@ impl Header {
     ) -> Result<(), Error> {
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
         for owners in 0..MAX_OWNERS {
-            match own(progress).await {
-                Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {}
-                result => return result,
+            let mut refusal = None;
+            // An owner that is alive may be writing: it goes on with that while it carries out the operation.
+            if self.has_live_owner().await? {
+                match self.ask_owner(&operation, &mut progress).await {
+                    Ok(Asked::Done) => return Ok(()),
+                    Ok(Asked::Unanswered) => refusal = Some(self.unanswered()),
+                    // It has released the lock.
+                    Err(Error::Refused { errno: Errno::RESTART, .. }) => continue,
+                    Err(error @ Error::Refused { errno: Errno::OPNOTSUPP, .. }) => refusal = Some(error),
+                    Err(error) => return Err(error),
+                }
             }
-            match self.ask_owner(&operation, &mut progress).await {
-                Err(Error::Refused { errno: Errno::RESTART, .. }) => {}
+            match (own(progress).await, refusal) {
+                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) if owners == 0 => {
+                    return Err(error);
+                }
                 // What the owners before have done is not undone: this is no refusal that leaves everything as it was.
-                Err(Error::Refused { errno: Errno::OPNOTSUPP, what }) if owners > 0 => {
+                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) => {
                     return busy(format!(
-                        "its lock changed hands before the work was done, and {what} refuses it"
+                        "its lock changed hands before the work was done, and now: {error}"
                     ));
                 }
-                result => return result,
+                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), None) => {}
+                (result, _) => return result,
             }
         }
         busy(format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done"))
     }
 
-    /// The image, which this client owns as long as it is open; `None`: it has no exclusive lock.
-    async fn take_over(&self, details: &ImageDetails) -> Result<Option<Image>, Error> {
-        if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
-            return Ok(None);
-        }
-        let image = Image::open_bare(&self.pool, details.info.clone()).await?;
-        if let Err(error) = image.lock().await {
-            // The first error is the one to tell.
-            let _ = image.close().await;
-            return Err(error);
-        }
-        Ok(Some(image))
+    fn unanswered(&self) -> Error {
+        Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
     }
 
-    async fn as_owner<T>(
-        &self,
-        image: Image,
-        body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let result = match self.details().await {
-            Ok(details) => body(&details).await,
-            Err(error) => Err(error),
-        };
-        // Others wait for the lock, also where something failed. The first error is the one to tell.
-        let closed = image.close().await;
-        result.and_then(|value| closed.map(|()| value))
+    /// Returns whether a client that is alive owns the exclusive lock.
+    async fn has_live_owner(&self) -> Result<bool, Error> {
+        let object = self.object();
+        let info = self.pool.call(&object, &GetInfo { name: LOCK_NAME.to_owned() }).await?;
+        let Some(owner) = LockOwner::of(&info) else { return Ok(false) };
+        let watchers = self.pool.watchers(&object).await?;
+        Ok(watchers.iter().any(|watcher| owner.has_watch(watcher.cookie, &watcher.addr)))
     }
 }

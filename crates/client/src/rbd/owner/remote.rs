@@ -4,7 +4,7 @@
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
 use crate::ceph::error::{Errno, Error, undecodable};
-use crate::rados::{Notified, Watch, WatchEvent};
+use crate::rados::{Watch, WatchEvent};
 use crate::rbd::header::Header;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
@@ -26,14 +26,22 @@ struct Heard {
     changed: bool,
 }
 
+/// What became of an operation that the owner was asked for.
+pub(super) enum Asked {
+    /// The owner has carried it out.
+    Done,
+    /// Nobody has taken it on.
+    Unanswered,
+}
+
 impl Header {
     /// Has the owner of the exclusive lock change the image. `operation` is made with the id that the work has.
     /// `progress` is told (done, all), in whatever the owner counts.
-    pub(in crate::rbd) async fn ask_owner(
+    pub(super) async fn ask_owner(
         &self,
         operation: impl FnOnce(AsyncRequestId) -> Operation,
         progress: &mut impl FnMut(u64, u64),
-    ) -> Result<(), Error> {
+    ) -> Result<Asked, Error> {
         let mut watch = self.pool.watch(&self.object()).await?;
         let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.cookie() };
         let id = AsyncRequestId { client, request: 1 };
@@ -47,31 +55,28 @@ impl Header {
             let notify = pin!(self.pool.notify(&object, payload, ANSWER_TIMEOUT));
             while_listening(notify, &mut watch, id, &mut heard, progress).await?
         };
-        self.check_answer(&notified)?;
+        // Only the owner answers with something.
+        let Some(answer) = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty()) else {
+            return Ok(Asked::Unanswered);
+        };
+        let Response { result } =
+            Response::from_bytes(&answer.reply).map_err(|error| undecodable(self.describe(), error))?;
+        if result < 0 {
+            return Err(self.refused(result));
+        }
         while heard.ended.is_none() && !(may_end_silently && heard.changed) {
             match watch.next().await {
                 Some(event) => heard.take(event, id, progress),
-                None => return Err(self.no_answer()),
+                None => {
+                    let reason = "the owner of its lock does not say how far it is".into();
+                    return Err(Error::Busy { what: self.describe(), reason });
+                }
             }
         }
         match heard.ended.unwrap_or(0) {
-            0.. => Ok(()),
+            0.. => Ok(Asked::Done),
             errno => Err(self.refused(errno)),
         }
-    }
-
-    /// Fails unless the owner has taken the work on.
-    fn check_answer(&self, notified: &Notified) -> Result<(), Error> {
-        // Only the owner answers with something.
-        let answer = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty());
-        let answer = answer.ok_or_else(|| self.no_answer())?;
-        let Response { result } =
-            Response::from_bytes(&answer.reply).map_err(|error| undecodable(self.describe(), error))?;
-        if result < 0 { Err(self.refused(result)) } else { Ok(()) }
-    }
-
-    fn no_answer(&self) -> Error {
-        Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
     }
 
     fn refused(&self, errno: i32) -> Error {

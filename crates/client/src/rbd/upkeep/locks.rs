@@ -2,15 +2,13 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::{LockInfo, LockKind, LockRequest, Pool};
 use crate::rbd::header::Header;
 use onego_ceph::types::EntityName;
+use onego_rbd::LOCK_NAME;
 use std::time::Duration;
-
-/// The lock that the image's owner, or users by hand, hold on its header (`RBD_LOCK_NAME`).
-const LOCK: &str = "rbd_lock";
 
 /// The lock on an image that its users agree on.
 pub async fn locks(pool: &Pool, image: &str) -> Result<LockInfo, Error> {
     let header = Header::named(pool, image).await?;
-    header.pool.lock_info(&header.object(), LOCK).await
+    header.pool.lock_info(&header.object(), LOCK_NAME).await
 }
 
 /// Takes the lock on an image: alone, or with all others that give the same tag. It is held until
@@ -24,7 +22,7 @@ pub async fn add_lock(pool: &Pool, image: &str, id: &str, shared_tag: Option<&st
         description: String::new(),
         duration: Duration::ZERO,
     };
-    header.pool.lock(&header.object(), LOCK, request).await.map_err(|error| match error {
+    header.pool.lock(&header.object(), LOCK_NAME, request).await.map_err(|error| match error {
         Error::Refused { errno: Errno::BUSY, .. } => Error::Busy {
             what: header.describe(),
             reason: "the lock is held already by somebody else".into(),
@@ -41,7 +39,7 @@ pub async fn remove_lock(pool: &Pool, image: &str, id: &str, locker: &str) -> Re
         number.ok_or_else(|| Error::Invalid(format!("{locker:?} is no client: write client.NUMBER")))?;
     let header = Header::named(pool, image).await?;
     let holder = EntityName::client(number);
-    match header.pool.break_lock(&header.object(), LOCK, holder, id).await {
+    match header.pool.break_lock(&header.object(), LOCK_NAME, holder, id).await {
         Err(Error::NotFound { .. }) => {
             Err(Error::NotFound { what: format!("lock {id} of {locker} on {}", header.describe()) })
         }

@@ -2,7 +2,8 @@
 
 use onego::ceph::{Config, Error};
 use onego::rados::Cluster;
-use onego::rbd::{self, CreateOptions, Features, Image, ImageError};
+use onego::rbd::{self, CreateOptions, Features, Image, ImageError, snapshots, upkeep};
+use std::cell::Cell;
 
 const SIZE: u64 = 8 << 20;
 
@@ -53,6 +54,77 @@ fn a_lock_that_is_kept_is_refused_to_others_until_it_is_given_up() {
         ours.unlock().await?;
         theirs.write(0, vec![1; PIECE]).await?;
         assert!(theirs.is_lock_owner() && !ours.is_lock_owner());
+        Ok(())
+    });
+}
+
+/// Changes an image from a client that does not write it.
+async fn administer(cluster: &Cluster, turn: u8) -> Result<(), Error> {
+    let pool = cluster.pool("rbd").await?;
+    let name = format!("snap{turn}");
+    rbd::resize(&pool, "disk", SIZE + (u64::from(turn) << 22), |_, _| {}).await?;
+    snapshots::create(&pool, "disk", &name).await?;
+    snapshots::protect(&pool, "disk", &name).await?;
+    snapshots::unprotect(&pool, "disk", &name).await?;
+    snapshots::remove(&pool, "disk", &name).await?;
+    upkeep::sparsify(&pool, "disk", PIECE as u64, |_, _| {}).await?;
+    rbd::resize(&pool, "disk", SIZE, |_, _| {}).await
+}
+
+/// Writes pieces until `until` ends.
+async fn write_meanwhile<T>(image: &Image, until: impl Future<Output = T>) -> Result<T, Error> {
+    let is_over = Cell::new(false);
+    let writes = async {
+        while !is_over.get() {
+            image.write(0, vec![1; PIECE]).await?;
+        }
+        Ok(())
+    };
+    let until = async {
+        let value = until.await;
+        is_over.set(true);
+        value
+    };
+    let (written, value) = smol::future::zip(writes, until).await;
+    written.map(|()| value)
+}
+
+#[test]
+fn a_client_writes_on_while_another_changes_the_image() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        ours.close().await?;
+        theirs.write(0, vec![1; PIECE]).await?;
+        for turn in 1..4 {
+            write_meanwhile(&theirs, administer(&one, turn)).await??;
+            assert!(theirs.is_lock_owner(), "the owner had to release the lock");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_client_begins_to_write_while_another_changes_the_image() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        ours.close().await?;
+        for turn in 1..4 {
+            theirs.unlock().await?;
+            write_meanwhile(&theirs, administer(&one, turn)).await??;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_lock_that_is_kept_outlives_a_change_of_the_size() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        ours.lock().await?;
+        ours.resize(2 * SIZE, |_, _| {}).await?;
+        assert!(ours.is_lock_owner());
+        let refused = theirs.write(0, vec![1; PIECE]).await.unwrap_err();
+        assert!(matches!(refused, Error::Image(ImageError::LockRefused { .. })), "{refused}");
         Ok(())
     });
 }

@@ -267,6 +267,32 @@ fn a_lock_that_a_caller_keeps_is_refused_until_it_is_given_up() {
 }
 
 #[test]
+fn a_lock_that_is_held_for_an_operation_is_released_at_its_end() {
+    let mut bed = owner();
+    bed.image.hold_lock(bed.now, &mut bed.script, 2);
+    bed.is_done(2);
+    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
+    let accepted = Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec());
+    assert_eq!(accepted, Ok(Response { result: 0 }));
+    assert!(bed.is_quiet() && bed.image.view().is_lock_owner());
+    bed.image.release_hold(bed.now, &mut bed.script);
+    bed.call::<Unlock>(HEADER, 0, Vec::new());
+    assert!(!bed.image.view().is_lock_owner());
+}
+
+#[test]
+fn the_end_of_an_operation_leaves_a_kept_lock() {
+    let mut bed = owner();
+    bed.image.lock(bed.now, &mut bed.script, 2);
+    bed.image.hold_lock(bed.now, &mut bed.script, 3);
+    bed.image.release_hold(bed.now, &mut bed.script);
+    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
+    let refused = Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec());
+    assert_eq!(refused, Ok(Response { result: -30 }));
+    assert!(bed.image.view().is_lock_owner());
+}
+
+#[test]
 fn a_caller_that_wants_the_lock_that_is_held_has_it_at_once() {
     let mut bed = owner();
     bed.image.lock(bed.now, &mut bed.script, 2);
