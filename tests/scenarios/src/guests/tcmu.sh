@@ -17,7 +17,9 @@ find_modules() { # tcmu-runner asks libkmod for its module before it looks wheth
 runner() {
     /host/tcmu-runner -d --tcmu-log-dir /tmp > /tmp/runner.out 2>&1 &
     runner=$!
-    eventually grep -qs 'Handler rbd loaded\|handler rbd' /tmp/tcmu-runner.log && kill -0 $runner
+    eventually grep -qs 'Handler rbd is registered' /tmp/tcmu-runner.log && kill -0 $runner && return
+    cat /tmp/runner.out /tmp/tcmu-runner.log
+    return 1
 }
 
 attach() {
