@@ -130,7 +130,7 @@ pub struct OsdConfig {
     pub laggy: Duration,
     /// Time between the pings of a watch (`objecter_tick_interval`).
     pub ping_interval: Duration,
-    /// After how many seconds without a ping the OSD gives a watch up (`client_notify_timeout` times 3).
+    /// After how many seconds without a ping the OSD drops a watch (`osd_client_watch_timeout`).
     pub watch_timeout: u32,
     /// Requests that take as long are told of, with where their time went; `None`: none are.
     pub slow: Option<Duration>,

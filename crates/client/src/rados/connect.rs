@@ -139,6 +139,8 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig {
             request_timeout: config.request_timeout,
+            // The configuration has bounds.
+            watch_timeout: config.watch_timeout.as_secs() as u32,
             slow: config.slow,
             ..client::OsdConfig::default()
         },

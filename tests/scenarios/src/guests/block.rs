@@ -19,6 +19,9 @@ const LIFE: Duration = Duration::from_secs(2);
 /// The kernel is the newer one, because the older lacks ublk. Its NBD client has not changed between them.
 pub(super) fn all(sandbox: &Sandbox) -> Result<()> {
     let _cluster = Server::cluster(sandbox, "")?;
+    let conf = sandbox.read("ceph.conf")?;
+    // The lock of a killed server is free sooner.
+    sandbox.write("ceph.conf", conf + "osd_client_watch_timeout = 10\n")?;
     for (image, size) in [("krbd", 128), ("nbd", 128), ("ublk", 128), ("other", 16), ("disk", 256)] {
         sandbox.onego(&format!("-c ceph.conf rbd create rbd/{image} --size {size}M"))?;
     }

@@ -62,6 +62,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a request to an object may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
+    /// How long OSDs keep the watches of a client that is gone (`osd_client_watch_timeout`), in whole seconds, at least 10 s. For
+    /// as long the exclusive lock of an image stays with an owner that was killed.
+    pub watch_timeout: Duration,
     /// Requests to OSDs that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their
     /// time went; `None`: none are.
     pub slow: Option<Duration>,
@@ -109,7 +112,7 @@ impl Config {
     /// all clients (`client`) and for everybody (`global`), the first of these that has one:
     /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
     /// `ms_client_mode`, `ms_mon_client_mode`), how long is waited (`client_mount_timeout`, `rados_osd_op_timeout`,
-    /// `rados_mon_op_timeout`), and what is compressed.
+    /// `rados_mon_op_timeout`, `osd_client_watch_timeout`), and what is compressed.
     ///
     /// Where no `mon_host` is set, the monitors are those that SRV records in the DNS name: `_ceph-mon._tcp`, or, where
     /// `mon_dns_srv_name` is `mon_example.com`, `_mon._tcp.example.com`. To ask for them takes up to half a minute if
@@ -257,6 +260,8 @@ impl Config {
             connect_timeout: duration(settings, "client_mount_timeout")?
                 .map_or(CONNECT_TIMEOUT, endless_if_zero),
             request_timeout: duration(settings, "rados_osd_op_timeout")?.filter(|wait| !wait.is_zero()),
+            watch_timeout: duration(settings, "osd_client_watch_timeout")?
+                .map_or(WATCH_TIMEOUT, |wait| wait.clamp(MIN_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT)),
             slow: None,
             monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
             image_defaults: ImageDefaults::read(settings)?,
@@ -275,6 +280,14 @@ impl Config {
 
 /// How long to wait for a monitor where nothing is said. Ceph's programs wait for five minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long OSDs keep the watches of a client that is gone, where nothing is said (`osd_client_watch_timeout`).
+const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Twice the time between the pings of a watch.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+const MAX_WATCH_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// For Ceph, no time at all means any time.
 fn endless_if_zero(wait: Duration) -> Duration {
@@ -408,16 +421,20 @@ mod tests {
         };
         let config = read(
             "[global]\nmon host = 10.0.0.1\n[client]\nrados osd op timeout = 5\nrados mon op timeout = 1.5\n\
-             client_mount_timeout = 2m\n",
+             client_mount_timeout = 2m\nosd client watch timeout = 15\n",
         )
         .unwrap();
         let second = Duration::from_secs(1);
         assert_eq!(config.request_timeout, Some(5 * second));
         assert_eq!(config.monitor_timeout, Some(second * 3 / 2));
         assert_eq!(config.connect_timeout, 120 * second);
+        assert_eq!(config.watch_timeout, 15 * second);
         let config = read("[global]\nmon host = 10.0.0.1\nrados osd op timeout = 0\n").unwrap();
         assert_eq!((config.request_timeout, config.monitor_timeout), (None, None));
         assert_eq!(config.connect_timeout, CONNECT_TIMEOUT);
+        assert_eq!(config.watch_timeout, WATCH_TIMEOUT);
+        let config = read("[global]\nmon host = 10.0.0.1\nosd_client_watch_timeout = 1\n").unwrap();
+        assert_eq!(config.watch_timeout, MIN_WATCH_TIMEOUT);
         for wrong in ["soon", "-1", "5 weeks", "1e999"] {
             let text = format!("[global]\nmon host = 10.0.0.1\nrados_osd_op_timeout = {wrong}\n");
             let error = read(&text).unwrap_err().to_string();
