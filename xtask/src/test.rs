@@ -5,6 +5,7 @@ use crate::{fuzz, lint};
 use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -85,6 +86,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, is_ci: bool) -> Resu
         let path = std::env::var_os("PATH").unwrap_or_default();
         let tools = std::iter::once(workspace.target.join("roots/bin")).chain(std::env::split_paths(&path));
         command.args(&options.filter).env("PATH", std::env::join_paths(tools)?);
+        // Many tests wait for timers and child processes.
+        command.env("RUST_TEST_THREADS", (2 * available_parallelism()?.get()).to_string());
         count(&mut command, notes)
     });
     // They take a build of their own.

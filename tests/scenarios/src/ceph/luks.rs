@@ -1,10 +1,11 @@
 //! Encrypted images: each program opens and reads what the others format and write.
 
 use super::{onego_fails, same_file, script};
-use crate::steps::{ensure_pool, says, says_error};
+use crate::steps::{ensure_pool, says, says_error, wait_until};
 use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::{Release, Sandbox, Server};
 use std::fs;
+use std::time::Duration;
 
 /// QEMU's options for a file that the passphrase in `pass` opens; the file's name follows.
 const QEMU: &str = "qemu-img convert --object secret,id=s,file=pass -O raw --image-opts \
@@ -102,7 +103,11 @@ fn formatted_elsewhere(sandbox: &Sandbox) -> Result<()> {
     }
     // Its data does not begin at a multiple of the default object size.
     let options = "--object secret,id=s,file=pass -o key-secret=s,iter-time=200";
-    sandbox.ceph(&format!("qemu-img create -f luks {options} sealed.luks 8M"))?;
+    let create = format!("qemu-img create -f luks {options} sealed.luks 8M");
+    // QEMU times itself for the header's keys, and some versions fail on a busy machine.
+    wait_until(sandbox, "file of qemu-img", Duration::from_secs(60), |sandbox| {
+        Ok(sandbox.ceph(&create).is_ok())
+    })?;
     sandbox.onego("rbd import sealed.luks rbd/qemu --object-size 4K")?;
     shared(sandbox, "qemu", "luks1")?;
     sandbox.onego("rbd export rbd/qemu back.luks")?;
