@@ -1,5 +1,5 @@
-//! Changes of images with an exclusive lock: the lock's owner alone makes them. An owner that is alive is asked to make the
-//! change; where there is none, or it does not do that for others, this client becomes the owner.
+//! Changes of images with an exclusive lock: the lock's owner alone makes them. An owner that is alive is asked to make a
+//! change that takes long; otherwise, or where it does not do that for others, this client becomes the owner.
 
 mod remote;
 mod serve;
@@ -13,7 +13,7 @@ use onego_ceph::cls::lock::GetInfo;
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::{AsyncRequestId, Operation};
 use onego_rbd::{LOCK_NAME, LockOwner};
-use remote::Asked;
+use remote::{Asked, is_short};
 
 /// Owners that are asked one after the other.
 const MAX_OWNERS: u32 = 16;
@@ -62,10 +62,13 @@ impl Header {
         own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
+        let mut is_kept = false;
         for owners in 0..MAX_OWNERS {
             let mut refusal = None;
-            // An owner that is alive may be writing: it goes on with that while it carries out the operation.
-            if self.has_live_owner().await? {
+            // An owner that is alive may be writing: it goes on with that while it carries out long work. For short work it rather
+            // hands over the lock, because old releases do not report the end of that.
+            let is_long = !is_short(&operation(AsyncRequestId::default()));
+            if (is_long || is_kept) && self.has_live_owner().await? {
                 match self.ask_owner(&operation, &mut progress).await {
                     Ok(Asked::Done) => return Ok(()),
                     Ok(Asked::Unanswered) => refusal = Some(self.unanswered()),
@@ -85,7 +88,7 @@ impl Header {
                         "its lock changed hands before the work was done, and now: {error}"
                     ));
                 }
-                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), None) => {}
+                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), None) => is_kept = true,
                 (result, _) => return result,
             }
         }

@@ -22,8 +22,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 struct Heard {
     /// It has ended, with 0 or a negative errno.
     ended: Option<i32>,
-    /// The header has changed.
-    changed: bool,
+    /// Clients that have said that the header has changed.
+    changed_by: Vec<u64>,
 }
 
 /// What became of an operation that the owner was asked for.
@@ -39,15 +39,14 @@ impl Header {
     /// `progress` is told (done, all), in whatever the owner counts.
     pub(super) async fn ask_owner(
         &self,
-        operation: impl FnOnce(AsyncRequestId) -> Operation,
+        operation: &impl Fn(AsyncRequestId) -> Operation,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<Asked, Error> {
         let mut watch = self.pool.watch(&self.object()).await?;
         let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.cookie() };
         let id = AsyncRequestId { client, request: 1 };
         let operation = operation(id);
-        // Owners of before 17.1 answer these when they are done, and say nothing later.
-        let may_end_silently = is_short(&operation);
+        let is_short = is_short(&operation);
         let payload = Notification::Operation(operation).to_bytes();
         let mut heard = Heard::default();
         let notified = {
@@ -64,7 +63,12 @@ impl Header {
         if result < 0 {
             return Err(self.refused(result));
         }
-        while heard.ended.is_none() && !(may_end_silently && heard.changed) {
+        // Owners before 17.1 answer short work when it is done, after the notification that the header has changed, and report
+        // no end. Later ones answer before they begin.
+        if is_short && heard.changed_by.contains(&answer.client) {
+            heard.ended.get_or_insert(0);
+        }
+        while heard.ended.is_none() {
             match watch.next().await {
                 Some(event) => heard.take(event, id, progress),
                 None => {
@@ -93,14 +97,14 @@ impl Heard {
         match Notification::from_bytes(&notification.payload().to_vec()) {
             Ok(Notification::AsyncProgress { id: of, offset, total }) if of == id => progress(offset, total),
             Ok(Notification::AsyncComplete { id: of, result }) if of == id => self.ended = Some(result),
-            Ok(Notification::HeaderUpdate) => self.changed = true,
+            Ok(Notification::HeaderUpdate) => self.changed_by.push(notification.notifier()),
             _ => {}
         }
     }
 }
 
-/// Work that takes no longer than an answer may.
-fn is_short(operation: &Operation) -> bool {
+/// Returns whether the work takes no longer than an answer may.
+pub(super) fn is_short(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::SnapRemove { .. }

@@ -1,8 +1,8 @@
 //! Two clients of one image, on a cluster of this process: the exclusive lock goes from one to the other, and nothing is lost.
 
-use onego::ceph::{Config, Error};
+use onego::ceph::{Config, Errno, Error};
 use onego::rados::Cluster;
-use onego::rbd::{self, CreateOptions, Features, Image, ImageError, snapshots, upkeep};
+use onego::rbd::{self, CreateOptions, Features, Image, ImageError, clones, snapshots, upkeep};
 use std::cell::Cell;
 
 const SIZE: u64 = 8 << 20;
@@ -97,9 +97,32 @@ fn a_client_writes_on_while_another_changes_the_image() {
         theirs.write(0, vec![1; PIECE]).await?;
         for turn in 1..4 {
             write_meanwhile(&theirs, administer(&one, turn)).await??;
-            assert!(theirs.is_lock_owner(), "the owner had to release the lock");
         }
+        let pool = one.pool("rbd").await?;
+        theirs.write(0, vec![1; PIECE]).await?;
+        rbd::resize(&pool, "disk", 2 * SIZE, |_, _| {}).await?;
+        snapshots::create(&pool, "disk", "base").await?;
+        assert!(theirs.is_lock_owner(), "the owner had to release the lock");
         Ok(())
+    });
+}
+
+#[test]
+fn an_owner_that_keeps_the_lock_unprotects_no_snapshot_with_clones() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        let pool = one.pool("rbd").await?;
+        snapshots::create(&pool, "disk", "base").await?;
+        snapshots::protect(&pool, "disk", "base").await?;
+        let options = CreateOptions::new(SIZE).with_features(Features::DEFAULT);
+        clones::clone((&pool, "disk", "base"), (&pool, "child"), &options, Some(clones::CloneFormat::Listed))
+            .await?;
+        theirs.lock().await?;
+        for _ in 0..10 {
+            let busy = snapshots::unprotect(&pool, "disk", "base").await.unwrap_err();
+            assert_eq!(busy.errno(), Errno::BUSY, "{busy}");
+        }
+        ours.close().await
     });
 }
 
