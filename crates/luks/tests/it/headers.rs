@@ -78,6 +78,18 @@ fn the_second_header_opens_where_the_first_is_damaged() {
 }
 
 #[test]
+fn a_key_slot_that_is_cut_off_says_how_much_is_needed() {
+    for version in [Version::One, Version::Two] {
+        let made = formatted(version, KeySize::Aes256, b"open sesame");
+        let slot = &made.header.slots()[0];
+        let area = slot.area();
+        let short = &made.bytes[area.start as usize..area.end as usize - 1];
+        let unlocked = made.header.unlock(slot, short, b"open sesame", &mut Budget::default());
+        assert_eq!(unlocked, Err(Error::CutOff { needed: area.end }));
+    }
+}
+
+#[test]
 fn what_is_cut_off_says_how_much_is_needed() {
     for version in [Version::One, Version::Two] {
         let made = formatted(version, KeySize::Aes256, b"open sesame");
