@@ -24,7 +24,8 @@ const CHECKS: &[Step] = &[
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
-    /// Run only checks with one of these words in their names
+    /// Run only checks with one of these words in their names: format, leftovers, links, examples, layers, cycles, unsafe,
+    /// clippy, fuzz-targets, rustdoc, deny, semver
     names: Vec<String>,
 }
 
@@ -33,7 +34,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let is_selected = |step: &&Step| {
         options.names.is_empty() || options.names.iter().any(|name| step.0.contains(name.as_str()))
     };
-    ensure!(CHECKS.iter().any(|step| is_selected(&step)), "no such check: see xtask/src/lint.rs");
+    let names = CHECKS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    ensure!(CHECKS.iter().any(|step| is_selected(&step)), "no such check; there are {names}");
     let failed = workspace.run_steps(CHECKS.iter().filter(is_selected));
     ensure!(failed.is_empty(), "lint failed: {}", failed.join(", "));
     Ok(())

@@ -42,7 +42,7 @@ pub fn onego() -> Result<PathBuf> {
             .with_context(|| format!("ONEGO_PROGRAM: no file {}", program.display()));
     }
     let features = ["--workspace", "--bin=onego", "--features=onego-cli/rdma-core"];
-    sh::run(cargo().args(["build", "--quiet", "--profile=test"]).args(features))?;
+    sh::run(cargo().args(["build", "--profile=test"]).args(features))?;
     Ok(target()?.join("debug/onego"))
 }
 

@@ -35,15 +35,15 @@ use std::time::{Duration, Instant};
 #[derive(Parser)]
 #[command(name = "cargo scenarios", bin_name = "cargo scenarios")]
 struct Options {
-    /// Run scenarios with this text in their names, of any tier
+    /// Run scenarios with this text in their names, of any tier [default: the smoke tier]
     filter: Option<String>,
-    /// Run exactly the scenario of that name
+    /// Run only the scenario with exactly that name, as --list prints it
     #[arg(long)]
     exact: bool,
     /// Run this tier and those before it
     #[arg(long, value_enum, default_value = "smoke")]
     tier: Tier,
-    /// List scenarios instead of running them
+    /// List scenarios and their tiers instead of running them
     #[arg(long)]
     list: bool,
     /// Get roots, kernels and packages and run nothing
@@ -75,9 +75,15 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<ExitCode> {
     let runs = select(options);
+    if runs.is_empty() {
+        let filter = options.filter.as_deref().unwrap_or_default();
+        eprintln!("scenarios: no scenario is called {filter:?}: see `cargo scenarios --list`");
+        return Ok(ExitCode::from(INCOMPLETE));
+    }
     if options.list {
         for (scenario, release) in &runs {
-            println!("{:28} {:?}: {}", scenario.name_with(*release), scenario.tier(), scenario.about());
+            let tier = format!("{:?}", scenario.tier()).to_lowercase();
+            println!("{:28} {tier:6} {}", scenario.name_with(*release), scenario.about());
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -124,9 +130,9 @@ fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Returns the scenarios to run, each with a release.
+/// Returns the scenarios to run or list, each with a release.
 fn select(options: &Options) -> Vec<(&'static Scenario, Release)> {
-    let tier = if options.filter.is_some() { Tier::Long } else { options.tier };
+    let tier = if options.filter.is_some() || options.list { Tier::Long } else { options.tier };
     let rows = table::scenarios().iter().filter(|scenario| scenario.tier() <= tier);
     let runs = rows
         .flat_map(|scenario| scenario.releases_for(tier).into_iter().map(move |release| (scenario, release)));
