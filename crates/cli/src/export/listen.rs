@@ -6,6 +6,7 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,8 @@ const FIRST_PASSED: i32 = 3;
 pub(super) struct Listening {
     socket: OwnedFd,
     at: Address,
-    /// This process has made the path, and removes it at the end.
-    made: bool,
+    /// The socket that this process has made at the path and removes at the end.
+    made: Option<(u64, u64)>,
 }
 
 /// Where clients reach it.
@@ -65,26 +66,34 @@ impl Listening {
                 Address::Tcp(listener.local_addr().map_err(looked)?)
             }
         };
-        Ok(Self { socket, at, made: false })
+        Ok(Self { socket, at, made: None })
     }
 
     pub(super) fn tcp(addr: SocketAddr) -> Result<Self, Failure> {
         let failed = Failure::io("listening (is another server there? --listen takes another port)");
         let listener = TcpListener::bind(addr).map_err(failed)?;
         let addr = listener.local_addr().map_err(Failure::io("listening"))?;
-        Ok(Self { socket: listener.into(), at: Address::Tcp(addr), made: false })
+        Ok(Self { socket: listener.into(), at: Address::Tcp(addr), made: None })
     }
 
-    /// A Unix socket. One that a server has left is replaced; one that is served is not.
+    /// Listens on a Unix socket. Replaces a socket that a server has left, and nothing else.
     pub(super) fn unix(path: &Path) -> Result<Self, Failure> {
-        if UnixStream::connect(path).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
-        {
-            // If that fails, to bind fails, too.
-            let _ = std::fs::remove_file(path);
+        if let Ok(found) = path.symlink_metadata() {
+            if !found.file_type().is_socket() {
+                let path = path.display();
+                return Err(Failure::Usage(format!("{path} is there and no socket, so it is not replaced")));
+            }
+            // A regular file would refuse the connection, too.
+            let connected = UnixStream::connect(path);
+            if connected.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+                // If that fails, to bind fails, too.
+                let _ = std::fs::remove_file(path);
+            }
         }
         let failed = Failure::io("listening on the Unix socket (is another server there?)");
         let listener = UnixListener::bind(path).map_err(failed)?;
-        Ok(Self { socket: listener.into(), at: Address::Unix(path.to_owned()), made: true })
+        let made = identity(path);
+        Ok(Self { socket: listener.into(), at: Address::Unix(path.to_owned()), made })
     }
 
     /// The socket for one more reactor: the system shares the clients out.
@@ -113,9 +122,16 @@ impl fmt::Display for Address {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if let Self { made: true, at: Address::Unix(path), .. } = self {
-            // Somebody may have removed it.
+        if let Self { made: Some(made), at: Address::Unix(path), .. } = self
+            && identity(path) == Some(*made)
+        {
+            // If that fails, the next server replaces it.
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Returns the device and the inode of what has a name, which may be a link.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }

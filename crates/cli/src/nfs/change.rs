@@ -13,25 +13,59 @@ pub(crate) struct RmOptions {
     /// Remove directories, with all that is in them
     #[arg(short, long)]
     recursive: bool,
+    /// Let --recursive remove all that is in an export, which itself stays
+    #[arg(long, requires = "recursive")]
+    no_preserve_root: bool,
 }
 
 pub(super) fn rm(access: &Access, options: &RmOptions) -> Result<(), Failure> {
-    options.urls.iter().try_for_each(|url| {
-        url.mount(access)?.run(async |mount, path| {
+    let mut targets = Vec::new();
+    for url in &options.urls {
+        let target = url.mount(access)?;
+        let is_root = is_root(&target.path).map_err(|reason| refusal(url, reason))?;
+        if is_root && !options.no_preserve_root {
+            return Err(refusal(url, "it is the export itself: --no-preserve-root empties it"));
+        }
+        targets.push((url, is_root, target));
+    }
+    // Nothing is removed before all is checked.
+    targets.into_iter().try_for_each(|(url, is_root, target)| {
+        target.run(async |mount, path| {
+            if is_root {
+                return empty(mount, "").await;
+            }
             let found = mount.lstat(path).await?;
             match (found.is_dir(), options.recursive) {
                 (false, _) => Ok(mount.remove(path).await?),
                 (true, true) => remove_all(mount, path).await,
-                (true, false) => {
-                    Err(Failure::Usage(format!("{} is a directory: remove it with --recursive", url.text())))
-                }
+                (true, false) => Err(refusal(url, "it is a directory: --recursive removes it")),
             }
         })
     })
 }
 
+fn refusal(url: &Url, reason: &str) -> Failure {
+    Failure::Usage(format!("{} is not removed: {reason}", url.text()))
+}
+
+/// Returns whether a path names the mounted directory. Fails for other paths that do not end in a name, as POSIX `rm` does.
+fn is_root(path: &str) -> Result<bool, &'static str> {
+    if path.split('/').all(|name| matches!(name, "" | ".")) {
+        return Ok(true);
+    }
+    match path.trim_end_matches('/').rsplit('/').next() {
+        Some("." | "..") => Err("its path ends in \".\" or \"..\": name the directory"),
+        _ => Ok(false),
+    }
+}
+
 /// Removes a directory with all that is in it, without following symbolic links.
 async fn remove_all(mount: &Mount, path: &str) -> Result<(), Failure> {
+    empty(mount, path).await?;
+    Ok(mount.rmdir(path).await?)
+}
+
+async fn empty(mount: &Mount, path: &str) -> Result<(), Failure> {
     let mut stream = mount.read_dir(path).await?;
     while let Some(entry) = stream.try_next().await? {
         let below = format!("{path}/{}", name(&entry.name)?);
@@ -45,7 +79,7 @@ async fn remove_all(mount: &Mount, path: &str) -> Result<(), Failure> {
             mount.remove(&below).await?;
         }
     }
-    Ok(mount.rmdir(path).await?)
+    Ok(())
 }
 
 fn name(bytes: &[u8]) -> Result<&str, Failure> {

@@ -96,7 +96,7 @@ fn run_step(sandbox: &Sandbox, step: &str) -> Result<()> {
     let words: Vec<_> = step.split_whitespace().collect();
     match words[..] {
         ["onego", ..] => sandbox.onego(&words[1..].join(" ")).map(drop),
-        ["rbd" | "ceph" | "rados", ..] => sandbox.ceph(step).map(drop),
+        ["rbd" | "ceph" | "rados" | "ceph-authtool", ..] => sandbox.ceph(step).map(drop),
         ["write", image, size, total] => {
             let bench = "rbd bench --io-type write --io-pattern rand --io-threads 4";
             sandbox.ceph(&format!("{bench} --io-size {size} --io-total {total} {image}")).map(drop)

@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -64,6 +65,34 @@ fn a_unix_socket_is_made_replaced_when_left_and_removed() {
     greets(UnixStream::connect(place.path("nbd.sock")).unwrap());
     assert_eq!(stop(server), Some(0));
     assert!(!place.path("nbd.sock").exists());
+}
+
+#[test]
+fn what_is_no_socket_is_not_replaced_by_one() {
+    let place = Place::new();
+    let image = vec![7; 1 << 20];
+    std::fs::write(place.path("a.bin"), &image).unwrap();
+    std::os::unix::fs::symlink("a.bin", place.path("link")).unwrap();
+    std::os::unix::fs::symlink("nothing", place.path("dangling")).unwrap();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    for at in ["a.bin", "link", "dangling", "folder"] {
+        for line in ["nbd mem:1M", "vhost-user mem:1M", "nbd a.bin", "vhost-user a.bin"] {
+            let (code, said) = place.onego_fails(&format!("export {line} --socket {at}"));
+            assert!(code == 2 && said.contains("no socket"), "{line} at {at}: {code}, {said}");
+        }
+        assert!(place.path(at).symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()), "{at}");
+    }
+    assert_eq!(std::fs::read(place.path("link")).unwrap(), image);
+}
+
+#[test]
+fn a_file_that_took_the_place_of_a_socket_stays() {
+    let place = Place::new();
+    let (server, _) = serve(&place, "export nbd null:1G --socket nbd.sock");
+    std::fs::remove_file(place.path("nbd.sock")).unwrap();
+    std::fs::write(place.path("nbd.sock"), "precious").unwrap();
+    assert_eq!(stop(server), Some(0));
+    assert_eq!(std::fs::read_to_string(place.path("nbd.sock")).unwrap(), "precious");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod interrupted;
 mod map;
 mod metrics;
 mod nfs_rdma;
+mod nfs_remove;
 mod nfs_waiting;
 mod objects;
 mod wrong_lines;
