@@ -61,6 +61,7 @@ static void objects_return_what_is_documented(void) {
     EQUAL(rados_read(pool, "nothing", buf, sizeof buf, 0), -ENOENT);
     EQUAL(rados_remove(pool, "nothing"), -ENOENT);
     EQUAL(rados_write(pool, "object", buf, (size_t)UINT_MAX / 2 + 1, 0), -E2BIG);
+    EQUAL(rados_writesame(pool, "object", buf, 2, UINT_MAX, 0), -E2BIG);
     EQUAL(rados_remove(pool, "object"), 0);
 }
 

@@ -24,6 +24,11 @@ fn data(buf: In<u8>, len: usize, operation: &Arc<Operation>) -> Result<onego_buf
     Ok(buf.lend(len, Arc::clone(operation))?.into())
 }
 
+/// Returns the length of a repeated write: OSDs make all of it in memory.
+pub(super) fn repeated(write_len: usize) -> Result<u64, Errno> {
+    if write_len > MAX_WRITE { Err(Errno::TOOBIG) } else { Ok(write_len as u64) }
+}
+
 fn write(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: In<u8>, len: usize, offset: u64) -> c_int {
     change(ioctx, oid, how, |operation| Ok(Op::Write { offset, data: data(buf, len, operation)? }))
 }
@@ -46,7 +51,7 @@ fn write_same(
 ) -> c_int {
     let (len, write_len) = lengths;
     change(ioctx, oid, how, |operation| {
-        Ok(Op::WriteSame { offset, length: write_len as u64, data: data(buf, len, operation)? })
+        Ok(Op::WriteSame { offset, length: repeated(write_len)?, data: data(buf, len, operation)? })
     })
 }
 

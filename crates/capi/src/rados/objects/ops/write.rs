@@ -4,7 +4,7 @@
 use super::{Ops, bytes, compare_omap, compare_xattr, keys, request_flags};
 use crate::border::{Errno, Handle, In, Out, Text, call};
 use crate::rados::ioctx::IoCtx;
-use crate::rados::objects::data::TimeSpec;
+use crate::rados::objects::data::{TimeSpec, repeated};
 use crate::rados::objects::request::{How, submit};
 use crate::runtime::AioCompletion;
 use onego_ceph::ops::{Op, flag};
@@ -63,7 +63,7 @@ adds! {
     }
     rados_write_op_write_full(buf: In<u8>, len: usize) { Op::WriteFull { data: bytes(buf, len)? } }
     rados_write_op_writesame(buf: In<u8>, len: usize, write_len: usize, offset: u64) {
-        Op::WriteSame { offset, length: write_len as u64, data: bytes(buf, len)? }
+        Op::WriteSame { offset, length: repeated(write_len)?, data: bytes(buf, len)? }
     }
     rados_write_op_append(buf: In<u8>, len: usize) { Op::Append { data: bytes(buf, len)? } }
     rados_write_op_remove() { Op::Delete }
