@@ -29,6 +29,16 @@ pub enum ClientError {
         /// What the server said, if it said something.
         message: String,
     },
+    /// The export ends in a part of a block.
+    #[error(
+        "the export has {size} bytes, no multiple of the server's minimum block size {minimum}: its end cannot be read or written"
+    )]
+    PartialBlock {
+        /// Bytes of the export.
+        size: u64,
+        /// Bytes of the smallest request.
+        minimum: u32,
+    },
     /// The server wants TLS.
     #[error(
         "the server wants TLS: name it by nbds:// with tls-certificates=FOLDER, or let it serve this client without"

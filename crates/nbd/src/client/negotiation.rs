@@ -241,7 +241,10 @@ impl Negotiation {
             true => info.flags,
             false => TransmissionFlags::default(),
         };
-        let size = info.size - info.size % u64::from(self.sizes.minimum);
+        let (size, minimum) = (info.size, self.sizes.minimum);
+        if !size.is_multiple_of(minimum.into()) {
+            return Err(ClientError::PartialBlock { size, minimum });
+        }
         let info = ExportInfo { size, flags };
         Ok(HandshakeStep::Agreed(Agreed {
             info,

@@ -500,6 +500,19 @@ fn spoiled(option: OptionCode, spoil: impl Fn(&mut Played)) -> ClientError {
 }
 
 #[test]
+fn an_export_that_ends_in_a_part_of_a_block_is_refused() {
+    let error = spoiled(OptionCode::Go, |played| {
+        let info = ExportInfo { size: 1_000_003, flags: all() };
+        let sizes = BlockSizes { minimum: 4096, preferred: 4096, payload_max: 1 << 20 };
+        for item in [InfoItem::Export(info), InfoItem::BlockSize(sizes)] {
+            played.reply(OptionCode::Go, OptionReplyType::Info, &item.encode());
+        }
+        played.reply(OptionCode::Go, OptionReplyType::Ack, b"");
+    });
+    assert!(matches!(error, ClientError::PartialBlock { size: 1_000_003, minimum: 4096 }), "{error}");
+}
+
+#[test]
 fn a_handshake_that_breaks_the_protocol_ends_the_client() {
     type Code = OptionCode;
     let info = |size, flags| InfoItem::Export(ExportInfo { size, flags }).encode();
