@@ -332,6 +332,24 @@ static void pools_are_found(void) {
     EQUAL(rados_ioctx_get_id(pool), id);
 }
 
+static void stripes_have_shapes(void) {
+    rbd_image_t image;
+    rbd_image_info_t info;
+    uint64_t unit, count;
+    int order = 20;
+    EQUAL(rbd_create3(pool, "striped", (5 << 20) + 1, RBD_FEATURE_LAYERING, &order, 1 << 16, 4), 0);
+    EQUAL(rbd_open(pool, "striped", &image, NULL), 0);
+    EQUAL(rbd_stat(image, &info, sizeof info), 0);
+    CHECK(info.size == (5 << 20) + 1 && info.obj_size == 1 << 20 && info.order == 20);
+    /* Two sets of four objects. */
+    EQUAL(info.num_objs, 8);
+    EQUAL(rbd_get_stripe_unit(image, &unit), 0);
+    EQUAL(rbd_get_stripe_count(image, &count), 0);
+    CHECK(unit == 1 << 16 && count == 4);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_remove(pool, "striped"), 0);
+}
+
 static void images_have_ends(void) {
     enum { SIZE = 8 << 20 };
     char buf[8192];
@@ -632,6 +650,7 @@ static const struct test tests[] = {
     TEST(watchers_answer_notifications),
     TEST(objects_are_listed),
     TEST(pools_are_found),
+    TEST(stripes_have_shapes),
     TEST(images_have_ends),
     TEST(lists_say_how_long_they_are),
     TEST(callbacks_of_an_image_run_one_at_a_time),

@@ -50,6 +50,24 @@ fn a_truncation_works_both_ways_but_makes_no_object() {
 }
 
 #[test]
+fn writes_of_every_size_and_place_are_read_back() {
+    const ENDS: [u64; 7] = [0, 4095, 64 << 10, (1 << 20) - 1, 1 << 20, 2 << 20, (4 << 20) - (64 << 10)];
+    let mut bench = Bench::new();
+    let mut plain = Vec::new();
+    let mut byte = 0;
+    for offset in ENDS {
+        for length in [1, 4 << 10, 64 << 10, (64 << 10) + 1, 1 << 20] {
+            byte += 1;
+            let (from, to) = (offset as usize, offset as usize + length);
+            plain.resize(to.max(plain.len()), 0);
+            plain[from..to].fill(byte);
+            assert_eq!(bench.run(Op::Write { offset, data: list(&vec![byte; length]) }), 0);
+            assert!(bench.get(read(0, 0)) == plain, "{length} bytes at {offset}");
+        }
+    }
+}
+
+#[test]
 fn every_way_to_write_writes() {
     let mut bench = Bench::new();
     bench.run(Op::WriteFull { data: list(b"full text") });
