@@ -73,6 +73,29 @@ fn all_other_commands_are_carried_out() {
 }
 
 #[test]
+fn changes_reach_the_device_with_fua_if_they_have_it() {
+    for style in STYLES {
+        let device = Rc::new(Late::new(Geometry::new(SIZE)));
+        let mut net = Net::new(Rc::clone(&device) as _);
+        let who = net.open(style);
+        for fua in [CommandFlags::FUA, CommandFlags::default()] {
+            for command in [RequestType::Write, RequestType::WriteZeroes, RequestType::Trim] {
+                let is_write = command == RequestType::Write;
+                let has_length = is_write && style == HeaderStyle::Extended;
+                let flags = if has_length { fua | CommandFlags::PAYLOAD_LEN } else { fua };
+                let payload = if is_write { &[7; 512][..] } else { &[] };
+                net.send(who, with(flags, request(command, 1, 0, 512)), payload);
+                net.turn();
+                assert_eq!(device.are_fua(), [fua == CommandFlags::FUA], "{command:?}, {style:?}");
+                device.complete_all(net.now);
+                net.turn();
+                assert!(matches!(net.replies(who)[..], [(_, Reply::Done)]));
+            }
+        }
+    }
+}
+
+#[test]
 fn requests_of_no_bytes_are_answered() {
     for style in STYLES {
         let mut net = net();

@@ -46,6 +46,11 @@ impl Late {
         self.held.borrow().iter().map(|request| format!("{:?}", request.op)).collect()
     }
 
+    /// Whether each request that waits must be durable before it completes.
+    pub(crate) fn are_fua(&self) -> Vec<bool> {
+        self.held.borrow().iter().map(|request| request.flags.fua).collect()
+    }
+
     /// Carries out the request at that place of those that wait.
     pub(crate) fn complete(&self, now: Time, at: usize) {
         let request = self.held.borrow_mut().remove(at);
