@@ -53,7 +53,7 @@ impl Destination {
             }
             Source::Nfs(url) if !options.in_place => {
                 let (mount, path) = host.mount(&url.config(access)?, url.path())?;
-                let partial = RemotePartial::open(&mount, &path, None, options.existing());
+                let partial = RemotePartial::open(&mount, &path, (None, None), options.existing());
                 let partial = host.block_on(partial)??;
                 let file = partial.file().clone();
                 let start = if options.resume { behind(file.opened().size, size)? } else { 0 };

@@ -1,5 +1,6 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
+use super::identity::Identity;
 use super::partial::RemotePartial;
 use super::target::{Target, Url};
 use crate::access::Access;
@@ -146,7 +147,7 @@ pub(super) fn cat(access: &Access, options: &CatOptions) -> Result<(), Failure> 
 
 fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), Failure> {
     let mut source = Source::open(access, from)?;
-    let mut sink = Sink::open(access, to, from.name(), how)?;
+    let mut sink = Sink::open(access, to, from.name(), source.identity()?, how)?;
     let done = sink.len();
     source.skip(done)?;
     let progress = Progress::of_bytes("Copying", source.len(), !how.no_progress);
@@ -199,6 +200,18 @@ impl Source {
         }
         let reader = file.reader(0);
         Ok(Self::There(Box::new(Reading { target, file, reader })))
+    }
+
+    /// Which file it is; `None`: it may be none.
+    fn identity(&self) -> Result<Option<Identity>, Failure> {
+        match self {
+            Self::Input => Ok(None),
+            Self::Here { path, file, .. } => {
+                let about = file.metadata().map_err(Failure::file(path))?;
+                Ok(about.is_file().then(|| Identity::here(&about)))
+            }
+            Self::There(reading) => Ok(Some(Identity::there(reading.file.opened()))),
+        }
     }
 
     /// How many bytes there are, if that is known.
@@ -282,13 +295,23 @@ struct Writing {
 }
 
 impl Sink {
-    /// Opens a place for what has that name.
-    fn open(access: &Access, place: &CopyEnd, name: Option<&str>, how: &How) -> Result<Self, Failure> {
+    /// Opens a place for what has that name, unless it is the file `source` itself.
+    fn open(
+        access: &Access,
+        place: &CopyEnd,
+        name: Option<&str>,
+        source: Option<Identity>,
+        how: &How,
+    ) -> Result<Self, Failure> {
         match place {
-            CopyEnd::There(url) => Self::there(url.mount(access)?, name, how.existing()),
+            CopyEnd::There(url) => Self::there(url.mount(access)?, name, source, how.existing()),
             CopyEnd::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
             CopyEnd::Here(path) => {
                 let path = if path.is_dir() { path.join(name.unwrap_or_default()) } else { path.clone() };
+                if source.is_some() && fs::metadata(&path).ok().map(|about| Identity::here(&about)) == source
+                {
+                    return Err(Failure::Usage(format!("{} is the source itself", path.display())));
+                }
                 let file = PartialFile::open(&path, how.existing())?;
                 file.file().seek(io::SeekFrom::Start(file.len())).map_err(Failure::file(&path))?;
                 Ok(Self::Here(file))
@@ -296,9 +319,15 @@ impl Sink {
         }
     }
 
-    fn there(mut target: Target, name: Option<&str>, existing: Existing) -> Result<Self, Failure> {
+    fn there(
+        mut target: Target,
+        name: Option<&str>,
+        source: Option<Identity>,
+        existing: Existing,
+    ) -> Result<Self, Failure> {
         let (mount, path) = (&target.mount, &target.path);
-        let partial = target.reactor.block_on(RemotePartial::open(mount, path, name, existing))??;
+        let partial = RemotePartial::open(mount, path, (name, source), existing);
+        let partial = target.reactor.block_on(partial)??;
         let file = partial.file();
         let len = match existing {
             Existing::Resume => file.opened().size.saturating_sub(BEHIND),

@@ -2,6 +2,7 @@
 
 mod change;
 mod copy;
+mod identity;
 mod partial;
 mod serve;
 mod show;

@@ -1,5 +1,6 @@
 //! Files on servers that are written beside their names until they are whole.
 
+use super::identity::Identity;
 use crate::interrupt::{Unfinished, say};
 use crate::partial::{self, Existing};
 use onego::nfs::{File, FileType, Found, Mount, SetAttributes};
@@ -14,14 +15,15 @@ pub(crate) struct RemotePartial {
 }
 
 impl RemotePartial {
-    /// Opens the file to write to: that of this name in the directory that the path leads to, or else at the path itself.
+    /// Opens the file to write to: that of the source's name in the directory that the path leads to, or else at the path
+    /// itself. Fails before anything changes if that is the source itself.
     pub(crate) async fn open(
         mount: &Mount,
         path: &str,
-        name: Option<&str>,
+        source: (Option<&str>, Option<Identity>),
         existing: Existing,
     ) -> Result<Self, onego::nfs::Error> {
-        let (file, names) = create(mount, path, name, existing).await?;
+        let (file, names) = create(mount, path, source, existing).await?;
         let unfinished = names.as_ref().map(|(partial, _)| {
             let left = left_there(partial);
             Unfinished::new(move || Some(left))
@@ -67,7 +69,7 @@ fn left_there(partial: &str) -> String {
 async fn create(
     mount: &Mount,
     path: &str,
-    name: Option<&str>,
+    (name, source): (Option<&str>, Option<Identity>),
     existing: Existing,
 ) -> Result<(File, Option<(String, String)>), onego::nfs::Error> {
     let mut path = path.to_owned();
@@ -75,6 +77,9 @@ async fn create(
     if there.as_ref().is_some_and(Found::is_dir) {
         path = format!("{}/{}", path.trim_end_matches('/'), name.unwrap_or_default());
         there = mount.stat(&path).await.ok();
+    }
+    if source.is_some() && there.as_ref().map(|found| Identity::there(&found.attributes)) == source {
+        return Err(onego::nfs::Error::Invalid(format!("{path} on the server is the source itself")));
     }
     let is_regular = |found: &Found| found.attributes.file_type == FileType::Regular;
     // A link stays one, and what it leads to is written to.

@@ -1,5 +1,6 @@
-//! Commands that take root and network namespaces. Without, the tests are reported as ignored.
+//! Commands that take root or network namespaces. Without, the tests are reported as ignored.
 
+mod nfs_onto_itself;
 #[allow(dead_code, reason = "other commands use the rest")]
 #[path = "../it/support/mod.rs"]
 mod support;
@@ -8,5 +9,5 @@ mod zc;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    onego_testkit::run_needy(&[zc::TESTS, zc::URING])
+    onego_testkit::run_needy(&[nfs_onto_itself::TESTS, zc::TESTS, zc::URING])
 }

@@ -7,6 +7,7 @@ mod images;
 mod interrupted;
 mod map;
 mod metrics;
+mod nfs_onto_itself;
 mod nfs_rdma;
 mod nfs_remove;
 mod nfs_waiting;

@@ -62,8 +62,8 @@ impl Header {
         own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
-        let mut is_kept = false;
-        for owners in 0..MAX_OWNERS {
+        let (mut is_kept, mut is_begun) = (false, false);
+        for _ in 0..MAX_OWNERS {
             let mut refusal = None;
             // An owner that is alive may be writing: it goes on with that while it carries out long work. For short work it rather
             // hands over the lock, because old releases do not report the end of that.
@@ -73,13 +73,16 @@ impl Header {
                     Ok(Asked::Done) => return Ok(()),
                     Ok(Asked::Unanswered) => refusal = Some(self.unanswered()),
                     // It has released the lock.
-                    Err(Error::Refused { errno: Errno::RESTART, .. }) => continue,
+                    Err(Error::Refused { errno: Errno::RESTART, .. }) => {
+                        is_begun = true;
+                        continue;
+                    }
                     Err(error @ Error::Refused { errno: Errno::OPNOTSUPP, .. }) => refusal = Some(error),
                     Err(error) => return Err(error),
                 }
             }
             match (own(progress).await, refusal) {
-                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) if owners == 0 => {
+                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) if !is_begun => {
                     return Err(error);
                 }
                 // What the owners before have done is not undone: this is no refusal that leaves everything as it was.

@@ -8,28 +8,26 @@
 //! - In the other half the server crashes now and then, and gets another verifier. Synced data survives.
 //!
 //! Everything runs over both file systems with the same code: in memory, where a crash loses uncommitted writes, and in a
-//! directory of this machine, whose server keeps nothing but the key of handles. In half of the worlds calls are carried
+//! directory of this machine, whose server keeps nothing but the key of handles (`tests/privileged`). In half of the worlds calls are carried
 //! out as jobs, late and in another order than they arrived in; a crash loses jobs and replies.
 //!
 //! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
 
-mod exported;
 mod server;
-mod store;
+pub(crate) mod store;
 mod user;
 mod volatile;
 mod world;
 
-use exported::Exported;
 use onego_testkit::seeds::Seeds;
 use store::Store;
 use user::Operation;
 use volatile::Volatile;
 use world::{Summary, World};
 
-fn run<S: Store>(crashes: bool) {
+pub(crate) fn run<S: Store>(crashes: bool) {
     let seeds = Seeds { short: 100, long: 1000 };
-    let seen = seeds.each("-p onego-testkit --release --test it files::", |seed| {
+    let seen = seeds.each(S::COMMAND, |seed| {
         let summary = World::<S>::new(seed, crashes).run();
         println!("seed {seed}: {summary:?}");
         summary
@@ -60,7 +58,7 @@ fn check_coverage<S: Store>(crashes: bool, total: &Summary) {
     }
 }
 
-fn check_determinism<S: Store>() {
+pub(crate) fn check_determinism<S: Store>() {
     for (seed, crashes) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
         assert_eq!(World::<S>::new(seed, crashes).run(), World::<S>::new(seed, crashes).run());
     }
@@ -72,22 +70,11 @@ fn what_must_not_be_done_twice_is_not() {
 }
 
 #[test]
-fn what_must_not_be_done_twice_in_a_directory_is_not() {
-    run::<Exported>(false);
-}
-
-#[test]
 fn what_is_synced_survives_crashes_of_the_server() {
     run::<Volatile>(true);
 }
 
 #[test]
-fn what_is_written_to_a_directory_survives_crashes_of_the_server() {
-    run::<Exported>(true);
-}
-
-#[test]
 fn a_seed_runs_the_same_way_every_time() {
     check_determinism::<Volatile>();
-    check_determinism::<Exported>();
 }

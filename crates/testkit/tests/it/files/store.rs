@@ -8,6 +8,8 @@ use onego_wire::Time;
 pub(crate) trait Store: Sized {
     /// What a server serves. Clones are the same file system.
     type Fs: FileSystem + Clone + 'static;
+    /// Arguments of `cargo test` that run its simulations.
+    const COMMAND: &'static str;
     /// Does a crash of the server lose uncommitted writes?
     const LOSES_WRITES: bool;
     /// Does a seed have the same bytes in every run? Files of this machine have other numbers and times each time.

@@ -33,6 +33,7 @@ impl Volatile {
 
 impl Store for Volatile {
     type Fs = Self;
+    const COMMAND: &'static str = "-p onego-testkit --release --test it files::";
     const LOSES_WRITES: bool = true;
     const HAS_SAME_BYTES: bool = true;
 

@@ -33,6 +33,7 @@ fn open(path: &Path, key: &[u8; 32], starts: u64) -> Directory {
 
 impl Store for Exported {
     type Fs = Directory;
+    const COMMAND: &'static str = "-p onego-testkit --release --test privileged";
     /// The bytes that a server has written outlive it in the kernel's page cache.
     const LOSES_WRITES: bool = false;
     const HAS_SAME_BYTES: bool = false;
