@@ -202,7 +202,7 @@ impl Source {
         Ok(Self::There(Box::new(Reading { target, file, reader })))
     }
 
-    /// Which file it is; `None`: it may be none.
+    /// Identity of the file; `None` for standard input and special files.
     fn identity(&self) -> Result<Option<Identity>, Failure> {
         match self {
             Self::Input => Ok(None),

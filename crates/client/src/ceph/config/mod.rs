@@ -62,8 +62,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a request to an object may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
-    /// How long OSDs keep the watches of a client that is gone (`osd_client_watch_timeout`), in whole seconds, at least 10 s. For
-    /// as long the exclusive lock of an image stays with an owner that was killed.
+    /// Time that OSDs keep the watches of a client that is gone (`osd_client_watch_timeout`): whole seconds, at least 10. The
+    /// exclusive lock of an image stays with a killed owner for that time.
     pub watch_timeout: Duration,
     /// Requests to OSDs that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their
     /// time went; `None`: none are.
@@ -281,7 +281,7 @@ impl Config {
 /// How long to wait for a monitor where nothing is said. Ceph's programs wait for five minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long OSDs keep the watches of a client that is gone, where nothing is said (`osd_client_watch_timeout`).
+/// Default of `osd_client_watch_timeout`.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Twice the time between the pings of a watch.

@@ -81,18 +81,19 @@ impl Header {
                     Err(error) => return Err(error),
                 }
             }
-            match (own(progress).await, refusal) {
-                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) if !is_begun => {
-                    return Err(error);
-                }
+            match own(progress).await {
+                Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => is_kept = true,
+                result => return result,
+            }
+            match refusal {
+                None => {}
+                Some(error) if !is_begun => return Err(error),
                 // What the owners before have done is not undone: this is no refusal that leaves everything as it was.
-                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), Some(error)) => {
+                Some(error) => {
                     return busy(format!(
                         "its lock changed hands before the work was done, and now: {error}"
                     ));
                 }
-                (Err(Error::Image(onego_rbd::Error::LockRefused { .. })), None) => is_kept = true,
-                (result, _) => return result,
             }
         }
         busy(format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done"))

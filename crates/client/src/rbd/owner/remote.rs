@@ -26,11 +26,11 @@ struct Heard {
     changed_by: Vec<u64>,
 }
 
-/// What became of an operation that the owner was asked for.
+/// The end of a request to the owner.
 pub(super) enum Asked {
-    /// The owner has carried it out.
+    /// The owner has carried out the operation.
     Done,
-    /// Nobody has taken it on.
+    /// No owner has accepted the operation.
     Unanswered,
 }
 
@@ -68,7 +68,10 @@ impl Header {
         if is_short && heard.changed_by.contains(&answer.client) {
             heard.ended.get_or_insert(0);
         }
-        while heard.ended.is_none() {
+        let result = loop {
+            if let Some(result) = heard.ended {
+                break result;
+            }
             match watch.next().await {
                 Some(event) => heard.take(event, id, progress),
                 None => {
@@ -76,11 +79,8 @@ impl Header {
                     return Err(Error::Busy { what: self.describe(), reason });
                 }
             }
-        }
-        match heard.ended.unwrap_or(0) {
-            0.. => Ok(Asked::Done),
-            errno => Err(self.refused(errno)),
-        }
+        };
+        if result < 0 { Err(self.refused(result)) } else { Ok(Asked::Done) }
     }
 
     fn refused(&self, errno: i32) -> Error {

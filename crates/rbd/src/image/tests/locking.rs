@@ -53,6 +53,12 @@ fn them() -> ClientId {
     ClientId { gid: THEM, handle: THEIR_WATCH }
 }
 
+/// Asks for the lock as another client and returns the answer.
+fn ask(bed: &mut Bed) -> Response {
+    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
+    Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec()).expect("the owner answers")
+}
+
 fn us() -> ClientId {
     ClientId { gid: US, handle: WATCH }
 }
@@ -258,9 +264,7 @@ fn changes_that_need_nothing_to_be_sent_end_with_the_image() {
 fn a_lock_that_a_caller_keeps_is_refused_until_it_is_given_up() {
     let mut bed = owner();
     bed.image.lock(bed.now, &mut bed.script, 2);
-    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
-    let refused = Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec());
-    assert_eq!(refused, Ok(Response { result: -30 }));
+    assert_eq!(ask(&mut bed), Response { result: -30 });
     bed.image.unlock(bed.now, &mut bed.script, 3);
     bed.call::<Unlock>(HEADER, 0, Vec::new());
     assert!(!bed.image.view().is_lock_owner());
@@ -271,9 +275,7 @@ fn a_lock_that_is_held_for_an_operation_is_released_at_its_end() {
     let mut bed = owner();
     bed.image.hold_lock(bed.now, &mut bed.script, 2);
     bed.is_done(2);
-    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
-    let accepted = Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec());
-    assert_eq!(accepted, Ok(Response { result: 0 }));
+    assert_eq!(ask(&mut bed), Response { result: 0 });
     assert!(bed.is_quiet() && bed.image.view().is_lock_owner());
     bed.image.release_hold(bed.now, &mut bed.script);
     bed.call::<Unlock>(HEADER, 0, Vec::new());
@@ -286,9 +288,7 @@ fn the_end_of_an_operation_leaves_a_kept_lock() {
     bed.image.lock(bed.now, &mut bed.script, 2);
     bed.image.hold_lock(bed.now, &mut bed.script, 3);
     bed.image.release_hold(bed.now, &mut bed.script);
-    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
-    let refused = Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec());
-    assert_eq!(refused, Ok(Response { result: -30 }));
+    assert_eq!(ask(&mut bed), Response { result: -30 });
     assert!(bed.image.view().is_lock_owner());
 }
 
