@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::signal::ENDING;
+use sd_notify::NotifyState;
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -28,7 +29,8 @@ pub(crate) fn is_up() {
     interrupt::hand_over();
 }
 
-/// Keeps a server that [`is_up`] until there is a signal, or until it ends by itself and says why.
+/// Keeps a server that [`is_up`] until there is a signal, or until it ends by itself and says why. Tells the service
+/// manager that the server is ready, and that it ends (systemd sd_notify(3)).
 pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
     server: S,
     failure: Option<Receiver<E>>,
@@ -40,12 +42,21 @@ pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
         handle.close();
         error
     });
+    notify(NotifyState::Ready);
     signals.forever().next();
+    notify(NotifyState::Stopping);
     drop(server);
     match watch.join() {
         Ok(None) => Ok(()),
         Ok(Some(error)) => Err(error.into()),
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Tells the service manager, if one has started this process.
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "cannot notify the service manager at the address in NOTIFY_SOCKET");
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn run_tests(sandbox: &Sandbox, file: &str, environment: &[&str]) -> 
         fs::copy(folder.join(file), sandbox.path(file))?;
     }
     sandbox.write("conftest.py", CONFTEST)?;
-    // A test that hangs is the last one in the output, which also shows its stack.
+    // A test that hangs is the last one in the output.
     let options = "-v -rA --tb=short -W ignore -p no:cacheprovider -o faulthandler_timeout=240";
     let environment = environment.join(" ");
     let line = format!("env PYTHONUNBUFFERED=1 {environment} python3 -m pytest {options} {file}");
@@ -110,7 +110,9 @@ pub(crate) fn run_tests(sandbox: &Sandbox, file: &str, environment: &[&str]) -> 
     sandbox.write("tests.out", &output.stdout)?;
     // 1 means that tests have failed, other codes that they have not run.
     if output.status.code().is_none_or(|code| code > 1) {
-        bail!("pytest ended with {}:\n{}", output.status, sh::tail(&output.stdout));
+        // Standard error has the stacks of a test that hangs.
+        let (said, stacks) = (sh::tail(&output.stdout), sh::tail(&output.stderr));
+        bail!("pytest ended with {}:\n{said}\n{stacks}", output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -174,9 +174,6 @@ impl Conf {
             self.settings.set(name, value);
         }
         self.identity.settings.extend(identity.settings);
-        if identity.keyring.is_some() || identity.keyfile.is_some() {
-            (self.identity.keyring, self.identity.keyfile) = (identity.keyring, identity.keyfile);
-        }
         Ok(())
     }
 }

@@ -90,7 +90,7 @@ fn mount(sandbox: &Sandbox) -> Result<&'static str> {
 }
 
 /// Returns a folder with the smallest system of a release and [`PACKAGES`].
-fn system(suite: &str) -> Result<PathBuf> {
+pub(super) fn system(suite: &str) -> Result<PathBuf> {
     cached(&format!("roots/bare-{suite}"), PACKAGES, |folder| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--", "sh", "-c", BOOTSTRAP, "bootstrap"]).arg(root::tools()?);

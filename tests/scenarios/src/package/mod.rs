@@ -3,6 +3,7 @@
 mod alone;
 mod debian;
 mod image;
+mod services;
 
 use crate::scenario::Scenario;
 use anyhow::{Context as _, Result};
@@ -23,6 +24,11 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         on_debian("package-debian11", "our package on Debian 11", |sandbox| {
             debian::lives(sandbox, "bullseye")
         }),
+        on_debian(
+            "package-services",
+            "the units start our servers on Debian 12, without rights that they do not need",
+            services::run,
+        ),
         Scenario::new("package-image", "our OCI image is consistent and runs", image::runs).minutes(40),
         Scenario::new(
             "package-alone",

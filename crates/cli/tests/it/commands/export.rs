@@ -6,9 +6,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A server that has said it is ready, with what it said.
 fn serve(place: &Place, line: &str) -> (Child, String) {
@@ -136,6 +136,31 @@ fn sockets_of_the_service_manager_are_served_and_left() {
     command.env("LISTEN_PID", "1").env("LISTEN_FDS", "1");
     let (server, _) = ready(command.stdout(Stdio::piped()).spawn().unwrap());
     assert_eq!(stop(server), Some(0));
+}
+
+#[test]
+fn a_service_manager_learns_that_a_server_is_ready_and_ends() {
+    let place = Place::new();
+    let manager = UnixDatagram::bind(place.path("notify.sock")).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let said = || {
+        let mut bytes = [0; 64];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].into()).unwrap()
+    };
+    for line in [
+        "export nbd null:1M --socket nbd.sock",
+        "export vhost-user null:1M --socket vhost.sock",
+        "nfs serve --mem --tcp 0",
+        "cluster start --conf-dir .",
+    ] {
+        let mut command = place.command(line);
+        command.env("NOTIFY_SOCKET", place.path("notify.sock")).stdout(Stdio::null());
+        let server = command.spawn().unwrap();
+        assert_eq!(said().trim_end(), "READY=1", "{line}");
+        assert_eq!(stop(server), Some(0), "{line}");
+        assert_eq!(said().trim_end(), "STOPPING=1", "{line}");
+    }
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn images_and_reads_that_are_dropped_before_they_are_there_leave_nothing_open() 
             // Nobody has it open, so that it can be removed.
             rbd::remove(&ours, "disk", |_, _| {}).await.unwrap();
             let (buffer, filled) = theirs.read_into("long", 0, vec![0; 4 << 20]).await.unwrap();
-            assert!(filled == 4 << 20 && buffer.as_ref().iter().all(|byte| *byte == 7));
+            assert!(filled == 4 << 20 && buffer.iter().all(|byte| *byte == 7));
         })
         .unwrap();
 }

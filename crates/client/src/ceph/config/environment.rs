@@ -53,21 +53,25 @@ impl CephArgs {
             "cluster" => self.identity.cluster = Some(needed()?),
             "i" | "id" | "user" => self.identity.name = Some(AuthName::client(&needed()?)),
             "n" | "name" => self.identity.name = Some(needed()?.parse()?),
-            "k" | "keyring" => self.identity.keyring = Some(needed()?.into()),
-            "K" | "keyfile" => self.identity.keyfile = Some(needed()?.into()),
-            "m" | "mon_host" => drop(self.identity.settings.insert("mon_host".into(), needed()?)),
+            "k" | "keyring" => self.set("keyring", needed()?),
+            "K" | "keyfile" => self.set("keyfile", needed()?),
+            "m" | "mon_host" => self.set("mon_host", needed()?),
             // A switch.
-            other => {
-                let value = value.unwrap_or("true").to_owned();
-                self.identity.settings.insert(other.to_owned(), value);
-            }
+            other => self.set(other, value.unwrap_or("true").to_owned()),
         }
         Ok(())
+    }
+
+    /// Adds a setting, whose metavariables (`$name`) are replaced when it is read.
+    fn set(&mut self, name: &str, value: String) {
+        self.identity.settings.insert(name.to_owned(), value);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::credentials;
+    use super::super::settings::Settings;
     use super::*;
 
     #[test]
@@ -76,10 +80,30 @@ mod tests {
         let CephArgs { conf, identity } = CephArgs::parse(text).unwrap();
         assert_eq!(conf, Some("/etc/x.conf".into()));
         assert_eq!(identity.name, Some(AuthName::client("a")));
-        assert_eq!((identity.cluster.as_deref(), identity.keyring), (Some("x"), Some("ring".into())));
+        assert_eq!(identity.cluster.as_deref(), Some("x"));
         let settings: Vec<_> = identity.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        assert_eq!(settings, [("mon_host", "10.0.0.1"), ("ms_client_mode", "secure"), ("no_thing", "true")]);
+        let expected = [
+            ("keyring", "ring"),
+            ("mon_host", "10.0.0.1"),
+            ("ms_client_mode", "secure"),
+            ("no_thing", "true"),
+        ];
+        assert_eq!(settings, expected);
         assert_eq!(CephArgs::parse("").unwrap(), CephArgs::default());
+    }
+
+    #[test]
+    fn a_keyring_of_the_arguments_may_name_the_user_and_may_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let ring = "[client.b]\n\tkey = AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==\n";
+        std::fs::write(folder.path().join("ceph.client.b.keyring"), ring).unwrap();
+        for (id, has_key) in [("b", true), ("c", false)] {
+            let ring = folder.path().join("$cluster.$name.keyring");
+            let args = CephArgs::parse(&format!("--keyring {} --id {id}", ring.display())).unwrap();
+            let settings = Settings::new(None, &args.identity);
+            let found = credentials::find(&args.identity, &settings).unwrap();
+            assert_eq!(found.key.is_some(), has_key, "{id}");
+        }
     }
 
     #[test]
