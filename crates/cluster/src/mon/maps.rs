@@ -141,8 +141,11 @@ impl MapHistory {
         Some(map)
     }
 
-    /// What somebody needs who has the maps before `next`: changes if they are kept, else the newest map whole.
-    /// `None` if there is nothing new.
+    /// Returns the update for a client whose next epoch is `next`: the changes if they are kept and fit one message, else the
+    /// newest map whole. `None` if there is nothing new.
+    ///
+    /// A whole map names itself as the oldest: a client asks for an epoch between the oldest and the newest that the
+    /// update does not hold, again and again (Objecter::handle_osd_map).
     pub(crate) fn update_from(&self, next: Epoch) -> Option<MapUpdate> {
         let newest = self.epoch();
         if next > newest {
@@ -157,7 +160,10 @@ impl MapHistory {
                 let changes = self.changes.iter().skip(skip as usize);
                 update.incrementals = (next..).zip(changes.cloned()).collect();
             }
-            _ => update.full = [(newest, self.newest_bytes.clone())].into(),
+            _ => {
+                update.full = [(newest, self.newest_bytes.clone())].into();
+                update.oldest = newest;
+            }
         }
         Some(update)
     }
@@ -237,5 +243,20 @@ mod tests {
         assert!(history.update_from(history.epoch() + 1).is_none());
         assert!(history.at(10).is_none() && history.at(11).is_some());
         assert!(history.at(history.epoch() + 1).is_none());
+    }
+
+    /// Ceph's client takes the epochs one by one; it skips those older than the oldest, and asks for any other that the
+    /// update lacks (Objecter::handle_osd_map).
+    #[test]
+    fn one_update_takes_ceph_clients_to_the_newest_map_from_any_epoch() {
+        let history = history(KEPT as u32 + 10);
+        for have in 1..history.epoch() {
+            let update = history.update_from(have + 1).unwrap();
+            let missing = (have + 1..=update.newest).find(|epoch| {
+                let held = update.incrementals.contains_key(epoch) || update.full.contains_key(epoch);
+                !held && *epoch >= update.oldest
+            });
+            assert_eq!(missing, None, "a client at epoch {have} waits for a map that never comes");
+        }
     }
 }
