@@ -98,7 +98,8 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
         return Err(Refusal::new(ERANGE, format!("a setting has at most {MAX_SETTING} bytes")));
     }
     let count: usize = mon.config.values().map(std::collections::BTreeMap::len).sum();
-    if count >= MAX_SETTINGS {
+    let is_there = mon.config.get(who).is_some_and(|settings| settings.contains_key(&name));
+    if count >= MAX_SETTINGS && !is_there {
         return Err(Refusal::new(ERANGE, format!("there are {MAX_SETTINGS} settings, which is the most")));
     }
     mon.config.entry(who.to_owned()).or_default().insert(name, value.to_owned());

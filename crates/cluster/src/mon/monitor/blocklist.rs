@@ -30,6 +30,11 @@ impl Mon {
         until
     }
 
+    /// Returns whether a client is blocked.
+    pub(in crate::mon) fn is_blocked(&self, addr: &EntityAddr) -> bool {
+        self.osdmap().blocklist.contains_key(&listed(addr))
+    }
+
     /// Lets clients in again.
     pub(in crate::mon) fn unblock(
         &mut self,

@@ -268,11 +268,19 @@ impl Mon {
     }
 
     fn run_pool_op(&mut self, now: Time, op: &PoolOp) -> Result<Option<Vec<u8>>, Refusal> {
+        // Clients look first whether the change is there already, and send it again when its reply was lost: done again,
+        // it succeeds (OSDMonitor::preprocess_pool_op).
         if op.op == PoolOpKind::Create {
+            if self.osdmap().pool_id(&op.name).is_some() {
+                return Ok(None);
+            }
             return self.create_pool(now, &NewPool::new(&op.name)).map(|_| None);
         }
         let id = i64::from(op.pool);
         if !self.osdmap().pools.contains_key(&id) {
+            if op.op == PoolOpKind::Delete {
+                return Ok(None);
+            }
             return Err(Refusal::new(ENOENT, format!("there is no pool {id}")));
         }
         match op.op {

@@ -286,7 +286,7 @@ pub(crate) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if !(0.0..=MAX_BLOCK_TIME).contains(&seconds) {
         return Err(Refusal::invalid(format!("'expire' must be from 0 to {MAX_BLOCK_TIME} seconds")));
     }
-    if mon.osdmap().blocklist.len() >= MAX_BLOCKED {
+    if mon.osdmap().blocklist.len() >= MAX_BLOCKED && !mon.is_blocked(&addr) {
         return Err(Refusal::invalid(format!("{MAX_BLOCKED} clients are blocked, which is the most")));
     }
     let until = mon.block(call.now, &addr, Duration::from_secs_f64(seconds));

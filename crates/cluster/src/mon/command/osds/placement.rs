@@ -108,6 +108,9 @@ pub(crate) fn move_item(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
 
 pub(crate) fn remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("name");
+    if mon.osdmap().crush.item_id(name).is_none() {
+        return Ok(Reply::done(format!("item '{name}' does not appear in the crush map")));
+    }
     edit(mon, call, |crush| crush.remove_item(name))?;
     Ok(Reply::done(format!("removed item '{name}' from crush map")))
 }
@@ -139,6 +142,11 @@ pub(crate) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
 
 pub(crate) fn rename_bucket(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
+    let crush = &mon.osdmap().crush;
+    if crush.item_id(from).is_none() && crush.item_id(to).is_some_and(|item| item < 0) {
+        // The client repeats a command whose reply was lost.
+        return Ok(Reply::done(format!("bucket {from} does not exist; bucket {to} does: taken as renamed")));
+    }
     edit(mon, call, |crush| crush.rename_bucket(from, to))?;
     Ok(Reply::done(format!("renamed bucket {from} into {to}")))
 }
@@ -170,6 +178,10 @@ pub(crate) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
 
 pub(crate) fn rename_rule(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
+    let crush = &mon.osdmap().crush;
+    if crush.rule_id(from).is_none() && crush.rule_id(to).is_some() {
+        return Ok(Reply::done(format!("rule '{from}' does not exist; rule '{to}' does: taken as renamed")));
+    }
     edit(mon, call, |crush| crush.rename_rule(from, to))?;
     Ok(Reply::done(format!("renamed rule '{from}' to '{to}'")))
 }

@@ -216,6 +216,11 @@ pub(crate) fn delete(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
 
 pub(crate) fn rename(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcpool"), call.text("destpool"));
+    let map = mon.osdmap();
+    if map.pool_id(from).is_none() && map.pool_id(to).is_some() {
+        // The client repeats a command whose reply was lost.
+        return Ok(Reply::done(format!("pool '{from}' does not exist; pool '{to}' does: taken as renamed")));
+    }
     mon.rename_pool(call.now, from, to)?;
     Ok(Reply::done(format!("pool '{from}' renamed to '{to}'")))
 }
