@@ -213,7 +213,9 @@ impl Failure {
             Some(advice) => format!("{said}: {advice}"),
             None => said,
         };
-        text.replace('\n', " ")
+        // Names come from the network: none may change the terminal.
+        let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        text.replace('\n', " ").chars().map(shown).collect()
     }
 }
 
@@ -364,6 +366,8 @@ mod tests {
         let unreadable = Failure::file(Path::new("a.raw"))(io::ErrorKind::PermissionDenied.into());
         assert_eq!(unreadable.code(), Code::Failed);
         assert!(unreadable.sentence().starts_with("a.raw: "));
+        let evil = Failure::file(Path::new("\u{1b}[2J"))(io::ErrorKind::PermissionDenied.into());
+        assert!(evil.sentence().starts_with("\\u{1b}[2J: "), "{}", evil.sentence());
     }
 
     #[test]

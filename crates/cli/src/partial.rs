@@ -163,11 +163,15 @@ fn leave(partial: &Path) -> Option<String> {
 /// Gives a file a name that no other has.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not know how: a link is as good.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
-        }
+        // The file system does not know how: a link is as good, and where there are none, an empty file that must be new.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::hard_link(from, to) {
+            Ok(()) => fs::remove_file(from),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(_) => {
+                OpenOptions::new().write(true).create_new(true).open(to)?;
+                fs::rename(from, to)
+            }
+        },
         other => Ok(other?),
     }
 }

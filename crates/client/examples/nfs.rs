@@ -11,7 +11,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     run(&config, &path)
 }
 
-pub(crate) fn run(config: &Config, export: &str) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run(config: &Config, export: impl AsRef<[u8]>) -> Result<(), Box<dyn std::error::Error>> {
     smol::block_on(async {
         let mount = Mount::connect(config, export).await?;
         mount.mkdir("notes", SetAttributes::default()).await?;
@@ -33,7 +33,7 @@ pub(crate) fn run(config: &Config, export: &str) -> Result<(), Box<dyn std::erro
 
         let mut names = mount.read_dir("notes").await?;
         while let Some(entry) = names.try_next().await? {
-            println!("{}", String::from_utf8_lossy(&entry.name));
+            println!("{}", onego::nfs::Escaped(&entry.name));
         }
         let error = mount.open("notes/tomorrow").await.expect_err("it is not there");
         assert_eq!((error.kind(), error.is_retryable()), (onego::ErrorKind::NotFound, false));

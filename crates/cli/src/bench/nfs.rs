@@ -119,6 +119,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
     let config = access.complete_nfs(config)?;
+    let dir =
+        String::from_utf8(dir).map_err(|_| Failure::Usage(format!("{url}: the path has to be UTF-8")))?;
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
     let what = match &embedded {
         Some(_) => "an embedded server of files in memory".to_owned(),

@@ -8,10 +8,10 @@ use crate::rbd::Shape;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to copy
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_parser = Source::parser())]
     pub(super) source: Source,
     /// Where to
-    #[arg(value_name = "DESTINATION")]
+    #[arg(value_name = "DESTINATION", value_parser = Source::parser())]
     pub(super) destination: Source,
     /// Go on where an earlier copy was interrupted
     #[arg(long)]

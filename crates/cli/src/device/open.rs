@@ -18,7 +18,7 @@ use std::rc::Rc;
 pub(crate) enum Prepared {
     Disk(Disk),
     /// How the server is reached, and the path on it.
-    Nfs(Box<(nfs::Config, String)>),
+    Nfs(Box<(nfs::Config, Vec<u8>)>),
     Nbd(NbdUrl),
     /// An image, and the passphrases that open it.
     Image(ImageSpec, Vec<EncryptionSpec>),
@@ -31,7 +31,7 @@ impl Prepared {
     pub(crate) fn new(access: &Access, source: &Source, read_only: bool) -> Result<Self, Failure> {
         Ok(match source {
             Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
-            Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_owned()))),
+            Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_vec()))),
             Source::Nbd(url) => Self::Nbd(url.clone()),
             Source::Image(spec) => Self::Image(spec.clone(), Vec::new()),
             Source::Memory(size) => Self::Memory(*size),
@@ -80,7 +80,10 @@ impl<'a> Opener<'a> {
                 let (mount, within) = host.mount(config, path)?;
                 let file = host.block_on(mount.open(&within))??;
                 if file.opened().file_type != FileType::Regular {
-                    return Err(Failure::Usage(format!("{path} on the server is not a file")));
+                    return Err(Failure::Usage(format!(
+                        "{} on the server is not a file",
+                        nfs::Escaped(path)
+                    )));
                 }
                 let size = file.opened().size;
                 Ok(host.file(file, size, read_only)?)

@@ -3,8 +3,11 @@
 use crate::nfs::Url;
 use crate::size;
 use crate::spec::ImageSpec;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::{NbdError, NbdUrl};
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -33,6 +36,23 @@ pub(crate) enum Source {
     Memory(u64),
     /// Nothing: writes are forgotten, and reads give zeros.
     Null(u64),
+}
+
+impl Source {
+    /// Reads devices from the command line, where names of files may be any bytes.
+    pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
+        OsStringValueParser::new().try_map(|text| Self::from_os(&text))
+    }
+
+    pub(crate) fn from_os(text: &OsStr) -> Result<Self, String> {
+        match text.to_str() {
+            Some(text) => text.parse(),
+            None if text.as_bytes().starts_with(b"nfs://") => {
+                Url::from_os(text).map(|url| Self::Nfs(Box::new(url))).map_err(|error| error.to_string())
+            }
+            None => Ok(Self::Disk(text.into())),
+        }
+    }
 }
 
 impl FromStr for Source {
@@ -98,7 +118,7 @@ impl Source {
     pub(crate) fn export_name(&self, pool: Option<&str>) -> String {
         match self {
             Self::Disk(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            Self::Nfs(url) => last_name(url.path()),
+            Self::Nfs(url) => String::from_utf8_lossy(url.name()).into_owned(),
             Self::Nbd(url) if url.export().is_empty() => "nbd".to_owned(),
             Self::Nbd(url) => url.export().to_owned(),
             Self::Image(spec) => {
@@ -116,18 +136,13 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(path) => write!(f, "{}", path.display()),
-            Self::Nfs(url) => f.write_str(url.text()),
+            Self::Nfs(url) => write!(f, "{url}"),
             Self::Nbd(url) => write!(f, "{url}"),
             Self::Image(spec) => write!(f, "rbd:{spec}"),
             Self::Memory(bytes) => write!(f, "mem:{}", size::human(*bytes)),
             Self::Null(bytes) => write!(f, "null:{}", size::human(*bytes)),
         }
     }
-}
-
-/// The name at the end of a path.
-fn last_name(path: &str) -> String {
-    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

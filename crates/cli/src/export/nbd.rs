@@ -61,7 +61,7 @@ A line that starts with \"ready:\" says that it serves, and under which URI.";
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to serve
-    #[arg(value_name = "SOURCE", required = true)]
+    #[arg(value_name = "SOURCE", required = true, value_parser = Served::parser())]
     sources: Vec<Served>,
     /// Where to listen; port 0: any, no port: 10809 [default: 127.0.0.1, or the sockets of the service manager]
     #[arg(long, value_name = "ADDRESS[:PORT]")]

@@ -3,6 +3,7 @@
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::spec::PoolSpec;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::{Export, Host};
 use onego::rbd;
 use onego_export::nbd::EXPORTS_MAX;
@@ -29,6 +30,14 @@ impl FromStr for Served {
 }
 
 impl Served {
+    /// Reads what to serve from the command line, where names of files may be any bytes.
+    pub(super) fn parser() -> impl TypedValueParser<Value = Self> {
+        OsStringValueParser::new().try_map(|text| match text.to_str() {
+            Some(text) => text.parse(),
+            None => Source::from_os(&text).map(Self::Device),
+        })
+    }
+
     pub(super) fn is_of_cluster(&self) -> bool {
         match self {
             Self::Device(source) => source.is_image(),

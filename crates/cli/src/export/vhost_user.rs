@@ -43,7 +43,7 @@ A line that starts with \"ready:\" says that it serves.";
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to serve
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_parser = Source::parser())]
     source: Source,
     /// The Unix socket to listen on, which is made, and removed at the end
     #[arg(long, value_name = "PATH")]

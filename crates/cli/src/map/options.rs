@@ -1,7 +1,6 @@
 //! The options of `onego map`.
 
-use crate::device::EncryptionArgs;
-use crate::device::Source;
+use crate::device::{EncryptionArgs, Source};
 use crate::metrics::MetricsOptions;
 use crate::output::Format;
 use std::fmt;
@@ -45,7 +44,7 @@ impl fmt::Display for DeviceType {
 #[derive(clap::Args)]
 pub(crate) struct MapOptions {
     /// What the device is made of
-    #[arg(value_name = "SOURCE", required_unless_present_any = ["all", "recover"])]
+    #[arg(value_name = "SOURCE", value_parser = Source::parser(), required_unless_present_any = ["all", "recover"])]
     pub(super) source: Option<Source>,
     /// Map the images of a list, as far as they are not mapped
     #[arg(long, conflicts_with_all = ["source", "recover", "foreground"])]

@@ -1,14 +1,16 @@
 //! `onego nfs rm`, `mkdir` and `mv`: what changes directories.
 
-use super::target::Url;
+use super::target::{Url, join, last_name, split, without_slashes};
 use crate::access::Access;
 use crate::failure::Failure;
-use onego::nfs::{FileType, Mount, SetAttributes, Status};
+use onego::nfs::{Dir, FileType, Handle, Mount, SetAttributes, Status};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
 #[derive(clap::Args)]
 pub(crate) struct RmOptions {
     /// The files
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required = true, value_parser = Url::parser())]
     urls: Vec<Url>,
     /// Remove directories, with all that is in them
     #[arg(short, long)]
@@ -32,12 +34,14 @@ pub(super) fn rm(access: &Access, options: &RmOptions) -> Result<(), Failure> {
     targets.into_iter().try_for_each(|(url, is_root, target)| {
         target.run(async |mount, path| {
             if is_root {
-                return empty(mount, "").await;
+                return empty(&mount.dir("").await?).await;
             }
-            let found = mount.lstat(path).await?;
+            let (dir, name) = split(path);
+            let dir = mount.dir(dir).await?;
+            let found = dir.lookup(name).await?;
             match (found.is_dir(), options.recursive) {
-                (false, _) => Ok(mount.remove(path).await?),
-                (true, true) => remove_all(mount, path).await,
+                (false, _) => Ok(dir.remove(name).await?),
+                (true, true) => remove_all(&dir, name, found.handle).await,
                 (true, false) => Err(refusal(url, "it is a directory: --recursive removes it")),
             }
         })
@@ -45,52 +49,50 @@ pub(super) fn rm(access: &Access, options: &RmOptions) -> Result<(), Failure> {
 }
 
 fn refusal(url: &Url, reason: &str) -> Failure {
-    Failure::Usage(format!("{} is not removed: {reason}", url.text()))
+    Failure::Usage(format!("{url} is not removed: {reason}"))
 }
 
 /// Returns whether a path names the mounted directory. Fails for other paths that do not end in a name, as POSIX `rm` does.
-fn is_root(path: &str) -> Result<bool, &'static str> {
-    if path.split('/').all(|name| matches!(name, "" | ".")) {
+fn is_root(path: &[u8]) -> Result<bool, &'static str> {
+    if path.split(|byte| *byte == b'/').all(|name| matches!(name, b"" | b".")) {
         return Ok(true);
     }
-    match path.trim_end_matches('/').rsplit('/').next() {
-        Some("." | "..") => Err("its path ends in \".\" or \"..\": name the directory"),
+    match last_name(path) {
+        b"." | b".." => Err("its path ends in \".\" or \"..\": name the directory"),
         _ => Ok(false),
     }
 }
 
-/// Removes a directory with all that is in it, without following symbolic links.
-async fn remove_all(mount: &Mount, path: &str) -> Result<(), Failure> {
-    empty(mount, path).await?;
-    Ok(mount.rmdir(path).await?)
+/// Removes a directory with all that is in it. Symbolic links are removed and never followed: everything is named by the
+/// handle of its directory, which stays the same if another client puts a link in its place.
+async fn remove_all(dir: &Dir, name: &[u8], handle: Handle) -> Result<(), Failure> {
+    empty(&dir.below(name, handle)).await?;
+    Ok(dir.rmdir(name).await?)
 }
 
-async fn empty(mount: &Mount, path: &str) -> Result<(), Failure> {
-    let mut stream = mount.read_dir(path).await?;
-    while let Some(entry) = stream.try_next().await? {
-        let below = format!("{path}/{}", name(&entry.name)?);
-        let known = match entry.attributes {
-            Some(known) => known,
-            None => mount.lstat(&below).await?.attributes,
+async fn empty(dir: &Dir) -> Result<(), Failure> {
+    let mut entries = dir.entries();
+    while let Some(entry) = entries.try_next().await? {
+        let (file_type, handle) = match (entry.attributes, entry.handle) {
+            (Some(known), Some(handle)) => (known.file_type, handle),
+            _ => {
+                let found = dir.lookup(&entry.name).await?;
+                (found.attributes.file_type, found.handle)
+            }
         };
-        if known.file_type == FileType::Directory {
-            Box::pin(remove_all(mount, &below)).await?;
+        if file_type == FileType::Directory {
+            Box::pin(remove_all(dir, &entry.name, handle)).await?;
         } else {
-            mount.remove(&below).await?;
+            dir.remove(&entry.name).await?;
         }
     }
     Ok(())
 }
 
-fn name(bytes: &[u8]) -> Result<&str, Failure> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| Failure::Usage(format!("the name {:?} is not UTF-8", String::from_utf8_lossy(bytes))))
-}
-
 #[derive(clap::Args)]
 pub(crate) struct MkdirOptions {
     /// The directories
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required = true, value_parser = Url::parser())]
     urls: Vec<Url>,
     /// Make the directories above, too, and be content if it is there
     #[arg(short, long)]
@@ -103,8 +105,9 @@ pub(super) fn mkdir(access: &Access, options: &MkdirOptions) -> Result<(), Failu
             if !options.parents {
                 return make(mount, path, false).await;
             }
-            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-            for end in ends.filter(|end| *end > 0) {
+            let path = without_slashes(path);
+            let ends = (1..path.len()).filter(|at| path[*at] == b'/' && path[at - 1] != b'/');
+            for end in ends.chain([path.len()]) {
                 make(mount, &path[..end], true).await?;
             }
             Ok(())
@@ -112,7 +115,7 @@ pub(super) fn mkdir(access: &Access, options: &MkdirOptions) -> Result<(), Failu
     })
 }
 
-async fn make(mount: &Mount, path: &str, may_exist: bool) -> Result<(), Failure> {
+async fn make(mount: &Mount, path: &[u8], may_exist: bool) -> Result<(), Failure> {
     let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
     match mount.mkdir(path, attributes).await {
         Err(error) if may_exist && error.status() == Some(Status::Exist) && is_dir(mount, path).await => {
@@ -122,38 +125,38 @@ async fn make(mount: &Mount, path: &str, may_exist: bool) -> Result<(), Failure>
     }
 }
 
-async fn is_dir(mount: &Mount, path: &str) -> bool {
+async fn is_dir(mount: &Mount, path: &[u8]) -> bool {
     mount.stat(path).await.is_ok_and(|found| found.is_dir())
 }
 
 #[derive(clap::Args)]
 pub(crate) struct MvOptions {
     /// The file
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = Url::parser())]
     from: Url,
     /// Its new place: a URL on the same server, or a path in the same export
     #[arg(value_name = "TO")]
-    to: String,
+    to: OsString,
 }
 
 pub(super) fn mv(access: &Access, options: &MvOptions) -> Result<(), Failure> {
     let mut from = options.from.mount(access)?;
-    let to = if options.to.contains("://") {
-        let url: Url = options.to.parse()?;
-        let to = url.mount(access)?;
+    let to = if is_url(&options.to) {
+        let to = Url::from_os(&options.to)?.mount(access)?;
         if to.mount.root() != from.mount.root() {
             return Err(Failure::Usage("a file can only be moved within its export: copy it".to_owned()));
         }
         to.path
     } else {
-        options.to.clone()
+        options.to.as_bytes().to_vec()
     };
     from.reactor.block_on(async {
-        let to = if is_dir(&from.mount, &to).await {
-            format!("{to}/{}", from.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default())
-        } else {
-            to
-        };
+        let to = if is_dir(&from.mount, &to).await { join(&to, last_name(&from.path)) } else { to };
         Ok(from.mount.rename(&from.path, &to).await?)
     })?
+}
+
+/// Returns whether an argument that may be a path or a URL is a URL.
+pub(super) fn is_url(text: &OsStr) -> bool {
+    text.as_bytes().windows(3).any(|bytes| bytes == b"://")
 }

@@ -1,5 +1,6 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
+use super::change::is_url;
 use super::identity::Identity;
 use super::partial::RemotePartial;
 use super::target::{Target, Url};
@@ -7,13 +8,15 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::nfs::{File, FileType};
 use onego::{List, SegmentMut};
 use onego_bench::report::progress::Progress;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 pub(super) const CP_EXAMPLES: &str = "\
 Examples:
@@ -41,24 +44,20 @@ enum CopyEnd {
     There(Box<Url>),
 }
 
-impl FromStr for CopyEnd {
-    type Err = onego::nfs::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.contains("://") {
-            Ok(Self::There(Box::new(text.parse()?)))
-        } else {
-            Ok(Self::Here(text.into()))
-        }
-    }
-}
-
 impl CopyEnd {
+    /// Reads files from the command line, where names may be any bytes.
+    fn parser() -> impl TypedValueParser<Value = Self> {
+        OsStringValueParser::new().try_map(|text| match is_url(&text) {
+            true => Url::from_os(&text).map(|url| Self::There(Box::new(url))),
+            false => Ok(Self::Here(text.into())),
+        })
+    }
+
     /// The last name on its path.
-    fn name(&self) -> Option<&str> {
+    fn name(&self) -> Option<&[u8]> {
         match self {
-            Self::Here(path) => path.file_name()?.to_str(),
-            Self::There(url) => url.path().trim_end_matches('/').rsplit('/').next(),
+            Self::Here(path) => Some(path.file_name()?.as_bytes()),
+            Self::There(url) => Some(url.name()),
         }
     }
 }
@@ -66,10 +65,10 @@ impl CopyEnd {
 #[derive(clap::Args)]
 pub(crate) struct CpOptions {
     /// What to copy: a URL, or a file here ("-": standard input)
-    #[arg(value_name = "FROM")]
+    #[arg(value_name = "FROM", value_parser = CopyEnd::parser())]
     from: CopyEnd,
     /// Where to: a URL, or a file or directory here ("-": standard output)
-    #[arg(value_name = "TO")]
+    #[arg(value_name = "TO", value_parser = CopyEnd::parser())]
     to: CopyEnd,
     #[command(flatten)]
     how: How,
@@ -81,7 +80,7 @@ pub(crate) struct PutOptions {
     #[arg(value_name = "FILE")]
     from: PathBuf,
     /// Where to: a file or a directory on a server
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = Url::parser())]
     to: Url,
     #[command(flatten)]
     how: How,
@@ -117,7 +116,7 @@ impl How {
 #[derive(clap::Args)]
 pub(crate) struct CatOptions {
     /// The files
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required = true, value_parser = Url::parser())]
     urls: Vec<Url>,
 }
 
@@ -196,7 +195,7 @@ impl Source {
         let mut target = url.mount(access)?;
         let file = target.reactor.block_on(target.mount.open(&target.path))??;
         if file.opened().file_type == FileType::Directory {
-            return Err(Failure::Usage(format!("{} is a directory", url.text())));
+            return Err(Failure::Usage(format!("{url} is a directory")));
         }
         let reader = file.reader(0);
         Ok(Self::There(Box::new(Reading { target, file, reader })))
@@ -299,7 +298,7 @@ impl Sink {
     fn open(
         access: &Access,
         place: &CopyEnd,
-        name: Option<&str>,
+        name: Option<&[u8]>,
         source: Option<Identity>,
         how: &How,
     ) -> Result<Self, Failure> {
@@ -307,7 +306,11 @@ impl Sink {
             CopyEnd::There(url) => Self::there(url.mount(access)?, name, source, how.existing()),
             CopyEnd::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
             CopyEnd::Here(path) => {
-                let path = if path.is_dir() { path.join(name.unwrap_or_default()) } else { path.clone() };
+                let path = if path.is_dir() {
+                    path.join(OsStr::from_bytes(name.unwrap_or_default()))
+                } else {
+                    path.clone()
+                };
                 if source.is_some() && fs::metadata(&path).ok().map(|about| Identity::here(&about)) == source
                 {
                     return Err(Failure::Usage(format!("{} is the source itself", path.display())));
@@ -321,7 +324,7 @@ impl Sink {
 
     fn there(
         mut target: Target,
-        name: Option<&str>,
+        name: Option<&[u8]>,
         source: Option<Identity>,
         existing: Existing,
     ) -> Result<Self, Failure> {

@@ -1,15 +1,16 @@
 //! Files on servers that are written beside their names until they are whole.
 
 use super::identity::Identity;
+use super::target::{join, split};
 use crate::interrupt::{Unfinished, say};
 use crate::partial::{self, Existing};
-use onego::nfs::{File, FileType, Found, Mount, SetAttributes};
+use onego::nfs::{CallError, Escaped, File, FileType, Found, Mount, SetAttributes, Status};
 
 /// A file on a server that is being written. It has its name once it is [finished](Self::finish).
 pub(crate) struct RemotePartial {
     file: File,
     /// What the file is called until it is whole, and then; none: it has its name already.
-    names: Option<(String, String)>,
+    names: Option<(Vec<u8>, Vec<u8>)>,
     existing: Existing,
     _unfinished: Option<Unfinished>,
 }
@@ -19,8 +20,8 @@ impl RemotePartial {
     /// itself. Fails before anything changes if that is the source itself.
     pub(crate) async fn open(
         mount: &Mount,
-        path: &str,
-        source: (Option<&str>, Option<Identity>),
+        path: &[u8],
+        source: (Option<&[u8]>, Option<Identity>),
         existing: Existing,
     ) -> Result<Self, onego::nfs::Error> {
         let (file, names) = create(mount, path, source, existing).await?;
@@ -41,14 +42,32 @@ impl RemotePartial {
         if let Some((partial, path)) = &self.names {
             if self.existing == Existing::Refuse {
                 // A link replaces nothing, also where a file of that name came meanwhile.
-                mount.link(partial, path).await?;
-                mount.remove(partial).await?;
+                match mount.link(partial, path).await {
+                    Ok(()) => mount.remove(partial).await?,
+                    Err(error) if lacks_links(&error) => {
+                        // An empty file that must be new takes the name, and is replaced.
+                        mount.create(path, SetAttributes::default(), true).await?;
+                        mount.rename(partial, path).await?;
+                    }
+                    Err(error) => return Err(error),
+                }
             } else {
                 mount.rename(partial, path).await?;
             }
         }
         self.names = None;
         Ok(())
+    }
+}
+
+/// Returns whether the server, or its file system, has no hard links.
+fn lacks_links(error: &onego::nfs::Error) -> bool {
+    match error {
+        onego::nfs::Error::Call { source: CallError::Failed(status), .. } => {
+            matches!(status, Status::Notsupp | Status::Perm | Status::Inval)
+        }
+        onego::nfs::Error::Call { source: CallError::Refused(_), .. } => true,
+        _ => false,
     }
 }
 
@@ -60,7 +79,8 @@ impl Drop for RemotePartial {
     }
 }
 
-fn left_there(partial: &str) -> String {
+fn left_there(partial: &[u8]) -> String {
+    let partial = Escaped(partial);
     format!("{partial} on the server has what has come so far: --resume goes on, \"onego nfs rm\" removes it")
 }
 
@@ -68,18 +88,21 @@ fn left_there(partial: &str) -> String {
 /// it is whole, and then, if that is not the same.
 async fn create(
     mount: &Mount,
-    path: &str,
-    (name, source): (Option<&str>, Option<Identity>),
+    path: &[u8],
+    (name, source): (Option<&[u8]>, Option<Identity>),
     existing: Existing,
-) -> Result<(File, Option<(String, String)>), onego::nfs::Error> {
-    let mut path = path.to_owned();
+) -> Result<(File, Option<(Vec<u8>, Vec<u8>)>), onego::nfs::Error> {
+    let mut path = path.to_vec();
     let mut there = mount.stat(&path).await.ok();
     if there.as_ref().is_some_and(Found::is_dir) {
-        path = format!("{}/{}", path.trim_end_matches('/'), name.unwrap_or_default());
+        path = join(&path, name.unwrap_or_default());
         there = mount.stat(&path).await.ok();
     }
     if source.is_some() && there.as_ref().map(|found| Identity::there(&found.attributes)) == source {
-        return Err(onego::nfs::Error::Invalid(format!("{path} on the server is the source itself")));
+        return Err(onego::nfs::Error::Invalid(format!(
+            "{} on the server is the source itself",
+            Escaped(&path)
+        )));
     }
     let is_regular = |found: &Found| found.attributes.file_type == FileType::Regular;
     // A link stays one, and what it leads to is written to.
@@ -97,9 +120,8 @@ async fn create(
         let size = (existing != Existing::Resume).then_some(0);
         return Ok((mount.create(&path, attributes(size), false).await?, None));
     }
-    let (dir, name) = path.rsplit_once('/').map_or(("", path.as_str()), |(dir, name)| (dir, name));
-    let partial = String::from_utf8_lossy(&partial::name_of(name.as_bytes())).into_owned();
-    let partial = if path.contains('/') { format!("{dir}/{partial}") } else { partial };
+    let (dir, name) = split(&path);
+    let partial = join(dir, &partial::name_of(name));
     if existing == Existing::Resume && there.is_some() && mount.lstat(&partial).await.is_err() {
         mount.rename(&path, &partial).await?;
     }

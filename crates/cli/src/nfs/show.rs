@@ -1,18 +1,20 @@
 //! `onego nfs ls`, `stat` and `df`: what is known of files.
 
-use super::target::Url;
+use super::target::{Url, join, last_name, url_form};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::size;
-use onego::nfs::{Attributes, DirEntry, FileType, Found, Mount, Time};
+use onego::nfs::{Attributes, Dir, Escaped, FileType, Found, Time};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::io::IsTerminal as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 #[derive(clap::Args)]
 pub(crate) struct LsOptions {
     /// The directory, or a file
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = Url::parser())]
     url: Url,
     /// Show what is known of each file
     #[arg(short, long)]
@@ -29,20 +31,19 @@ pub(super) fn ls(access: &Access, options: &LsOptions) -> Result<(), Failure> {
     options.url.mount(access)?.run(async |mount, path| {
         let found = mount.stat(path).await?;
         if !found.is_dir() {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            return options.print(&[(name.to_owned(), Some(found.attributes))]);
+            return options.print(&[(last_name(path).to_vec(), Some(found.attributes))]);
         }
-        let mut dirs = VecDeque::from([String::new()]);
-        while let Some(dir) = dirs.pop_front() {
-            let entries = list(mount, &join(path, &dir)).await?;
+        let mut dirs = VecDeque::from([(Vec::new(), mount.dir(path).await?)]);
+        while let Some((above, dir)) = dirs.pop_front() {
             let mut lines = Vec::new();
-            for entry in entries {
-                let name = join(&dir, &String::from_utf8_lossy(&entry.name));
-                let is_dir = entry.attributes.is_some_and(|found| found.file_type == FileType::Directory);
-                if options.recursive && is_dir {
-                    dirs.push_back(name.clone());
+            for (name, found) in options.list(&dir).await? {
+                let path = join(&above, &name);
+                if options.recursive
+                    && let Some(found) = found.filter(Found::is_dir)
+                {
+                    dirs.push_back((path.clone(), dir.below(&name, found.handle)));
                 }
-                lines.push((name, entry.attributes));
+                lines.push((path, found.map(|found| found.attributes)));
             }
             options.print(&lines)?;
         }
@@ -50,37 +51,54 @@ pub(super) fn ls(access: &Access, options: &LsOptions) -> Result<(), Failure> {
     })
 }
 
-/// All names of a directory, in order, with what is known of the files.
-async fn list(mount: &Mount, path: &str) -> Result<Vec<DirEntry>, Failure> {
-    let mut entries = mount.read_dir(path).await?.all().await?;
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
-}
-
-fn join(dir: &str, name: &str) -> String {
-    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
-}
-
 impl LsOptions {
-    fn print(&self, files: &[(String, Option<Attributes>)]) -> Result<(), Failure> {
-        match self.format {
-            Format::Json => output::lines(files.iter().map(|(name, known)| match known {
-                Some(known) => described(name, known),
-                None => json!({ "name": name }),
-            })),
-            Format::Plain if self.long => output::lines(files.iter().map(|(name, known)| match known {
-                Some(known) => line(name, known),
-                None => name.clone(),
-            })),
-            Format::Plain => output::lines(files.iter().map(|(name, _)| name)),
+    /// All names of a directory, in order, with what is known of the files as far as it is shown.
+    async fn list(&self, dir: &Dir) -> Result<Vec<(Vec<u8>, Option<Found>)>, Failure> {
+        let shows_files = self.long || self.recursive || matches!(self.format, Format::Json);
+        let mut files = Vec::new();
+        let mut entries = dir.entries();
+        while let Some(entry) = entries.try_next().await? {
+            let found = match (entry.handle, entry.attributes) {
+                (Some(handle), Some(attributes)) => Some(Found { handle, attributes }),
+                // A server need not tell; a file that is gone meanwhile has a name only.
+                _ if shows_files => dir.lookup(&entry.name).await.ok(),
+                _ => None,
+            };
+            files.push((entry.name, found));
         }
+        files.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(files)
+    }
+
+    fn print(&self, files: &[(Vec<u8>, Option<Attributes>)]) -> Result<(), Failure> {
+        let is_terminal = std::io::stdout().is_terminal();
+        let mut text = Vec::new();
+        for (name, known) in files {
+            match (self.format, known) {
+                (Format::Json, Some(known)) => text.extend(described(name, known).to_string().bytes()),
+                (Format::Json, None) => text.extend(Value::Object(named(name)).to_string().bytes()),
+                (Format::Plain, Some(known)) if self.long => {
+                    text.extend(line(known).bytes());
+                    text.extend(shown(name, is_terminal));
+                }
+                (Format::Plain, _) => text.extend(shown(name, is_terminal)),
+            }
+            text.push(b'\n');
+        }
+        output::bytes(&text)
     }
 }
 
-/// A line as `ls -l` has it.
-fn line(name: &str, known: &Attributes) -> String {
+/// A name as it is printed: escaped on a terminal, whose state it could change, and as it is for programs.
+fn shown(name: &[u8], is_terminal: bool) -> Vec<u8> {
+    if is_terminal { Escaped(name).to_string().into_bytes() } else { name.to_vec() }
+}
+
+/// The begin of a line as `ls -l` has it, before the name.
+fn line(known: &Attributes) -> String {
     let Attributes { links, uid, gid, size, .. } = known;
-    format!("{} {links:>3} {uid:>6} {gid:>6} {size:>14} {} {name}", mode(known), when(known.mtime))
+    let written = humantime::format_rfc3339_seconds(system_time(known.mtime));
+    format!("{} {links:>3} {uid:>6} {gid:>6} {size:>14} {written} ", mode(known))
 }
 
 /// Type and permissions as `ls` writes them.
@@ -126,17 +144,27 @@ fn type_name(file_type: FileType) -> &'static str {
     }
 }
 
-/// A time in UTC, as RFC 3339 writes it.
-fn when(time: Time) -> String {
-    humantime::format_rfc3339_seconds(
-        std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.seconds.into()),
-    )
-    .to_string()
+fn system_time(time: Time) -> std::time::SystemTime {
+    UNIX_EPOCH + Duration::new(time.seconds.into(), time.nanoseconds.min(999_999_999))
 }
 
-fn described(name: &str, known: &Attributes) -> Value {
-    json!({
-        "name": name,
+/// A time in UTC to the nanosecond, as RFC 3339 writes it.
+fn when(time: Time) -> String {
+    humantime::format_rfc3339_nanos(system_time(time)).to_string()
+}
+
+/// A name in JSON. A name that is not UTF-8 is also given in the form that URLs have, which says every byte.
+fn named(name: &[u8]) -> serde_json::Map<String, Value> {
+    let mut value = serde_json::Map::from_iter([("name".to_owned(), String::from_utf8_lossy(name).into())]);
+    if std::str::from_utf8(name).is_err() {
+        value.insert("name_url".to_owned(), url_form(name).into());
+    }
+    value
+}
+
+fn described(name: &[u8], known: &Attributes) -> Value {
+    let mut value = named(name);
+    let Value::Object(attributes) = json!({
         "type": type_name(known.file_type),
         "mode": format!("{:04o}", known.mode & 0o7777),
         "links": known.links,
@@ -148,13 +176,17 @@ fn described(name: &str, known: &Attributes) -> Value {
         "atime": when(known.atime),
         "mtime": when(known.mtime),
         "ctime": when(known.ctime),
-    })
+    }) else {
+        return Value::Null;
+    };
+    value.extend(attributes);
+    Value::Object(value)
 }
 
 #[derive(clap::Args)]
 pub(crate) struct StatOptions {
     /// The file
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = Url::parser())]
     url: Url,
     /// Show what a symbolic link leads to
     #[arg(short = 'L', long)]
@@ -172,7 +204,7 @@ pub(super) fn stat(access: &Access, options: &StatOptions) -> Result<(), Failure
     match options.format {
         Format::Json => output::json(&described(name, &known)),
         Format::Plain => output::lines([
-            format!("{name}: {}", type_name(known.file_type)),
+            format!("{}: {}", Escaped(name), type_name(known.file_type)),
             format!(
                 "  size    {} ({}), {} on the server's disk",
                 known.size,
@@ -193,7 +225,7 @@ pub(super) fn stat(access: &Access, options: &StatOptions) -> Result<(), Failure
 #[derive(clap::Args)]
 pub(crate) struct DfOptions {
     /// A file system, or anything in it
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", value_parser = Url::parser())]
     url: Url,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -231,7 +263,7 @@ mod tests {
 
     #[test]
     fn files_are_shown_as_ls_shows_them() {
-        let time = Time { seconds: 1_700_000_000, nanoseconds: 0 };
+        let time = Time { seconds: 1_700_000_000, nanoseconds: 7 };
         let known = Attributes {
             file_type: FileType::Directory,
             mode: 0o3754,
@@ -247,9 +279,15 @@ mod tests {
             mtime: time,
             ctime: time,
         };
-        assert_eq!(
-            line("dir", &known),
-            "drwxr-sr-T   2   1000    100           4096 2023-11-14T22:13:20Z dir"
-        );
+        assert_eq!(line(&known), "drwxr-sr-T   2   1000    100           4096 2023-11-14T22:13:20Z ");
+        let value = described(b"bad\xff", &known);
+        assert_eq!((&value["name"], &value["name_url"]), (&json!("bad\u{fffd}"), &json!("bad%FF")));
+        assert_eq!(value["mtime"], "2023-11-14T22:13:20.000000007Z");
+    }
+
+    #[test]
+    fn names_do_not_reach_a_terminal_as_they_are() {
+        assert_eq!(shown(b"\x1b[2J\xff\n", true), b"\\u{1b}[2J\\xff\\n");
+        assert_eq!(shown(b"\x1b[2J\xff\n", false), b"\x1b[2J\xff\n");
     }
 }

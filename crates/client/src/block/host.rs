@@ -101,19 +101,23 @@ impl<E: Export> Host<E> {
 
     /// Mounts the export of a server of NFS that a path lies in, by a client that this host drives, and gives the path in it.
     /// Of the configuration, the engine, the copies and the spinning are those of the host.
-    pub fn mount(&mut self, config: &nfs::Config, path: &str) -> Result<(Mount, String), nfs::Error> {
+    pub fn mount(
+        &mut self,
+        config: &nfs::Config,
+        path: impl AsRef<[u8]>,
+    ) -> Result<(Mount, Vec<u8>), nfs::Error> {
         let (core, requests) = Unmounted::new(config)?.driven_by(self.driver.waker());
         let devices = FileDevices::new(core);
         let opener = devices.opener();
         self.add(devices);
-        let found = self.driver.block_on(Mount::find(requests, config, path));
+        let found = self.driver.block_on(Mount::find(requests, config, path.as_ref()));
         let (mount, path) = found.map_err(EngineFailed::waiting)??;
         self.mounts.push((mount.clone(), opener));
         Ok((mount, path))
     }
 
-    /// A file as a device of this host, of `size` bytes: what the file does not have of them reads as zeros. Fails unless it was
-    /// opened by a [mount of this host](Self::mount).
+    /// A file as a device of this host, of `size` bytes. Reads beyond the end of the file fail, so that a file that becomes
+    /// shorter does not read as zeros. Fails unless the file was opened by a [mount of this host](Self::mount).
     pub fn file(
         &mut self,
         file: nfs::File,

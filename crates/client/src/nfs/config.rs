@@ -91,14 +91,15 @@ impl Config {
         }
     }
 
-    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. At
+    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. The
+    /// path is bytes, percent-encoded where they are not UTF-8 or have a meaning in URLs. At
     /// a port that is named there are NFS and MOUNT both, unless the options say more:
     /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
     /// the kernel has it), `timeout` (milliseconds, as libnfs has it), `resvport` and `noresvport` (this side's port is
     /// below 1024, or never is) and `version` (which is 3). With `rdma` or
     /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes; with
     /// `rdma=device` by a device of this machine, and not by iWARP in software.
-    pub fn from_url(url: &str) -> Result<(Self, String), Error> {
+    pub fn from_url(url: &str) -> Result<(Self, Vec<u8>), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let rest = url.strip_prefix("nfs://").ok_or_else(|| wrong("it does not begin with nfs://"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -115,8 +116,7 @@ impl Config {
             let (name, value) = option.split_once('=').unwrap_or((option, "1"));
             config.set(name, value).map_err(|reason| wrong(&reason))?;
         }
-        let path = percent_decode_str(path).decode_utf8().map_err(|_| wrong("its path is not UTF-8"))?;
-        Ok((config, path.into_owned()))
+        Ok((config, percent_decode_str(path).collect()))
     }
 
     /// The same, with NFS and MOUNT both at this port, and no port mapper asked.
@@ -275,13 +275,14 @@ mod tests {
     fn urls_name_servers_paths_and_options() {
         let (config, path) =
             Config::from_url("nfs://example.org/srv/a%20b?uid=7&nconnect=4&mountport=635").unwrap();
-        assert_eq!((config.host.as_str(), path.as_str()), ("example.org", "/srv/a b"));
+        assert_eq!((config.host.as_str(), &path[..]), ("example.org", &b"/srv/a b"[..]));
         assert_eq!((config.nfs_port, config.mount_port, config.connections), (None, Some(635), 4));
         assert!(matches!(config.credential, Credential::Sys(AuthSys { uid: 7, .. })));
         let (config, path) = Config::from_url("nfs://[::1]:2050?timeo=600").unwrap();
-        assert_eq!((config.host.as_str(), path.as_str()), ("::1", "/"));
+        assert_eq!((config.host.as_str(), &path[..]), ("::1", &b"/"[..]));
         assert_eq!(config.nfs_port, Some(2050));
         assert_eq!(config.request_timeout, Some(Duration::from_secs(60)));
+        assert_eq!(Config::from_url("nfs://a/bad%FF%0a").unwrap().1, b"/bad\xff\n");
         assert_eq!(config.rdma, None);
         let (config, _) = Config::from_url("nfs://a/b?rdma&inline=65536&mountport=7").unwrap();
         assert_eq!(config.rdma, Some(Rdma { inline: 65536, ..Rdma::default() }));

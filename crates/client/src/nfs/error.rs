@@ -55,7 +55,7 @@ pub enum Error {
         source: client::Error,
     },
     /// Too many symbolic links lie on a path.
-    #[error("{path}: more than {} symbolic links on the way", super::names::LINKS_MAX)]
+    #[error("{path}: more than {} symbolic links on the way", super::path::LINKS_MAX)]
     Loop {
         /// The path.
         path: String,

@@ -24,10 +24,12 @@ mod config;
 mod core;
 mod dir;
 mod error;
+mod escaped;
 mod file;
 mod found;
 mod mount;
 mod names;
+mod path;
 mod rdma;
 mod reactor;
 mod requests;
@@ -38,8 +40,9 @@ pub use config::Config;
 #[cfg(feature = "block")]
 pub(crate) use core::Core;
 pub use core::{Completed, FileOutcome, FileRequest};
-pub use dir::DirEntry;
+pub use dir::{Dir, DirEntry};
 pub use error::Error;
+pub use escaped::Escaped;
 pub use file::File;
 pub use found::Found;
 pub use mount::Mount;
@@ -53,6 +56,7 @@ pub use onego_nfs::v3::{
     access,
 };
 pub use onego_wire::LocalPort;
+pub use path::Resolved;
 pub use rdma::{RDMA_PORT, Rdma, rdma_devices};
 pub use reactor::Reactor;
 #[cfg(feature = "block")]

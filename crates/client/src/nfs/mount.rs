@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::core::NfsCommand;
 use super::error::Error;
+use super::escaped::Escaped;
 use super::reactor::Reactor;
 use super::requests::Requests;
 use super::resolve::resolve;
@@ -16,6 +17,7 @@ use onego_wire::LocalPort;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A file system of a server. Cheap to clone; the connection ends when the last clone and file is gone.
@@ -33,22 +35,24 @@ pub(super) struct Facts {
     pub(super) limits: Limits,
     /// Bytes of a READDIR.
     pub(super) listing: u32,
+    /// The server has refused READDIRPLUS: directories are listed by READDIR.
+    pub(super) plain_listing: AtomicBool,
 }
 
 impl Mount {
     /// Mounts an export. A thread of its own drives the connection; to do without it see [`Reactor::mount`].
-    pub async fn connect(config: &Config, export: &str) -> Result<Self, Error> {
+    pub async fn connect(config: &Config, export: impl AsRef<[u8]>) -> Result<Self, Error> {
         let requests = start(config).await?;
-        Self::ready(requests, config, export).await
+        Self::ready(requests, config, export.as_ref()).await
     }
 
     /// Mounts the export that a path lies in, and gives the path in it. A thread of its own drives the connection.
-    pub async fn connect_path(config: &Config, path: &str) -> Result<(Self, String), Error> {
+    pub async fn connect_path(config: &Config, path: impl AsRef<[u8]>) -> Result<(Self, Vec<u8>), Error> {
         let requests = start(config).await?;
-        Self::find(requests, config, path).await
+        Self::find(requests, config, path.as_ref()).await
     }
 
-    async fn ready(requests: Requests, config: &Config, export: &str) -> Result<Self, Error> {
+    async fn ready(requests: Requests, config: &Config, export: &[u8]) -> Result<Self, Error> {
         let server = Server::find(&requests, config).await?;
         let root = server.mount(&requests, export).await?.map_err(|status| refused(export, status))?;
         server.open(requests, config, root).await
@@ -58,8 +62,8 @@ impl Mount {
     pub(crate) async fn find(
         requests: Requests,
         config: &Config,
-        path: &str,
-    ) -> Result<(Self, String), Error> {
+        path: &[u8],
+    ) -> Result<(Self, Vec<u8>), Error> {
         let server = Server::find(&requests, config).await?;
         let (root, rest) = server.mount_above(&requests, path).await?;
         Ok((server.open(requests, config, root).await?, rest))
@@ -111,22 +115,22 @@ impl fmt::Debug for Mount {
 
 impl Reactor {
     /// Mounts an export, by a client that this thread drives.
-    pub fn mount(config: &Config, export: &str) -> Result<(Self, Mount), Error> {
+    pub fn mount(config: &Config, export: impl AsRef<[u8]>) -> Result<(Self, Mount), Error> {
         let (mut reactor, requests) = Self::new(config)?;
-        let mount = reactor.block_on(Mount::ready(requests, config, export))??;
+        let mount = reactor.block_on(Mount::ready(requests, config, export.as_ref()))??;
         Ok((reactor, mount))
     }
 
     /// Mounts the export that a path lies in: gives the path in it, too.
-    pub fn mount_path(config: &Config, path: &str) -> Result<(Self, Mount, String), Error> {
+    pub fn mount_path(config: &Config, path: impl AsRef<[u8]>) -> Result<(Self, Mount, Vec<u8>), Error> {
         let (mut reactor, requests) = Self::new(config)?;
-        let (mount, path) = reactor.block_on(Mount::find(requests, config, path))??;
+        let (mount, path) = reactor.block_on(Mount::find(requests, config, path.as_ref()))??;
         Ok((reactor, mount, path))
     }
 }
 
-fn refused(path: &str, status: MountStatus) -> Error {
-    Error::Mount { path: path.to_owned(), status }
+fn refused(path: &[u8], status: MountStatus) -> Error {
+    Error::Mount { path: Escaped(path).to_string(), status }
 }
 
 /// Starts a thread that drives a client.
@@ -178,30 +182,61 @@ impl Server {
     }
 
     /// Makes a call to its MOUNT server.
-    async fn ask<P: Procedure>(&self, requests: &Requests, args: &P::Args) -> Result<P::Results, CallError> {
-        requests.call_to::<P>(self.mount, self.local, self.patience, args).await
+    async fn ask<P: Procedure>(
+        &self,
+        requests: &Requests,
+        patience: Duration,
+        args: &P::Args,
+    ) -> Result<P::Results, CallError> {
+        requests.call_to::<P>(self.mount, self.local, patience, args).await
     }
 
     /// The root of an export, or of a directory in it.
-    async fn mount(&self, requests: &Requests, path: &str) -> Result<Result<Handle, MountStatus>, Error> {
-        let args = mount::Path(path.into());
-        let results = self.ask::<mount::Mnt>(requests, &args).await;
-        let results = results.map_err(Error::call(|| self.asking(&format!("the root of {path}"))))?;
-        Ok(results.map(|Mounted { root, .. }| root))
+    async fn mount(&self, requests: &Requests, path: &[u8]) -> Result<Result<Handle, MountStatus>, Error> {
+        let args = mount::Path(path.to_vec());
+        let results = self.ask::<mount::Mnt>(requests, self.patience, &args).await;
+        let what = || self.asking(&format!("the root of {}", Escaped(path)));
+        Ok(results.map_err(Error::call(what))?.map(|Mounted { root, .. }| root))
     }
 
     /// The root of the export that a path lies in, and the rest of the path.
-    async fn mount_above(&self, requests: &Requests, path: &str) -> Result<(Handle, String), Error> {
-        let exports = self.ask::<Export>(requests, &()).await;
-        let exports = exports.map_err(Error::call(|| self.asking("its exports")))?;
-        let exports = exports.0.iter().filter_map(|export| std::str::from_utf8(&export.path.0).ok());
-        let within = exports.filter_map(|export| Some((export, below(path, export)?)));
-        if let Some((export, rest)) = within.max_by_key(|(export, _)| export.len()) {
-            let root = self.mount(requests, export).await?.map_err(|status| refused(export, status))?;
-            return Ok((root, rest.to_owned()));
+    async fn mount_above(&self, requests: &Requests, path: &[u8]) -> Result<(Handle, Vec<u8>), Error> {
+        let listed = self.exports_above(requests, path).await;
+        let mut refusal = None;
+        for dir in &listed {
+            match self.mount(requests, dir).await? {
+                Ok(root) => return Ok((root, below(path, dir).unwrap_or_default().to_vec())),
+                Err(status) => drop(refusal.get_or_insert(refused(dir, status))),
+            }
         }
-        let root = self.mount(requests, path).await?.map_err(|status| refused(path, status))?;
-        Ok((root, String::new()))
+        // The shortest path that can be mounted is the export.
+        let ends =
+            (1..path.len()).filter(|at| path[*at] == b'/' && path[at - 1] != b'/').map(|end| &path[..end]);
+        for dir in
+            [&b"/"[..]].into_iter().chain(ends).filter(|dir| !listed.iter().any(|listed| listed == dir))
+        {
+            if let Ok(root) = self.mount(requests, dir).await? {
+                return Ok((root, below(path, dir).unwrap_or_default().to_vec()));
+            }
+        }
+        match self.mount(requests, path).await? {
+            Ok(root) => Ok((root, Vec::new())),
+            Err(status) => Err(refusal.unwrap_or_else(|| refused(path, status))),
+        }
+    }
+
+    /// The exports that a path lies in, the longest first. EXPORT is for people (RFC 1813, section 5.2.5): servers need not
+    /// answer it, and may list exports that this client cannot mount.
+    async fn exports_above(&self, requests: &Requests, path: &[u8]) -> Vec<Vec<u8>> {
+        let exports = self.ask::<Export>(requests, self.patience.min(EXPORT_PATIENCE), &()).await;
+        let exports = exports.inspect_err(
+            |error| tracing::debug!(%error, host = self.host, "the server does not list its exports"),
+        );
+        let exports = exports.map_or_else(|_| Vec::new(), |exports| exports.0);
+        let mut above: Vec<_> = exports.into_iter().map(|export| export.path.0).collect();
+        above.retain(|export| below(path, export).is_some());
+        above.sort_by_key(|export| std::cmp::Reverse(export.len()));
+        above
     }
 
     /// Connects to the files, and learns what the server takes.
@@ -219,9 +254,13 @@ impl Server {
         let limits = limits(config, &info);
         requests.send(NfsCommand::Limits(limits)).await?;
         let listing = info.readdir_preferred.clamp(LISTING_MIN, LISTING_MAX);
-        Ok(Mount { requests, root, facts: Arc::new(Facts { limits, listing }) })
+        let facts = Facts { limits, listing, plain_listing: AtomicBool::new(false) };
+        Ok(Mount { requests, root, facts: Arc::new(facts) })
     }
 }
+
+/// Time for a server to list its exports; after it they are guessed.
+const EXPORT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Bytes of a listing: less than this holds few names, and more is more than a reply should be.
 const LISTING_MIN: u32 = 4 << 10;
@@ -263,10 +302,12 @@ async fn port(
     }
 }
 
-/// The rest of a path behind a directory that it lies in.
-fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(dir.trim_end_matches('/'))?;
-    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+/// The rest of a path below a directory that it lies in.
+fn below<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
+    let without_slashes = dir.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    let rest = path.strip_prefix(&dir[..without_slashes])?;
+    let name_at = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
+    (rest.is_empty() || name_at > 0).then(|| &rest[name_at..])
 }
 
 #[cfg(test)]
@@ -275,9 +316,9 @@ mod tests {
 
     #[test]
     fn a_path_lies_in_a_directory_by_whole_names() {
-        assert_eq!(below("/srv/a/b", "/srv"), Some("a/b"));
-        assert_eq!(below("/srv", "/srv/"), Some(""));
-        assert_eq!(below("/srvx", "/srv"), None);
-        assert_eq!(below("/a/b", "/"), Some("a/b"));
+        assert_eq!(below(b"/srv/a/b", b"/srv"), Some(&b"a/b"[..]));
+        assert_eq!(below(b"/srv", b"/srv/"), Some(&b""[..]));
+        assert_eq!(below(b"/srvx", b"/srv"), None);
+        assert_eq!(below(b"/a/b", b"/"), Some(&b"a/b"[..]));
     }
 }

@@ -73,7 +73,7 @@ enum Purpose<T> {
     /// A commit.
     Commit(Handle),
     /// What the server had lost, from this offset on.
-    Again { file: Handle, offset: u64 },
+    Again { file: Handle, offset: u64, stable: Stability },
 }
 
 /// A write that is under way, or a read that takes several calls.
@@ -403,8 +403,10 @@ impl<T> FileClient<T> {
             Purpose::Part { io, part, len } => self.part_read(now, (io, part), len, result, sink),
             Purpose::Write { io, offset } => self.part_written(now, io, offset, payload, result),
             Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
-            Purpose::Again { file, offset } => {
-                self.written_again(now, file, offset, payload, results::<Write>(result));
+            Purpose::Again { file, offset, stable } => {
+                let done =
+                    taken(results::<Write>(result), &payload).and_then(|done| is_as_stable(done, stable));
+                self.written_again(now, file, offset, payload, done);
             }
         }
     }
@@ -564,12 +566,11 @@ impl<T> FileClient<T> {
     }
 
     fn write_again(&mut self, now: Time, file: Handle, offset: u64, data: List) {
-        if let Some(written) = self.files.get_mut(&file) {
-            written.write_again();
-        }
-        let args = WriteArgs { file, offset, stable: Stability::Unstable, data };
-        let call = Call::new::<Write>(&args);
-        self.make(now, call, Purpose::Again { file, offset });
+        let Some(written) = self.files.get_mut(&file) else { return };
+        written.write_again();
+        let stable = written.stability_again();
+        let call = Call::new::<Write>(&WriteArgs { file, offset, stable, data });
+        self.make(now, call, Purpose::Again { file, offset, stable });
     }
 
     fn written_again(
@@ -578,9 +579,9 @@ impl<T> FileClient<T> {
         file: Handle,
         offset: u64,
         data: List,
-        result: Result<WriteResults, Error>,
+        result: Result<WriteOk, Error>,
     ) {
-        let error = match taken(result, &data) {
+        let error = match result {
             Ok(done) => {
                 if let Some(rest) = self.took(file, offset, data.clone(), &done) {
                     self.write_again(now, file, offset + u64::from(done.count), rest);
@@ -699,6 +700,15 @@ fn taken(result: Result<WriteResults, Error>, data: &List) -> Result<WriteOk, Er
     if count > data.len() || (count == 0 && !data.is_empty()) {
         let invalid = DecodeError::Invalid { what: "count of bytes written", value: done.count.into() };
         return Err(invalid.into());
+    }
+    Ok(done)
+}
+
+/// Fails if a server kept a write in memory that it was to make durable (RFC 1813, section 3.3.7).
+fn is_as_stable(done: WriteOk, wanted: Stability) -> Result<WriteOk, Error> {
+    if wanted == Stability::FileSync && done.committed == Stability::Unstable {
+        let value = u64::from(done.committed as u32);
+        return Err(DecodeError::Invalid { what: "stability of a stable write", value }.into());
     }
     Ok(done)
 }

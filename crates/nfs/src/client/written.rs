@@ -36,6 +36,8 @@ pub(super) struct Written<T> {
     pub(super) parked: VecDeque<Parked<T>>,
     /// A commit that nobody asked for has failed.
     error: Option<Error>,
+    /// Commits in a row that found something lost.
+    losses: u32,
 }
 
 /// How far the commit of a file is.
@@ -58,6 +60,7 @@ impl<T> Default for Written<T> {
             commit: Committing::No,
             parked: VecDeque::new(),
             error: None,
+            losses: 0,
         }
     }
 }
@@ -164,6 +167,7 @@ impl<T> Written<T> {
     pub(super) fn committed(&mut self, verifier: Verifier) -> bool {
         let Committing::Asked(mark, waiting) = &mut self.commit else { return false };
         let lost = self.unstable.committed(*mark, verifier);
+        self.losses = if lost { self.losses + 1 } else { 0 };
         if lost {
             self.commit = Committing::Again(0, None, std::mem::take(waiting));
         }
@@ -175,6 +179,12 @@ impl<T> Written<T> {
     pub(super) fn take_due(&mut self) -> Option<Vec<(u64, List)>> {
         let waits = matches!(self.commit, Committing::Again(0, ..)) && self.in_flight.is_empty();
         waits.then(|| self.unstable.take_lost())
+    }
+
+    /// Stability of writes that the server is given again. A server whose verifier changes with every commit would lose
+    /// unstable writes again and again, without end.
+    pub(super) fn stability_again(&self) -> Stability {
+        if self.losses > 1 { Stability::FileSync } else { Stability::Unstable }
     }
 
     /// The server is given something again.

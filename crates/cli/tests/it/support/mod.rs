@@ -1,5 +1,7 @@
 //! Running the program as people do.
 
+pub(crate) mod other_server;
+
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,0 +1,109 @@
+//! Paths: names that lead from the mounted directory to a file, by way of symbolic links.
+
+use super::dir::Dir;
+use super::error::Error;
+use super::escaped::Escaped;
+use super::found::Found;
+use super::mount::Mount;
+use onego_nfs::v3::{FileType, Handle, Status};
+use std::collections::VecDeque;
+
+/// Symbolic links that are followed on one path, as Linux has it.
+pub(super) const LINKS_MAX: usize = 40;
+
+/// A path that was followed to its end.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// Directory and name of the file. `None`: the path ends in no name, as the mounted directory and `..` do.
+    pub place: Option<(Dir, Vec<u8>)>,
+    /// The file; `None`: the directory has no such name.
+    pub found: Option<Found>,
+    /// The last name came from a symbolic link.
+    pub by_link: bool,
+}
+
+impl Mount {
+    /// Follows a path and the symbolic links on it. The last name need not exist.
+    pub async fn resolve(&self, path: impl AsRef<[u8]>) -> Result<Resolved, Error> {
+        self.follow(path.as_ref(), true).await
+    }
+
+    /// A directory, by its handle.
+    pub async fn dir(&self, path: impl AsRef<[u8]>) -> Result<Dir, Error> {
+        let path = path.as_ref();
+        let found = self.walk(path, true).await?;
+        match found.is_dir() {
+            true => Ok(Dir::new(self, found.handle, path.to_vec())),
+            false => Err(Error::failed(|| Escaped(path).to_string(), Status::Notdir)),
+        }
+    }
+
+    /// The file that a path leads to. `follow`: also where its last name is a symbolic link.
+    pub(super) async fn walk(&self, path: &[u8], follow: bool) -> Result<Found, Error> {
+        let missing = || Error::failed(|| Escaped(path).to_string(), Status::Noent);
+        self.follow(path, follow).await?.found.ok_or_else(missing)
+    }
+
+    async fn follow(&self, path: &[u8], follow: bool) -> Result<Resolved, Error> {
+        let mut names: VecDeque<Vec<u8>> = names(path);
+        // Directories above `here`, which is `None` at the mounted directory.
+        let mut above: Vec<Option<Found>> = Vec::new();
+        let mut here: Option<Found> = None;
+        let mut place: Option<(Handle, Vec<u8>)> = None;
+        let (mut links, mut by_link) = (0, false);
+        while let Some(name) = names.pop_front() {
+            if name == b".." {
+                here = above.pop().flatten();
+                place = None;
+                continue;
+            }
+            let dir = here.map_or(self.root, |here| here.handle);
+            let found = match self.look_up(dir, &name, path).await {
+                Err(error) if names.is_empty() && error.status() == Some(Status::Noent) => {
+                    let place = Some((Dir::new(self, dir, above_last(path)), name));
+                    return Ok(Resolved { place, found: None, by_link });
+                }
+                found => found?,
+            };
+            let is_link = found.attributes.file_type == FileType::Symlink;
+            if is_link && (follow || !names.is_empty()) {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(Error::Loop { path: Escaped(path).to_string() });
+                }
+                let text = self.text_of(found.handle, path).await?;
+                if text.starts_with(b"/") {
+                    (here, above) = (None, Vec::new());
+                }
+                let mut all = self::names(&text);
+                by_link |= names.is_empty();
+                all.append(&mut names);
+                names = all;
+                place = None;
+                continue;
+            }
+            above.push(here);
+            here = Some(found);
+            place = Some((dir, name));
+        }
+        let found = match here {
+            Some(found) => found,
+            None => self.found(self.root, path).await?,
+        };
+        let place = place.map(|(dir, name)| (Dir::new(self, dir, above_last(path)), name));
+        Ok(Resolved { place, found: Some(found), by_link })
+    }
+}
+
+/// The names on a path that lead somewhere.
+fn names(path: &[u8]) -> VecDeque<Vec<u8>> {
+    let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
+    names.map(<[u8]>::to_vec).collect()
+}
+
+/// A path without its last name.
+fn above_last(path: &[u8]) -> Vec<u8> {
+    let ends = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    let name_at = path[..ends].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path[..name_at].to_vec()
+}
