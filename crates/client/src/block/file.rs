@@ -47,6 +47,7 @@ struct FileDevice {
 struct FileInFlight {
     caller: Caller,
     file: Handle,
+    offset: u64,
     /// Bytes that are asked for.
     length: u64,
     /// Zeros that are still to be written, after those that are on their way: from where, and how many.
@@ -74,7 +75,7 @@ impl FileDevices {
             Op::Flush => FileRequest::Sync,
             Op::Zero { length } => {
                 let zeros = Some((offset, length));
-                let tag = self.in_flight.insert(FileInFlight { caller, file, length, zeros, stable });
+                let tag = self.in_flight.insert(FileInFlight { caller, file, offset, length, zeros, stable });
                 return self.write_zeros(now, tag);
             }
             // Version 3 of NFS knows no holes.
@@ -84,7 +85,7 @@ impl FileDevices {
                 return caller.complete(now, Ok(Outcome::Status(vec![all])));
             }
         };
-        let tag = self.in_flight.insert(FileInFlight { caller, file, length, zeros: None, stable });
+        let tag = self.in_flight.insert(FileInFlight { caller, file, offset, length, zeros: None, stable });
         self.core.submit(now, file, request, tag as u64);
     }
 
@@ -105,22 +106,31 @@ impl FileDevices {
             return self.write_zeros(now, tag);
         }
         let Some(request) = self.in_flight.try_remove(tag) else { return };
-        request.caller.complete(now, outcome_of(outcome, request.length));
+        request.caller.complete(now, outcome_of(outcome, request.offset, request.length));
     }
 }
 
-/// What has come of a request, of that many bytes. A file that has become shorter ends in zeros.
-fn outcome_of(outcome: FileOutcome, length: u64) -> Result<Outcome, Error> {
+/// Converts the outcome of a request. A file that became shorter than its device is an error: zeros in place of the missing
+/// bytes would pass for data.
+fn outcome_of(outcome: FileOutcome, offset: u64, length: u64) -> Result<Outcome, Error> {
+    let check = |read: u64| match read == length {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "the file on the server became shorter after it was opened: it ends at {}, before {}",
+            offset + read,
+            offset + length
+        ))),
+    };
     match outcome {
         FileOutcome::Done(done) => done.map(|()| Outcome::Done).map_err(|error| error_of(&error)),
-        FileOutcome::Read { result, mut buffer } => {
+        FileOutcome::Read { result, buffer } => {
             let Filled { bytes, .. } = result.map_err(|error| error_of(&error))?;
-            buffer[bytes..].fill(0);
+            check(bytes as u64)?;
             Ok(Outcome::Filled(buffer))
         }
         FileOutcome::Bytes(result) => {
-            let (mut list, _) = result.map_err(|error| error_of(&error))?;
-            list.append(zeros(length.saturating_sub(list.len() as u64)));
+            let (list, _) = result.map_err(|error| error_of(&error))?;
+            check(list.len() as u64)?;
             Ok(Outcome::Data(list))
         }
     }

@@ -1,9 +1,10 @@
-//! Images as devices, on one thread with the machine that uses them.
+//! Images and files as devices, on one thread with the machine that uses them.
 
 use onego::block::{
     BlockStatus, Completions, Device, Error, Export, Flags, Host, Op, Outcome, Plug, Request, StatusExtent,
 };
 use onego::ceph::{self, Config};
+use onego::nfs::{self, SetAttributes};
 use onego::rbd::{self, CreateOptions, Image};
 use onego::zero_copy::Settings;
 use onego::{EngineKind, SegmentMut, Spin, Wait};
@@ -182,4 +183,28 @@ fn merged_writes_arrive_whole_whatever_their_order() {
     assert!(batch(&mut host, &*device, writes.into()).iter().all(Result::is_ok));
     let read = bytes(one(&mut host, &*device, 0, Op::Read { length: 4096 }));
     assert_eq!(read, (0..8u8).flat_map(|n| [n + 1; 512]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_that_became_shorter_does_not_read_as_zeros() {
+    let export =
+        onego_nfs_server::Export::default().with_squash(onego_nfs_server::Squash::None).with_secure(false);
+    let server =
+        onego_nfs_server::Server::start(onego_nfs_server::Config::default().with_export(export)).unwrap();
+    let config = nfs::Config::new(&server.addr().ip().to_string()).with_port(server.addr().port());
+    let mut host =
+        Host::open(EngineKind::default(), Settings::default(), Spin::default(), |_| Nobody::default())
+            .unwrap();
+    let (mount, _) = host.mount(&config, "/export").unwrap();
+    let set_size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+    let file = host.block_on(mount.create("file", set_size(8192), true)).unwrap().unwrap();
+    let device = host.file(file.clone(), 8192, true).unwrap();
+    assert_eq!(bytes(one(&mut host, &*device, 0, Op::Read { length: 8192 })), [0; 8192]);
+    host.block_on(file.set_attributes(set_size(5000))).unwrap().unwrap();
+    let buffer = SegmentMut::zeroed(8192);
+    for op in [Op::Read { length: 8192 }, Op::ReadInto { buffer }] {
+        let failed = one(&mut host, &*device, 0, op).unwrap_err().to_string();
+        assert!(failed.contains("became shorter") && failed.contains("5000"), "{failed}");
+    }
+    assert_eq!(bytes(one(&mut host, &*device, 0, Op::Read { length: 4096 })), [0; 4096]);
 }
