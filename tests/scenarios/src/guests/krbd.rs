@@ -10,8 +10,11 @@ use onego_sandbox::{Boot, Daemon, Guest, RBD, Sandbox, Server};
 use std::fs;
 
 /// Modes: the monitor's port and the client's options.
-pub(super) const MODES: &str =
+const MODES: &str =
     "3300,ms_mode=crc 3300,ms_mode=prefer-crc 6789,ms_mode=legacy 6789,ms_mode=legacy,nocrc";
+
+/// One mode of each messenger protocol.
+pub(super) const FEW_MODES: &str = "3300,ms_mode=crc 6789,ms_mode=legacy";
 
 /// Modes for a cluster with cephx: with checksums, encryption and signatures.
 const MODES_WITH_KEY: &str = "3300,ms_mode=crc 3300,ms_mode=prefer-secure 3300,ms_mode=secure \
