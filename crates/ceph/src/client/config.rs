@@ -2,7 +2,7 @@
 
 use onego_buf::Pool;
 use onego_msgr::Compression;
-use onego_msgr::addr::{AddrVec, Versions};
+use onego_msgr::addr::{AddrVec, MonHost, Versions};
 use onego_msgr::auth::{AuthName, Credentials, Secret};
 use std::time::Duration;
 
@@ -76,6 +76,19 @@ impl From<AddrVec> for Monitor {
     /// A monitor like any other.
     fn from(addrs: AddrVec) -> Self {
         Self { addrs, priority: 0, weight: 0 }
+    }
+}
+
+impl Monitor {
+    /// Returns a configured monitor, and one with a lower priority at its fallback address.
+    pub fn configured(host: MonHost, priority: u16, weight: u16) -> impl Iterator<Item = Self> {
+        let first = Self { addrs: host.addrs, priority, weight };
+        let other = host.fallback.map(|addr| Self {
+            addrs: AddrVec(vec![addr]),
+            priority: priority.saturating_add(1),
+            weight,
+        });
+        std::iter::once(first).chain(other)
     }
 }
 

@@ -334,14 +334,22 @@ impl AddrVec {
             _ => vec![addr],
         })
     }
+}
 
-    /// Reads the value of `mon_host`: monitors, separated by commas, semicolons or white space, each of which is an
-    /// address, a bracketed list of addresses, or a name, `HOST` or `HOST:PORT`. `resolve` knows the addresses of names;
-    /// each of them is a monitor's.
-    pub fn parse_mon_host(
-        text: &str,
-        resolve: impl Fn(&str) -> Vec<IpAddr>,
-    ) -> Result<Vec<Self>, ParseError> {
+/// A monitor as a configuration names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MonHost {
+    /// Its addresses.
+    pub addrs: AddrVec,
+    /// Where it may speak version 1 instead, if the configuration names no protocol.
+    pub fallback: Option<EntityAddr>,
+}
+
+impl MonHost {
+    /// Parses the value of `mon_host`: monitors separated by commas, semicolons or white space, each of which is an
+    /// address, a bracketed list of addresses, or a name, `HOST` or `HOST:PORT`. `resolve` returns the addresses of a
+    /// name, each of which is a monitor's.
+    pub fn parse_list(text: &str, resolve: impl Fn(&str) -> Vec<IpAddr>) -> Result<Vec<Self>, ParseError> {
         let mut monitors = Vec::new();
         for part in split_outside_brackets(text) {
             let error = match part.parse() {
@@ -365,6 +373,17 @@ impl AddrVec {
             }
         }
         Ok(monitors)
+    }
+}
+
+impl FromStr for MonHost {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut addrs: AddrVec = text.parse()?;
+        let is_guess = text.parse::<EntityAddr>().is_ok_and(|addr| addr.kind == AddrKind::Any);
+        let fallback = if is_guess && addrs.0.len() > 1 { addrs.0.pop() } else { None };
+        Ok(Self { addrs, fallback })
     }
 }
 
@@ -525,8 +544,8 @@ mod tests {
     #[test]
     fn mon_host_names_several_monitors() {
         let text = "[v2:10.0.0.1:3300,v1:10.0.0.1:6789], 10.0.0.2:3300;[v2:[::3]:3300/0] [::4]:6789";
-        let parse = |text| AddrVec::parse_mon_host(text, |_| Vec::new());
-        let monitors: Vec<String> = parse(text).unwrap().iter().map(ToString::to_string).collect();
+        let parse = |text| MonHost::parse_list(text, |_| Vec::new());
+        let monitors: Vec<String> = parse(text).unwrap().iter().map(|one| one.addrs.to_string()).collect();
         assert_eq!(
             monitors,
             [
@@ -536,7 +555,21 @@ mod tests {
                 "v1:[::4]:6789/0"
             ]
         );
+        assert!(parse(text).unwrap().iter().all(|one| one.fallback.is_none()));
         assert_eq!(parse(""), Ok(vec![]));
         assert!(parse("10.0.0.1,,what").is_err());
+    }
+
+    #[test]
+    fn a_monitor_of_unknown_protocol_has_a_fallback() {
+        for (text, first, fallback) in [
+            ("10.0.0.1", "v2:10.0.0.1:3300/0", "v1:10.0.0.1:6789/0"),
+            ("[::1]", "v2:[::1]:3300/0", "v1:[::1]:6789/0"),
+            ("10.0.0.1:7000", "v2:10.0.0.1:7000/0", "v1:10.0.0.1:7000/0"),
+        ] {
+            let host: MonHost = text.parse().unwrap();
+            let fallback_of = host.fallback.map(|addr| addr.to_string());
+            assert_eq!((host.addrs.to_string().as_str(), fallback_of.as_deref()), (first, Some(fallback)));
+        }
     }
 }

@@ -10,8 +10,7 @@ use onego_sandbox::{Boot, Daemon, Guest, RBD, Sandbox, Server};
 use std::fs;
 
 /// Modes: the monitor's port and the client's options.
-const MODES: &str =
-    "3300,ms_mode=crc 3300,ms_mode=prefer-crc 6789,ms_mode=legacy 6789,ms_mode=legacy,nocrc";
+const MODES: &str = "3300,ms_mode=crc 3300,ms_mode=prefer-crc 6789,ms_mode=legacy 6789,ms_mode=legacy,nocrc";
 
 /// One mode of each messenger protocol.
 pub(super) const FEW_MODES: &str = "3300,ms_mode=crc 6789,ms_mode=legacy";

@@ -179,3 +179,15 @@ fn pools_are_made_shown_and_removed() {
     place.onego("pool rm fast --yes-i-really-really-mean-it");
     assert_eq!(place.onego("pool ls"), "rbd\n");
 }
+
+#[test]
+fn a_monitor_is_found_by_its_port_alone() {
+    let place = Place::with_cluster("");
+    let conf = std::fs::read_to_string(place.path("ceph.conf")).unwrap();
+    place.onego("rbd create disk --size 1M");
+    for protocol in ["v2:127.0.0.1:", "v1:127.0.0.1:"] {
+        let (_, rest) = conf.split_once(protocol).unwrap();
+        let port = rest.split('/').next().unwrap();
+        assert_eq!(place.onego(&format!("--mon-host 127.0.0.1:{port} rbd ls")), "disk\n", "{protocol}{port}");
+    }
+}

@@ -52,6 +52,14 @@ impl ConfFile {
     pub(crate) fn get(&self, section: &str, name: &str) -> Option<&str> {
         Some(self.sections.get(section)?.get(name)?.as_str())
     }
+
+    /// Returns the names of the sections that begin with `prefix`, in order.
+    pub(crate) fn sections_of(&self, prefix: &str) -> impl Iterator<Item = &str> {
+        let names = self.sections.keys().map(String::as_str).filter(|name| name.starts_with(prefix));
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        names.into_iter()
+    }
 }
 
 /// A setting's name in the one way in which it is kept: words may be divided by blanks, dashes or underscores.

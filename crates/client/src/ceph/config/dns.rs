@@ -7,7 +7,7 @@
 //! `src/common/dns_resolve.cc`, `src/mon/MonMap.cc` (`init_with_dns_srv`).
 
 use onego_ceph::client::Monitor;
-use onego_msgr::addr::AddrVec;
+use onego_msgr::addr::MonHost;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, ResourceRecord, TYPE, header_buffer};
 use std::fmt;
@@ -132,11 +132,12 @@ impl Resolver {
                 format!("{}:{}", target.host, target.port)
             };
             // As a host in `mon_host`: so a name that is none, or has no address, is passed over.
-            match AddrVec::parse_mon_host(&place, |host| self.addresses(host, until)) {
-                Ok(addrs) => {
-                    let monitor = |addrs| Monitor { addrs, priority: target.priority, weight: target.weight };
-                    monitors.extend(addrs.into_iter().map(monitor));
-                }
+            match MonHost::parse_list(&place, |host| self.addresses(host, until)) {
+                Ok(hosts) => monitors.extend(
+                    hosts
+                        .into_iter()
+                        .flat_map(|host| Monitor::configured(host, target.priority, target.weight)),
+                ),
                 Err(error) => {
                     tracing::info!(host = %place, %error, "a monitor that the DNS names has no address");
                 }

@@ -23,7 +23,7 @@ use onego_ceph::client::{Monitor, Waiting};
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
 use onego_msgr::Compression;
-use onego_msgr::addr::{AddrVec, Versions};
+use onego_msgr::addr::{MonHost, Versions};
 use onego_msgr::auth::Credentials;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -247,8 +247,11 @@ impl Config {
         resolver: impl FnOnce() -> Result<Resolver, String>,
     ) -> Result<Self, Error> {
         let monitors = match settings.get("mon_host").filter(|value| !value.is_empty()) {
-            Some(mon_host) => named(&mon_host)?,
-            None => looked_up(settings, resolver)?,
+            Some(mon_host) => named("mon_host", &mon_host)?,
+            None => match in_sections(settings)? {
+                monitors if monitors.is_empty() => looked_up(settings, resolver)?,
+                monitors => monitors,
+            },
         };
         Ok(Self {
             monitors,
@@ -320,14 +323,23 @@ fn compression(settings: &Settings) -> Result<Option<Compression>, Error> {
     configured.map_err(|reason| Error::Config { place: settings.place(), reason })
 }
 
-/// The monitors that `mon_host` names.
-fn named(mon_host: &str) -> Result<Vec<Monitor>, Error> {
-    let wrong = |reason| Error::Config { place: format!("mon_host = {mon_host}"), reason };
-    let monitors = AddrVec::parse_mon_host(mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
-    if monitors.len() > MAX_MONITORS {
-        return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", monitors.len())));
+/// Parses the monitors of the setting `name`.
+fn named(name: &str, value: &str) -> Result<Vec<Monitor>, Error> {
+    let wrong = |reason| Error::Config { place: format!("{name} = {value}"), reason };
+    let hosts = MonHost::parse_list(value, resolve).map_err(|error| wrong(error.to_string()))?;
+    if hosts.len() > MAX_MONITORS {
+        return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", hosts.len())));
     }
-    Ok(monitors.into_iter().map(Monitor::from).collect())
+    Ok(hosts.into_iter().flat_map(|host| Monitor::configured(host, 0, 0)).collect())
+}
+
+/// Parses the monitors of the sections `[mon.ID]` (MonMap.cc, `init_with_config_file`).
+fn in_sections(settings: &Settings) -> Result<Vec<Monitor>, Error> {
+    let mut monitors = Vec::new();
+    for addr in settings.monitor_addresses().iter().take(MAX_MONITORS) {
+        monitors.extend(named("mon addr", addr)?);
+    }
+    Ok(monitors)
 }
 
 /// The monitors that the DNS names, where nothing else does (`mon_dns_srv_name`).
@@ -456,13 +468,35 @@ mod tests {
         };
         assert_eq!(
             monitors("127.0.0.1:3300, 10.0.0.2"),
-            ["v2:127.0.0.1:3300/0", "[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]"]
+            ["v2:127.0.0.1:3300/0", "v2:10.0.0.2:3300/0", "v1:10.0.0.2:6789/0"]
         );
         let both = monitors("[v2:10.0.0.1:3300,v1:10.0.0.1:6789],[v2:[fd00::1]:3300/0]");
         assert_eq!(both, ["[v2:10.0.0.1:3300/0,v1:10.0.0.1:6789/0]", "v2:[fd00::1]:3300/0"]);
         assert!(monitors("localhost:3301").iter().any(|one| one.contains(":3301/0")));
         let error = Config::from_mon_host("no-such-host.invalid").unwrap_err().to_string();
         assert!(error.contains("no-such-host.invalid"), "{error}");
+    }
+
+    #[test]
+    fn monitors_without_a_protocol_are_tried_in_version_1_last() {
+        let text = "[global]\nmon host = 10.0.0.1, 10.0.0.2:7000 v1:10.0.0.3\n";
+        let monitors = |text: &str| -> Vec<(String, u16)> {
+            let config = Config::from_text(text).unwrap();
+            config.monitors.iter().map(|monitor| (monitor.addrs.to_string(), monitor.priority)).collect()
+        };
+        let expected = [
+            ("v2:10.0.0.1:3300/0", 0),
+            ("v1:10.0.0.1:6789/0", 1),
+            ("v2:10.0.0.2:7000/0", 0),
+            ("v1:10.0.0.2:7000/0", 1),
+            ("v1:10.0.0.3:6789/0", 0),
+        ];
+        assert_eq!(monitors(text), expected.map(|(addr, priority)| (addr.to_owned(), priority)));
+        // Monitors have sections of their own in older files.
+        let text =
+            "[global]\nfsid = x\n[mon.b]\nmon addr = 10.0.0.2:6789\n[mon.a]\nmon addr = 10.0.0.1\n[mon]\n";
+        let expected = [("v2:10.0.0.1:3300/0", 0), ("v1:10.0.0.1:6789/0", 1), ("v1:10.0.0.2:6789/0", 0)];
+        assert_eq!(monitors(text), expected.map(|(addr, priority)| (addr.to_owned(), priority)));
     }
 
     #[test]

@@ -72,6 +72,13 @@ impl Settings {
         self.raw(wanted).map(|value| self.expand(value))
     }
 
+    /// The values of `mon addr` in the sections of monitors, by the sections' names.
+    pub(crate) fn monitor_addresses(&self) -> Vec<String> {
+        let sections = self.file.sections_of("mon.");
+        let addresses = sections.filter_map(|section| self.file.get(section, "mon_addr"));
+        addresses.map(|value| self.expand(value)).collect()
+    }
+
     fn raw(&self, wanted: &str) -> Option<&str> {
         let in_file = || self.sections.iter().find_map(|section| self.file.get(section, wanted));
         self.said.get(wanted).map(String::as_str).or_else(in_file)

@@ -144,10 +144,11 @@ fn found(resolver: &Resolver, name: &str) -> Vec<String> {
     monitors.iter().map(|one| format!("{} {}/{}", one.addrs, one.priority, one.weight)).collect()
 }
 
-const MONITORS: [&str; 3] = [
+const MONITORS: [&str; 4] = [
     "v2:10.0.0.1:3300/0 10/20",
     "v1:[fd00::2]:6789/0 10/30",
-    "[v2:10.0.0.3:3300/0,v1:10.0.0.3:6789/0] 20/50",
+    "v2:10.0.0.3:3300/0 20/50",
+    "v1:10.0.0.3:6789/0 21/50",
 ];
 
 #[test]
