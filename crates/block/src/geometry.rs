@@ -27,6 +27,19 @@ pub struct Geometry {
     pub gains_by_merging: bool,
 }
 
+/// A device whose size is not a positive multiple of the blocks that it would be served in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a device of {size} bytes, not a positive multiple of {block}, would lose its end: make it longer \
+     (`truncate --size %{block} FILE`), or export it by NBD"
+)]
+pub struct PartialBlock {
+    /// Bytes of the device.
+    pub size: u64,
+    /// Bytes of a block.
+    pub block: u64,
+}
+
 impl Geometry {
     /// A writable device of that many bytes, without a cache, that takes requests of up to 32 MiB at any offset.
     pub fn new(size: u64) -> Self {
@@ -42,6 +55,12 @@ impl Geometry {
             trim_granularity: None,
             gains_by_merging: true,
         }
+    }
+
+    /// Returns the size where it is a positive multiple of `block` bytes, as it must be for peers that count in blocks.
+    pub fn in_blocks_of(&self, block: u64) -> Result<u64, PartialBlock> {
+        let size = self.size;
+        if size > 0 && size.is_multiple_of(block) { Ok(size) } else { Err(PartialBlock { size, block }) }
     }
 
     /// Is that offset, or length, a multiple of the block?

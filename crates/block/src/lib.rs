@@ -38,7 +38,7 @@ pub use caller::{Caller, Completion, Completions};
 pub use device::Device;
 pub use error::Error;
 pub use export::Export;
-pub use geometry::Geometry;
+pub use geometry::{Geometry, PartialBlock};
 pub use memory::Memory;
 pub use null::{Null, zeros};
 pub use outcome::Outcome;

@@ -81,6 +81,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Ublk(#[from] onego_ublk::Error),
     #[error(transparent)]
+    PartialBlock(#[from] onego::block::PartialBlock),
+    #[error(transparent)]
     NbdDriver(#[from] DriverError),
     /// A block device cannot be made, or not be removed.
     #[error("{0}")]
@@ -161,6 +163,7 @@ impl Failure {
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
             Self::Ublk(onego_ublk::Error::NotPermitted(_))
             | Self::NbdDriver(DriverError::NotPermitted)
+            | Self::PartialBlock(_)
             | Self::Device(_) => Code::Refused,
             Self::Ublk(onego_ublk::Error::NoDevice(_)) | Self::NotMapped(_) => Code::NotFound,
             Self::Disk(error) => code_of_disk(error),

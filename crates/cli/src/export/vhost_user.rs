@@ -104,7 +104,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         let device = Opener::new(cluster.as_ref(), pool.as_deref()).open(&mut host, &prepared, read_only)?;
         let disk = Disk { device: Limits::new(limits).bound(device), read_only, serial, queues };
         slow.into_iter().for_each(|slow| host.export().0.set_slow(slow));
-        host.export().0.serve(disk, socket);
+        host.export().0.serve(disk, socket)?;
         Ok(host)
     };
     let (failed, failure) = channel();

@@ -1,7 +1,7 @@
 //! How a device is described to the kernel.
 
 use super::descriptor::SECTOR;
-use onego_block::Geometry;
+use onego_block::{Geometry, PartialBlock};
 
 /// Bytes of the parameters: a header, what every device has, and what is said of discards (ublk_cmd.h, `struct ublk_params`).
 pub const PARAMS: usize = 60;
@@ -28,9 +28,9 @@ const PAGE: u64 = 4096;
 /// Why a device cannot be one of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// It has no sector.
-    #[error("a device of {0} bytes is smaller than a sector of 512 bytes")]
-    TooSmall(u64),
+    /// Its last block would be lost.
+    #[error(transparent)]
+    PartialBlock(#[from] PartialBlock),
     /// Its blocks are larger than a page.
     #[error("the device has blocks of {0} bytes, and the kernel takes at most 4096")]
     BlockTooLarge(u32),
@@ -55,16 +55,13 @@ pub struct Params {
 }
 
 impl Params {
-    /// The parameters of a device of that geometry. What is behind its last whole block is not reachable.
+    /// Returns the parameters of a device with this geometry.
     pub fn new(geometry: &Geometry, read_only: bool) -> Result<Self, ParamsError> {
         let block = u64::from(geometry.block).max(SECTOR).next_power_of_two();
         if block > PAGE {
             return Err(ParamsError::BlockTooLarge(geometry.block));
         }
-        let size = geometry.size - geometry.size % block;
-        if size == 0 {
-            return Err(ParamsError::TooSmall(geometry.size));
-        }
+        let size = geometry.in_blocks_of(block)?;
         // A request that the block layer splits at the device's boundaries is one that the device need not split.
         let is_chunk = |bytes: &u64| bytes.is_power_of_two() && (PAGE..1 << 31).contains(bytes);
         let boundary = geometry.boundary.filter(is_chunk);
@@ -176,7 +173,14 @@ mod tests {
 
     #[test]
     fn what_the_kernel_cannot_have_is_refused() {
-        assert_eq!(Params::new(&Geometry::new(511), false), Err(ParamsError::TooSmall(511)));
+        assert_eq!(
+            Params::new(&Geometry::new(511), false),
+            Err(PartialBlock { size: 511, block: 512 }.into())
+        );
+        assert_eq!(
+            Params::new(&Geometry::new(1_000_003), false),
+            Err(PartialBlock { size: 1_000_003, block: 512 }.into())
+        );
         let mut geometry = Geometry::new(1 << 20);
         geometry.block = 8192;
         assert_eq!(Params::new(&geometry, false), Err(ParamsError::BlockTooLarge(8192)));
@@ -185,13 +189,14 @@ mod tests {
     proptest! {
         #[test]
         fn the_kernel_accepts_what_it_is_told(
-            size: u64, block in 0u32..=16, preferred: u32, max_io: u64, boundary: Option<u64>, trim: Option<u32>,
+            size in (any::<u64>(), any::<bool>()).prop_map(|(size, whole)| if whole { size >> 12 << 12 } else { size }),
+            block in 0u32..=16, preferred: u32, max_io: u64, boundary: Option<u64>, trim: Option<u32>,
         ) {
             let mut geometry = Geometry::new(size);
             (geometry.block, geometry.preferred, geometry.max_io) = (1 << block, preferred, max_io);
             (geometry.boundary, geometry.trim_granularity) = (boundary, trim);
             let Ok(params) = Params::new(&geometry, false) else {
-                prop_assert!(block > 12 || size < 4096);
+                prop_assert!(block > 12 || size == 0 || size % 4096 != 0);
                 return Ok(());
             };
             // What ublk_drv.c and the block layer check.
@@ -200,7 +205,7 @@ mod tests {
             prop_assert!(params.max_io >= 4096 && u64::from(params.max_io) <= IO_MAX);
             prop_assert!(params.max_io % 4096 == 0 && params.io_optimal < 32);
             prop_assert!(params.discard_granularity >= 512);
-            prop_assert!(params.sectors > 0 && params.sectors <= size / SECTOR);
+            prop_assert!(params.sectors > 0 && params.sectors == size / SECTOR);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The server as one state machine: its listener, the front end, and the disk.
 
 use super::codec::configuration_changed;
-use super::disk::Disk;
+use super::disk::{Disk, SECTOR};
 use super::error::MessageError;
 use super::features::protocol;
 use super::front::{Counters, Front, Lasting, Role};
 use super::limits::{QUEUES_MAX, REQUEST_MAX};
 use crate::operations::Operations;
-use onego_block::{Completions, Plug, Split};
+use onego_block::{Completions, PartialBlock, Plug, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_metrics::OperationsSnapshot;
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
@@ -62,11 +62,14 @@ impl DiskServer {
         Self { shared, front: None, failure: None, to_backend: List::new(), more: None }
     }
 
-    /// Serves a disk on a Unix socket that the program has made and bound. The driver closes it.
-    pub fn serve(&mut self, disk: Disk, socket: OwnedFd) {
+    /// Serves a disk, of a size in whole sectors of 512 bytes, on a Unix socket that the program has made and bound. The
+    /// driver closes it.
+    pub fn serve(&mut self, disk: Disk, socket: OwnedFd) -> Result<(), PartialBlock> {
+        disk.geometry().in_blocks_of(SECTOR)?;
         let device = Rc::new(Split::new(disk.device, REQUEST_MAX));
         self.shared.disk = Disk { device, queues: disk.queues.clamp(1, QUEUES_MAX), ..disk };
         self.shared.actions.push_back(Action::Adopt { listener: ListenerId(0), socket });
+        Ok(())
     }
 
     /// Why it cannot listen; told once.

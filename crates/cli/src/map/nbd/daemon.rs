@@ -77,10 +77,6 @@ fn new_device(geometry: &Geometry, read_only: bool, waits: bool) -> Result<NewDe
         Failure::Device(format!("the device has blocks of {block} bytes, and the kernel takes at most 4096"))
     })?;
     let info = kernel_info(geometry, read_only);
-    let size = info.size - info.size % u64::from(block);
-    if size == 0 {
-        let why = format!("a device of {} bytes is smaller than a block of {block} bytes", info.size);
-        return Err(Failure::Device(why));
-    }
+    let size = geometry.in_blocks_of(block.into())?;
     Ok(NewDevice { size, block, flags: info.flags.0, waits })
 }

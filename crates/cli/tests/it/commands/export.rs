@@ -86,6 +86,19 @@ fn what_is_no_socket_is_not_replaced_by_one() {
 }
 
 #[test]
+fn a_disk_is_not_served_without_its_last_bytes() {
+    let place = Place::new();
+    for size in [0, 100, 1_000_003] {
+        std::fs::write(place.path("disk.img"), vec![7; size]).unwrap();
+        let (code, said) = place.onego_fails("export vhost-user disk.img --socket disk.sock");
+        assert!(
+            code == 5 && said.contains(&format!("{size} bytes")) && said.contains("NBD"),
+            "{code}: {said}"
+        );
+    }
+}
+
+#[test]
 fn a_file_that_took_the_place_of_a_socket_stays() {
     let place = Place::new();
     let (server, _) = serve(&place, "export nbd null:1G --socket nbd.sock");

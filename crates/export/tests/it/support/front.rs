@@ -46,7 +46,7 @@ impl Served {
         let listener = UnixListener::bind(&path).unwrap();
         let mut server = DiskServer::default();
         let disk = Disk { device, read_only: false, serial: "a disk".into(), queues: 2 };
-        server.serve(disk, listener.into());
+        server.serve(disk, listener.into()).unwrap();
         let mut pump = Pump::new(Epoll::open().unwrap(), server);
         pump.turn(Wait::Poll).unwrap();
         Self { pump, path }

@@ -32,7 +32,7 @@ pub(crate) struct Front {
 pub(crate) fn served(device: Rc<dyn Device>, queues: usize) -> DrivenServer<DiskServer> {
     let mut server = DiskServer::default();
     let disk = Disk { device, read_only: false, serial: "simulated".into(), queues: queues as u16 };
-    server.serve(disk, socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap());
+    server.serve(disk, socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap()).unwrap();
     DrivenServer::new(server)
 }
 
