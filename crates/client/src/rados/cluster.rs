@@ -345,6 +345,17 @@ impl Cluster {
         self.answer(answer).await?
     }
 
+    /// Sleeps for `time` by the client's clock.
+    pub(crate) async fn sleep(&self, time: Duration) -> Result<(), Error> {
+        let (done, answer) = oneshot::channel();
+        // No map reaches this epoch.
+        self.send(CephCommand::Map { epoch: u32::MAX, timeout: time, done }).await?;
+        match self.answer(answer).await? {
+            Ok(_) | Err(Error::NoAnswer { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The newest map that the monitors have.
     pub(super) async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
         match self.ask(Question::NewestMap).await? {

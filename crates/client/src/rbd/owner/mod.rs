@@ -13,7 +13,7 @@ use onego_ceph::cls::lock::GetInfo;
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::{AsyncRequestId, Operation};
 use onego_rbd::{LOCK_NAME, LockOwner};
-use remote::{Asked, is_short};
+use remote::{Asked, is_done_already, is_short};
 
 /// Owners that are asked one after the other.
 const MAX_OWNERS: u32 = 16;
@@ -62,6 +62,7 @@ impl Header {
         own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
+        let is_done = |error: &Error| is_done_already(&operation(AsyncRequestId::default()), error.errno());
         let (mut is_kept, mut is_begun) = (false, false);
         for _ in 0..MAX_OWNERS {
             let mut refusal = None;
@@ -78,11 +79,13 @@ impl Header {
                         continue;
                     }
                     Err(error @ Error::Refused { errno: Errno::OPNOTSUPP, .. }) => refusal = Some(error),
+                    Err(error) if is_begun && is_done(&error) => return Ok(()),
                     Err(error) => return Err(error),
                 }
             }
             match own(progress).await {
                 Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => is_kept = true,
+                Err(error) if is_begun && is_done(&error) => return Ok(()),
                 result => return result,
             }
             match refusal {

@@ -17,6 +17,10 @@ use std::time::Duration;
 /// ended some kinds of work by then.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Interval at which an owner that has accepted an operation is sent it again: one that is still at work, or has ended the work
+/// unheard, says so; one that is gone does not answer.
+const RESEND: Duration = Duration::from_secs(15);
+
 /// How far the owner is, as far as it has said so.
 #[derive(Default)]
 struct Heard {
@@ -24,6 +28,8 @@ struct Heard {
     ended: Option<i32>,
     /// Clients that have said that the header has changed.
     changed_by: Vec<u64>,
+    /// The watch has ended, and with it what can be heard.
+    is_lost: bool,
 }
 
 /// The end of a request to the owner.
@@ -47,40 +53,58 @@ impl Header {
         let id = AsyncRequestId { client, request: 1 };
         let operation = operation(id);
         let is_short = is_short(&operation);
-        let payload = Notification::Operation(operation).to_bytes();
         let mut heard = Heard::default();
-        let notified = {
-            let object = self.object();
-            let notify = pin!(self.pool.notify(&object, payload, ANSWER_TIMEOUT));
-            while_listening(notify, &mut watch, id, &mut heard, progress).await?
-        };
-        // Only the owner answers with something.
-        let Some(answer) = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty()) else {
+        let Some(owner) = self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await? else {
             return Ok(Asked::Unanswered);
         };
-        let Response { result } =
-            Response::from_bytes(&answer.reply).map_err(|error| undecodable(self.describe(), error))?;
-        if result < 0 {
-            return Err(self.refused(result));
-        }
         // Owners before 17.1 answer short work when it is done, after the notification that the header has changed, and report
         // no end. Later ones answer before they begin.
-        if is_short && heard.changed_by.contains(&answer.client) {
+        if is_short && heard.changed_by.contains(&owner) {
             heard.ended.get_or_insert(0);
         }
+        let mut is_resent = false;
         let result = loop {
+            let cluster = self.pool.cluster().clone();
+            let pause = pin!(cluster.sleep(RESEND));
+            while_running(pause, &mut watch, id, &mut heard, progress).await?;
             if let Some(result) = heard.ended {
                 break result;
             }
-            match watch.next().await {
-                Some(event) => heard.take(event, id, progress),
-                None => {
-                    let reason = "the owner of its lock does not say how far it is".into();
-                    return Err(Error::Busy { what: self.describe(), reason });
-                }
+            if heard.is_lost {
+                let reason = "the owner of its lock does not say how far it is".into();
+                return Err(Error::Busy { what: self.describe(), reason });
             }
+            if self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await?.is_none() {
+                return Err(self.refused(-Errno::RESTART.0));
+            }
+            is_resent = true;
         };
-        if result < 0 { Err(self.refused(result)) } else { Ok(Asked::Done) }
+        if result < 0 && !(is_resent && is_done_already(&operation, Errno(-result))) {
+            return Err(self.refused(result));
+        }
+        Ok(Asked::Done)
+    }
+
+    /// Sends an operation to the owner. Returns the owner's global id if it accepts; `None`: no owner answers.
+    async fn send_to_owner(
+        &self,
+        operation: &Operation,
+        id: AsyncRequestId,
+        watch: &mut Watch,
+        heard: &mut Heard,
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<Option<u64>, Error> {
+        let payload = Notification::Operation(operation.clone()).to_bytes();
+        let object = self.object();
+        let notify = pin!(self.pool.notify(&object, payload, ANSWER_TIMEOUT));
+        let notified = while_listening(notify, watch, id, heard, progress).await?;
+        // Only the owner answers with something.
+        let Some(answer) = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty()) else {
+            return Ok(None);
+        };
+        let Response { result } =
+            Response::from_bytes(&answer.reply).map_err(|error| undecodable(self.describe(), error))?;
+        if result < 0 { Err(self.refused(result)) } else { Ok(Some(answer.client)) }
     }
 
     fn refused(&self, errno: i32) -> Error {
@@ -114,6 +138,42 @@ pub(super) fn is_short(operation: &Operation) -> bool {
             | Operation::Rename { .. }
             | Operation::UpdateFeatures { .. }
     )
+}
+
+/// Returns whether an error says that the operation was carried out before: by an owner that died before it could say so.
+pub(super) fn is_done_already(operation: &Operation, errno: Errno) -> bool {
+    match operation {
+        Operation::SnapCreate { .. } | Operation::SnapRename { .. } | Operation::Rename { .. } => {
+            errno == Errno::EXIST
+        }
+        Operation::SnapRemove { .. } => errno == Errno::NOENT,
+        Operation::SnapProtect { .. } => errno == Errno::BUSY,
+        Operation::SnapUnprotect { .. } | Operation::Flatten { .. } => errno == Errno::INVAL,
+        _ => false,
+    }
+}
+
+/// Waits for something, but not past the end of the operation. Takes meanwhile what a watch is told.
+async fn while_running(
+    mut future: Pin<&mut impl Future<Output = Result<(), Error>>>,
+    watch: &mut Watch,
+    id: AsyncRequestId,
+    heard: &mut Heard,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    poll_fn(|cx| {
+        while heard.ended.is_none()
+            && !heard.is_lost
+            && let Poll::Ready(event) = pin!(watch.next()).poll(cx)
+        {
+            match event {
+                Some(event) => heard.take(event, id, progress),
+                None => heard.is_lost = true,
+            }
+        }
+        if heard.ended.is_some() || heard.is_lost { Poll::Ready(Ok(())) } else { future.as_mut().poll(cx) }
+    })
+    .await
 }
 
 /// Waits for something, and takes meanwhile what a watch is told: this client is notified, too, and must acknowledge it.
