@@ -46,6 +46,9 @@ pub enum Error {
         /// The owner.
         owner: String,
     },
+    /// Another client may have owned the lock during a change that needed it throughout.
+    #[error("the image's exclusive lock was lost during the resize: resize it again")]
+    LockLost,
     /// The lock is held by hand, and not by a client that could be asked for it.
     #[error("the image is locked by {owner} by hand: \"rbd lock rm\" removes such a lock")]
     LockedByHand {

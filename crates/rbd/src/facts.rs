@@ -65,13 +65,19 @@ impl ImageFacts {
 #[derive(Debug, Default)]
 pub struct ImageView {
     size: AtomicU64,
+    header_size: AtomicU64,
     is_owner: AtomicBool,
 }
 
 impl ImageView {
-    /// Bytes of the image, now.
+    /// Bytes of the image, now: the bound of every request.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the image by its header: more than [`size`](Self::size) while a shrink trims.
+    pub fn header_size(&self) -> u64 {
+        self.header_size.load(Ordering::Relaxed)
     }
 
     /// Does this client own the exclusive lock, now?
@@ -79,8 +85,9 @@ impl ImageView {
         self.is_owner.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_size(&self, size: u64) {
+    pub(crate) fn set_size(&self, size: u64, header_size: u64) {
         self.size.store(size, Ordering::Relaxed);
+        self.header_size.store(header_size, Ordering::Relaxed);
     }
 
     pub(crate) fn set_owner(&self, is_owner: bool) {

@@ -254,7 +254,7 @@ fn errno_of_image(error: &onego_rbd::Error) -> Errno {
         onego_rbd::Error::Blocklisted => Errno::SHUTDOWN,
         onego_rbd::Error::Removed => Errno::NOENT,
         onego_rbd::Error::Closed => Errno::NOTCONN,
-        onego_rbd::Error::Busy(_) => Errno::AGAIN,
+        onego_rbd::Error::Busy(_) | onego_rbd::Error::LockLost => Errno::AGAIN,
     }
 }
 
@@ -268,6 +268,7 @@ fn kind_of_image(error: &onego_rbd::Error) -> ErrorKind {
         onego_rbd::Error::LockRefused { .. }
         | onego_rbd::Error::LockUnanswered { .. }
         | onego_rbd::Error::LockedByHand { .. }
+        | onego_rbd::Error::LockLost
         | onego_rbd::Error::Busy(_) => ErrorKind::Busy,
         onego_rbd::Error::Blocklisted => ErrorKind::PermissionDenied,
         onego_rbd::Error::Removed => ErrorKind::NotFound,

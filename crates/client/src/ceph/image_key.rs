@@ -26,8 +26,18 @@ pub(crate) enum ImageControl {
     Unlock(ReplyTo),
     /// Reads the header again.
     Refresh(ReplyTo),
-    /// Changes the size in the header and in the object map.
-    Resize(u64, ReplyTo),
+    /// Begins to change the size: requests past a smaller one fail from then on.
+    BeginResize {
+        /// Bytes.
+        size: u64,
+        /// Chosen by the caller.
+        id: u64,
+        done: ReplyTo,
+    },
+    /// Sets the size in the header and in the object map.
+    FinishResize(u64, ReplyTo),
+    /// Ends a size change whose caller gave up.
+    CancelResize(u64),
     /// Gives an operation with a number the image to itself.
     Pause(u32, ReplyTo),
     /// Ends a pause.

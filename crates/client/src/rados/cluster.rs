@@ -323,6 +323,13 @@ impl Cluster {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::ReleaseHold });
     }
 
+    /// Ends a size change whose caller gave up.
+    pub(crate) fn cancel_resize(&self, image: ImageKey, id: u64) {
+        self.shared
+            .mailbox
+            .post(CephCommand::ControlImage { image, control: ImageControl::CancelResize(id) });
+    }
+
     /// Closes an image.
     pub(crate) fn close_image(&self, image: ImageKey, done: Option<ReplyTo>) {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::Close(done) });

@@ -1,18 +1,16 @@
-//! The life of images that are there: listed, resized, removed.
+//! Lists and removes images.
 
 use super::clear::clear;
 use super::header::{Header, ImageDetails, check_namespace, v1};
 use super::image::Image;
 use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
-use super::view::CopyDown;
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{DirList, DirRemoveImage};
 use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, id_object};
 use onego_ceph::types::NOSNAP;
-use onego_rbd::notify::Operation;
 use std::collections::BTreeMap;
 
 /// Images asked for at a time when they are listed.
@@ -141,49 +139,4 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
         }
         None => Ok(()),
     }
-}
-
-/// Changes the size of an image. What is cut off is lost. `progress` is told (done, all) in bytes.
-pub async fn resize(
-    pool: &Pool,
-    name: &str,
-    size: u64,
-    mut progress: impl FnMut(u64, u64),
-) -> Result<(), Error> {
-    let header = Header::named(pool, name).await?;
-    let ask = |id| Operation::Resize { size, id, allow_shrink: true };
-    header
-        .done_or_asked(ask, &mut progress, async |progress| {
-            let info = header.details().await?.info;
-            info.check_writable()?;
-            if size < info.size {
-                header.owned(async |details| keep_what_is_cut(&header, details, size).await).await?;
-            }
-            let image = Image::open_bare(pool, info).await?;
-            let resized = image.resize(size, progress).await;
-            // The first error is the one to tell.
-            let closed = image.close().await;
-            resized.and(closed)
-        })
-        .await
-}
-
-impl Image {
-    /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. `progress` is
-    /// told (done, all) in bytes.
-    pub async fn resize(&self, size: u64, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-        let _hold = self.hold_lock().await?;
-        if size < self.size() {
-            clear(self, size, &mut progress).await?;
-        }
-        self.set_size(size).await
-    }
-}
-
-/// Has snapshots of a clone keep what they show of the parent behind a new end.
-async fn keep_what_is_cut(header: &Header, details: &ImageDetails, size: u64) -> Result<(), Error> {
-    if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
-        return Ok(());
-    }
-    CopyDown::new(header, details).await?.cut_objects(size).await
 }

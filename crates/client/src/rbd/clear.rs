@@ -25,7 +25,7 @@ pub(super) async fn clear(
     let layout = image.info().layout;
     // To the end of the last objects, so that they are removed too although the image ends within them.
     let set = layout.object_size() * layout.stripe_count();
-    let end = image.size().div_ceil(set).saturating_mul(set);
+    let end = image.header_size().div_ceil(set).saturating_mul(set);
     let step = set.saturating_mul((OBJECTS / layout.stripe_count()).max(1));
     let mut under_way: VecDeque<(u64, BoxFuture<'_, Result<(), Error>>)> = VecDeque::with_capacity(DEPTH);
     let mut at = start_at;

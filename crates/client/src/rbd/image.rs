@@ -1,5 +1,5 @@
 use super::ancestors::Generation;
-use super::header::{Header, ImageInfo, describe};
+use super::header::{ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::{Errno, Error};
@@ -243,7 +243,7 @@ impl Image {
     }
 
     /// Asks for something beside reads and writes.
-    async fn control(&self, control: impl FnOnce(ReplyTo) -> ImageControl) -> Result<(), Error> {
+    pub(super) async fn control(&self, control: impl FnOnce(ReplyTo) -> ImageControl) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
         let control = control(ReplyTo::Future(done));
         self.cluster().send(CephCommand::ControlImage { image: self.open.key, control }).await?;
@@ -301,11 +301,14 @@ impl Image {
         self.control(ImageControl::Refresh).await
     }
 
-    /// Changes the size in the header and in the object map, and waits until the others know it. What is cut off is given up
-    /// before ([`clear`](super::clear)).
-    pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
-        self.control(|done| ImageControl::Resize(size, done)).await?;
-        Header::of(&self.open.pool, &self.open.info).notify_changed().await
+    /// Bytes of the image by its header: more than [`size`](Self::size) while a shrink trims.
+    pub(super) fn header_size(&self) -> u64 {
+        self.open.view.header_size()
+    }
+
+    /// Ends a size change whose caller gave up.
+    pub(super) fn cancel_resize(&self, id: u64) {
+        self.cluster().cancel_resize(self.open.key, id);
     }
 
     /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.

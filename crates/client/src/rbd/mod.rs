@@ -16,6 +16,7 @@ mod open;
 mod owner;
 pub mod pools;
 mod release;
+mod resize;
 mod snapshot;
 pub mod snapshots;
 mod sources;
@@ -25,7 +26,7 @@ pub mod upkeep;
 mod view;
 mod watch;
 
-pub use admin::{ImageEntry, list, list_with_ids, remove, resize};
+pub use admin::{ImageEntry, list, list_with_ids, remove};
 pub use create::{CreateOptions, create};
 pub use diff::{Diff, DiffEnd, DiffOptions, DiffRange};
 pub use header::metadata::{all_metadata, metadata, remove_metadata, set_metadata};
@@ -35,5 +36,6 @@ pub use onego_ceph::rbd::{Features, ImageFormat, Layout, LayoutError};
 /// Streams in memory: how diffs and exported images are decoded, encoded and merged.
 pub use onego_rbd::stream;
 pub use onego_rbd::{Error as ImageError, MAX_IO};
+pub use resize::resize;
 pub use streams::{ExportDiff, ExportImage, ImportDiff, ImportImage, ImportOptions};
 pub use watch::{ImageEvent, ImageWatch, QuiesceRequest};

@@ -160,8 +160,10 @@ impl<T> OpenImage<T> {
 
     /// Gives an object what shows of the parent in it.
     fn copy_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, object: u64) {
-        // The map says that objects exist before they do: it is not asked.
-        if self.overlap_of(object) == 0 {
+        // The map says that objects exist before they do: it is not asked. A shrink has trimmed what lies past the new end.
+        let is_past_end = self.facts.data.layout.object_end(object, self.visible_size()) == 0;
+        let is_cut = !self.resizes.is_empty() && is_past_end;
+        if is_cut || self.overlap_of(object) == 0 {
             return;
         }
         let piece = SpecialPiece::guarded(0, object, Op::Stat);

@@ -70,9 +70,7 @@ impl<T> OpenImage<T> {
         lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
         self.pauses.give_up().for_each(|token| host.finished(token, Err(death.clone())));
         self.break_operations_off(host);
-        if let Some(resize) = self.resize.take() {
-            host.finished(resize.token, Err(death.clone()));
-        }
+        self.fail_resizes(host, &death);
         let refresh = &mut self.refresh;
         for waiter in refresh.current.drain(..).chain(refresh.next.drain(..)) {
             if let Waiter::Caller(token) = waiter {
@@ -88,7 +86,7 @@ impl<T> OpenImage<T> {
         if self.is_closing() && !self.operations.is_idle() {
             self.break_operations_off(host);
         }
-        let is_busy = !self.is_idle() || self.resize.is_some() || !self.operations.is_idle();
+        let is_busy = !self.is_idle() || self.is_resizing() || !self.operations.is_idle();
         // Where there is no lock, nobody need wait for what is in flight.
         let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
         if !self.is_closing() || must_wait {

@@ -78,6 +78,9 @@ impl<T> OpenImage<T> {
     /// Takes the next step. Other threads see at once who owns the lock: before any caller is told.
     pub(super) fn set_lock(&mut self, state: LockState) {
         self.lock.is_announced &= state.is_owned();
+        if !state.is_owned() {
+            self.break_resize();
+        }
         // While header and map are read again, nobody else is the owner.
         self.view.set_owner(state == LockState::Held || self.lock.is_announced && state.is_learning());
         self.lock.state = state;
@@ -85,7 +88,7 @@ impl<T> OpenImage<T> {
 
     /// Does anything here need the lock?
     fn wants_lock(&self) -> bool {
-        !self.held.is_empty() || !self.lock.takers.is_empty() || self.resize.is_some() || self.pauses.is_any()
+        !self.held.is_empty() || !self.lock.takers.is_empty() || self.is_resizing() || self.pauses.is_any()
     }
 
     /// Goes on with the lock.
@@ -188,9 +191,7 @@ impl<T> OpenImage<T> {
         let takers = std::mem::take(&mut self.lock.takers);
         self.lock.is_pinned &= takers.is_empty();
         takers.into_iter().for_each(|token| host.finished(token, Err(error.clone())));
-        if let Some(resize) = self.resize.take() {
-            host.finished(resize.token, Err(error.clone()));
-        }
+        self.fail_resizes(host, &error);
         while let Some(held) = self.held.pop_front() {
             self.end_change(host, held.epoch, held.token, Err(error.clone()));
         }

@@ -3,6 +3,7 @@
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
+use super::resize::Resize;
 use super::running::{Gather, ObjectCopy, Running};
 use super::sealed_state::{Holds, SealedChange};
 use super::state::pauses::Pauses;
@@ -59,7 +60,8 @@ pub struct OpenImage<T> {
     /// Changes of encrypted data under way, by request and part.
     pub(super) sealed: BTreeMap<(u32, u32), SealedChange>,
     pub(super) holds: Holds,
-    pub(super) resize: Option<Resize<T>>,
+    /// The first is under way.
+    pub(super) resizes: VecDeque<Resize<T>>,
     pub(super) pauses: Pauses<T>,
     pub(super) operations: Operations,
     /// The image is being moved here.
@@ -128,27 +130,6 @@ pub(super) enum AncestralTarget {
     CopyUp { object: u64 },
 }
 
-/// A change of the size, under way.
-#[derive(Debug)]
-pub(super) struct Resize<T> {
-    pub(super) size: u64,
-    pub(super) token: T,
-    pub(super) step: ResizeStep,
-}
-
-/// The steps of a change of the size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResizeStep {
-    /// It waits for the lock, and for the changes in flight.
-    Waiting,
-    /// The object map gets more objects.
-    GrowingMap,
-    /// The header gets the size.
-    SettingSize,
-    /// The object map gets fewer objects.
-    ShrinkingMap,
-}
-
 /// How far the image is with its end.
 #[derive(Debug)]
 pub(super) enum Closing<T> {
@@ -174,7 +155,8 @@ impl<T> OpenImage<T> {
 
     fn new(facts: ImageFacts, watch: WatchState) -> Self {
         let view = Arc::new(ImageView::default());
-        view.set_size(facts.state.data_size(facts.data.start()));
+        let size = facts.state.data_size(facts.data.start());
+        view.set_size(size, size);
         Self {
             facts,
             view,
@@ -194,7 +176,7 @@ impl<T> OpenImage<T> {
             copyups: BTreeMap::new(),
             sealed: BTreeMap::new(),
             holds: Holds::default(),
-            resize: None,
+            resizes: VecDeque::new(),
             pauses: Pauses::default(),
             operations: Operations::default(),
             migration: None,
@@ -253,11 +235,17 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Takes a request.
+    /// Takes a request. Its bounds are checked here and, if it is held back, when it is released: the caller's view of the size
+    /// may be out of date.
     #[inline]
     pub fn submit(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         if let Some(death) = &self.death {
             return host.finished(token, Err(death.clone()));
+        }
+        if let Err(error) = io.check(self.view.size())
+            && (self.is_open || !io.writes())
+        {
+            return host.finished(token, Err(error));
         }
         match io {
             Io::Flush => {
@@ -357,26 +345,6 @@ impl<T> OpenImage<T> {
             Some(death) => host.finished(token, Err(death.clone())),
             None => self.refresh_for(host, Waiter::Caller(token)),
         }
-    }
-
-    /// Changes the size in the header and in the object map. What is cut off must have been given up before ([`Io::Trim`]), under
-    /// the lock; that the header has changed is for the caller to tell the others.
-    pub fn resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, token: T) {
-        if let Err(error) = self.check_writable() {
-            return host.finished(token, Err(error));
-        }
-        if self.migration.is_some() {
-            let reason =
-                "the size of an image that is being moved does not change: finish its migration first";
-            return host.finished(token, Err(ClientError::Invalid(reason).into()));
-        }
-        if self.resize.is_some() {
-            return host
-                .finished(token, Err(ClientError::Invalid("the size is being changed already").into()));
-        }
-        let size = size.saturating_add(self.facts.data.start());
-        self.resize = Some(Resize { size, token, step: ResizeStep::Waiting });
-        self.settle(now, host);
     }
 
     /// Closes the image: what is in flight ends, the lock is let go, the watch is given up.
@@ -501,7 +469,7 @@ impl<T> OpenImage<T> {
         while self.is_open
             && let Some(Held { io, token, epoch }) = self.held.pop_front()
         {
-            match io.check(self.facts.state.data_size(self.facts.data.start())) {
+            match io.check(self.view.size()) {
                 Ok(()) => self.change(now, host, io, token, epoch),
                 Err(error) => self.end_change(host, epoch, token, Err(error)),
             }
@@ -512,7 +480,7 @@ impl<T> OpenImage<T> {
         }
         self.settle_end(host);
         self.is_draining = self.is_closing()
-            || self.resize.is_some()
+            || self.is_resizing()
             || self.pauses.is_any()
             || self.lock.state == LockState::Draining;
     }
@@ -525,7 +493,7 @@ impl<T> OpenImage<T> {
         };
         is_ready
             && self.death.is_none()
-            && self.resize.is_none()
+            && !self.is_resizing()
             && !self.pauses.is_any()
             && !self.refresh.is_in_flight
             && self.map.as_ref().is_none_or(|map| !map.is_failing)

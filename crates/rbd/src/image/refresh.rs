@@ -99,9 +99,9 @@ impl<T> OpenImage<T> {
         let reads_source =
             self.migration.is_none() && self.facts.state.features.contains(Features::MIGRATING);
         self.learn_migration(state.features);
-        self.view.set_size(state.data_size(start));
         if self.migration.is_some() || reads_source {
             self.facts.state = state;
+            self.publish_size();
             return;
         }
         let is_same = state.parent == self.facts.state.parent;
@@ -114,5 +114,6 @@ impl<T> OpenImage<T> {
             Arc::new(Ancestor { overlap, ..Ancestor::clone(&parent) })
         });
         self.facts.state = state;
+        self.publish_size();
     }
 }

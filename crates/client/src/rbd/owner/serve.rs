@@ -6,7 +6,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::operator::{JobFuture, OpenedImage, OperationProgress, Operator};
 use crate::rados::{Pool, WeakPool};
-use crate::rbd::clear::clear;
 use crate::rbd::clones::{check_key, copy_down, end_clone};
 use crate::rbd::header::{Header, ImageDetails, ImageInfo, metadata};
 use crate::rbd::image::Image;
@@ -190,13 +189,10 @@ async fn resize(
     image: &Image,
     size: u64,
     allow_shrink: bool,
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    if size < image.size() {
-        if !allow_shrink {
-            return Err(Error::Invalid("the image would become smaller".into()));
-        }
-        clear(image, size, &mut progress).await?;
+    if size < image.size() && !allow_shrink {
+        return Err(Error::Invalid("the image would become smaller".into()));
     }
-    image.set_size(size).await
+    image.resize_held(size, progress).await
 }

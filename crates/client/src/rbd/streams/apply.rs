@@ -1,8 +1,8 @@
 //! Applies diffs to an image.
 
-use super::super::admin::resize;
 use super::super::header::Header;
 use super::super::image::Image;
+use super::super::resize::resize;
 use super::super::snapshots;
 use crate::ceph::error::Error;
 use crate::rados::Pool;

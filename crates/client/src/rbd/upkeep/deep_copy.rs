@@ -1,11 +1,12 @@
 use super::copy::{CopyTarget, ONLY_WITH_PARENT};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::admin::{remove, resize};
+use crate::rbd::admin::remove;
 use crate::rbd::clones::{CloneFormat, attach, copy_metadata};
 use crate::rbd::create::{CreateOptions, create};
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
+use crate::rbd::resize::resize;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind};
 use crate::rbd::snapshots::create_in;
 use crate::rbd::view::{View, refuse_own_key};

@@ -38,7 +38,7 @@ fn writes_go_to_its_objects_and_keep_the_snapshots_of_its_header() {
 #[test]
 fn its_size_is_a_part_of_the_header_which_must_be_there() {
     let mut bed = Bed::open(old_facts());
-    bed.image.resize(bed.now, &mut bed.script, 4 * OBJECT, 1);
+    bed.resize(4 * OBJECT, 1);
     let (request, ticket) = bed.request(HEADER);
     let ops: Vec<Op> = request.ops.into_iter().map(|(op, _)| op).collect();
     let [Op::Stat, Op::Write { offset: 80, data }] = ops.as_slice() else { panic!("{ops:?}") };

@@ -130,7 +130,7 @@ fn the_map_is_let_go_before_the_image() {
 #[test]
 fn the_map_is_never_smaller_than_the_image() {
     let mut bed = owner();
-    bed.image.resize(bed.now, &mut bed.script, 20 * OBJECT, 2);
+    bed.resize(20 * OBJECT, 2);
     let (request, ticket) = bed.request(MAP);
     assert_eq!(method_of::<ObjectMapResize>(&request).map(|resize| resize.objects), Some(20));
     bed.reply(ticket, 0, Vec::new());
@@ -138,7 +138,7 @@ fn the_map_is_never_smaller_than_the_image() {
     bed.state.size = 20 * OBJECT;
     bed.refresh();
     bed.is_done(2);
-    bed.image.resize(bed.now, &mut bed.script, 5 * OBJECT, 3);
+    bed.resize(5 * OBJECT, 3);
     bed.call::<SetSize>(HEADER, 0, Vec::new());
     let (request, ticket) = bed.request(MAP);
     assert_eq!(method_of::<ObjectMapResize>(&request).map(|resize| resize.objects), Some(5));

@@ -195,7 +195,7 @@ fn an_image_is_one_of_its_own_when_the_move_is_over() {
 #[test]
 fn the_size_of_an_image_that_is_being_moved_stays() {
     let mut bed = moved(Features::LAYERING, &[]);
-    bed.image.resize(bed.now, &mut bed.script, 3 * OBJECT, 1);
+    bed.resize(3 * OBJECT, 1);
     assert!(matches!(bed.script.finished.as_slice(), [(1, Err(_))]));
     assert!(bed.is_quiet());
 }

@@ -7,4 +7,5 @@ mod maps;
 mod migration;
 mod operations;
 mod plain;
+mod resize;
 mod script;

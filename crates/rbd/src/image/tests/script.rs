@@ -199,6 +199,15 @@ impl Bed {
         self.image.submit(self.now, &mut self.script, io, token);
     }
 
+    /// Changes the size where nothing is in flight.
+    pub(super) fn resize(&mut self, size: u64, token: u32) {
+        self.image.begin_resize(self.now, &mut self.script, size, token.into(), token);
+        if self.script.finished.iter().any(|(done, result)| *done == token && result.is_ok()) {
+            self.is_done(token);
+            self.image.finish_resize(self.now, &mut self.script, token.into(), token);
+        }
+    }
+
     pub(super) fn write(&mut self, object: u64, token: u32) {
         let data = vec![token as u8; 512].into();
         self.submit(Io::Write { offset: object * OBJECT, data }, token);

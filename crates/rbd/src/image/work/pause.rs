@@ -44,7 +44,7 @@ impl<T> OpenImage<T> {
             host.finished(token, Ok(Outcome::Done));
         }
         let has_lock = !self.has_lock() || self.lock.state == LockState::Held;
-        let is_idle = self.changing == 0 && self.is_map_idle() && self.resize.is_none();
+        let is_idle = self.changing == 0 && self.is_map_idle() && !self.is_resizing();
         if matches!(self.pauses.state, PauseState::None)
             && is_known
             && is_idle

@@ -87,6 +87,18 @@ impl History {
         })
     }
 
+    /// Undoes every change that has ended: it shows `stamp` since `now`.
+    pub(crate) fn reset(&mut self, stamp: u64, now: Moment) {
+        self.begin(u32::MAX, stamp, now);
+        self.acknowledge(now, now);
+    }
+
+    /// Returns whether no other change was in flight since the one of that moment began.
+    pub(crate) fn is_alone(&self, begun: Moment) -> bool {
+        let mut others = self.changes.iter().filter(|change| change.begun != begun);
+        others.all(|other| other.over.is_some_and(|over| over < begun))
+    }
+
     /// The least that it may ever have been.
     pub(crate) fn least(&self) -> u64 {
         self.changes.iter().map(|change| change.stamp).min().unwrap_or(0)

@@ -21,7 +21,7 @@ pub(super) fn noted(image: &mut ImageModel, job: &Job, client: u32, now: Moment)
             image.size.begin(client, size, now);
             image.blocks.iter_mut().zip(shown).for_each(|(block, stamp)| block.begin(client, stamp, now));
         }
-        Job::Resize(size) => {
+        Job::Resize(size) | Job::ResizeOpen(size) => {
             image.size.begin(client, *size, now);
             // Objects are removed before the size changes: meanwhile a clone's parent shows through, as with librbd.
             let begin = if image.is_clone { History::begin_with_first } else { History::begin };
@@ -50,7 +50,7 @@ impl SharedWorld {
         let some = (!there.is_empty()).then(|| there[self.random.random_range(0..there.len())]);
         let is_known = some.is_some_and(|at| image.snapshots[at].content().is_some());
         let may_clone = self.images.len() < MAX_IMAGES && image.depth < MAX_DEPTH;
-        let job = match (self.random.random_range(0..16), some) {
+        let job = match (self.random.random_range(0..17), some) {
             (0..3, _) | (3..13, None) if there.len() < MAX_SNAPSHOTS => self.new_snapshot(index),
             (3, Some(at)) if there.len() > 1 => Job::RemoveSnapshot(at),
             (4 | 5, Some(at)) if is_known => Job::RollBack(at),
@@ -60,11 +60,16 @@ impl SharedWorld {
             }
             (9 | 10, _) if image.is_clone => Job::Flatten,
             (11, _) => Job::List,
-            (12 | 13, _) => Job::Resize(self.random.random_range(16..=MAX_BLOCKS as u64) * BLOCK),
+            (12, _) => Job::Resize(self.random_size()),
+            (13 | 14, _) => Job::ResizeOpen(self.random_size()),
             (_, Some(at)) => Job::ReadSnapshot(at),
             (_, None) => Job::List,
         };
         self.begin(index, job);
+    }
+
+    fn random_size(&mut self) -> u64 {
+        self.random.random_range(16..=MAX_BLOCKS as u64) * BLOCK
     }
 
     fn new_snapshot(&mut self, index: usize) -> Job {
@@ -109,9 +114,15 @@ impl SharedWorld {
                 self.summary.rollbacks += 1;
                 image.histories().for_each(|history| history.acknowledge(begun, now));
             }
-            (Job::Resize(_), _) => {
+            (Job::Resize(size) | Job::ResizeOpen(size), _) => {
                 self.summary.resizes += 1;
+                self.summary.open_resizes += u64::from(matches!(job, Job::ResizeOpen(_)));
                 image.histories().for_each(|history| history.acknowledge(begun, now));
+                // Whatever was written during the resize past its end is gone, too, unless the image has grown again.
+                if image.size.is_alone(begun) {
+                    let cut = &mut image.blocks[(size / BLOCK) as usize..];
+                    cut.iter_mut().for_each(|block| block.reset(ZEROS, now));
+                }
             }
             (Job::Flatten, _) => {
                 self.summary.flattened += 1;
@@ -139,7 +150,7 @@ impl SharedWorld {
             return;
         }
         match job {
-            Job::Change(..) | Job::RollBack(_) | Job::Resize(_) => {
+            Job::Change(..) | Job::RollBack(_) | Job::Resize(_) | Job::ResizeOpen(_) => {
                 image.histories().for_each(|history| history.forget(begun));
             }
             Job::MakeSnapshot(snapshot) => image.snapshots[*snapshot].is_refused = true,

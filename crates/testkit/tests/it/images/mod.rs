@@ -22,7 +22,7 @@ mod world;
 use onego_testkit::seeds::Seeds;
 use world::{SharedWorld, Summary};
 
-const SEEDS: Seeds = Seeds { short: 20, long: 1000 };
+const SEEDS: Seeds = Seeds { short: 24, long: 1000 };
 
 fn run(is_kept: bool) -> Option<Vec<Summary>> {
     SEEDS.each("-p onego-testkit --release --test it images::", |seed| {
@@ -36,7 +36,7 @@ type Count = fn(&Summary) -> u64;
 
 /// Fails if a world in which nothing happened would have passed, too.
 fn check_coverage(seen: &[Summary]) {
-    let floors: [(&str, Count, u64); 12] = [
+    let floors: [(&str, Count, u64); 13] = [
         ("the locks change hands", |summary| summary.hand_overs, 100),
         ("clients die", |summary| summary.deaths, 20),
         ("clients are shut out", |summary| summary.shut_out, 1),
@@ -49,6 +49,7 @@ fn check_coverage(seen: &[Summary]) {
         ("clones are cloned", |summary| summary.grandchildren, 1),
         ("clones are flattened", |summary| summary.flattened, 2),
         ("images are resized", |summary| summary.resizes, 20),
+        ("images are resized while they are written", |summary| summary.open_resizes, 10),
     ];
     for (what, count, floor) in floors {
         let count = seen.iter().map(count).sum::<u64>();

@@ -43,6 +43,8 @@ pub(crate) enum Job {
     Flatten,
     /// Bytes.
     Resize(u64),
+    /// Resizes through the open image, next to its reads and writes.
+    ResizeOpen(u64),
 }
 
 impl Job {
@@ -105,6 +107,11 @@ impl User {
         !self.tasks.jobs().any(|(job, _)| job.is_maintenance())
     }
 
+    /// Returns whether it resizes its open image: what it writes meanwhile matters most.
+    pub(crate) fn is_resizing(&self) -> bool {
+        self.tasks.jobs().any(|(job, _)| matches!(job, Job::ResizeOpen(_)))
+    }
+
     /// Begins something. `image` is the image's name, and `snapshot` that of the snapshot it is about.
     pub(crate) fn start(&mut self, job: Job, begun: Moment, image: &str, snapshot: &str) {
         let (cluster, image, snapshot) = (self.cluster.clone(), image.to_owned(), snapshot.to_owned());
@@ -125,6 +132,7 @@ impl User {
                 Job::Clone(_, name) => clone(&pool, &image, &snapshot, &name).await?,
                 Job::Flatten => clones::flatten(&pool, &image, |_, _| {}).await?,
                 Job::Resize(size) => onego::rbd::resize(&pool, &image, size, |_, _| {}).await?,
+                Job::ResizeOpen(size) => open.ok_or(Error::Closed)?.resize(size, |_, _| {}).await?,
             }
             Ok(JobAnswer::Done)
         });

@@ -47,6 +47,8 @@ pub(crate) struct Summary {
     pub(crate) grandchildren: u64,
     pub(crate) flattened: u64,
     pub(crate) resizes: u64,
+    /// Resizes through an image that is read and written meanwhile.
+    pub(crate) open_resizes: u64,
     /// Object maps that are marked as lost in the end, of how many.
     pub(crate) lost_maps: u64,
     pub(crate) maps: u64,
@@ -229,6 +231,8 @@ impl SharedWorld {
             // The owner does nothing for others, or does not know them.
             (Error::Refused { errno, .. }, job) if errno.0 == 95 && job.is_maintenance() => Fate::Refused,
             (Error::Busy { .. }, job) if job.is_maintenance() => Fate::Doubtful,
+            // Another user may have owned the lock since.
+            (Error::Image(ImageError::LockLost), Job::Resize(_) | Job::ResizeOpen(_)) => Fate::Doubtful,
             (Error::OutOfBounds { .. }, Job::Read(blocks) | Job::Change(blocks, _))
                 if image.size.least() < blocks.end as u64 * BLOCK =>
             {
@@ -304,7 +308,9 @@ impl SharedWorld {
                 self.begin(index, job);
             }
             self.requests += 1;
-            self.users[index].next_request = now + Duration::from_millis(self.random.random_range(0..400));
+            let is_resizing = self.users[index].is_resizing();
+            let pause = if is_resizing { 60 } else { 400 };
+            self.users[index].next_request = now + Duration::from_millis(self.random.random_range(0..pause));
         }
     }
 

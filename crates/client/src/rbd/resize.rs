@@ -1,0 +1,107 @@
+//! Size changes.
+
+use super::clear::clear;
+use super::header::{Header, ImageDetails};
+use super::image::Image;
+use super::objects::for_each_object;
+use super::view::{CopyDown, refuse_own_key};
+use crate::ceph::error::Error;
+use crate::ceph::image_key::ImageControl;
+use crate::rados::Pool;
+use onego_rbd::notify::Operation;
+
+/// Changes the size of an image. What is cut off is lost. Calls `progress` with (done, all) in bytes.
+pub async fn resize(
+    pool: &Pool,
+    name: &str,
+    size: u64,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let header = Header::named(pool, name).await?;
+    let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+    header
+        .done_or_asked(ask, &mut progress, async |progress| {
+            let info = header.details().await?.info;
+            info.check_writable()?;
+            if size < info.size {
+                header.owned(async |details| copy_what_is_cut(&header, details, size).await).await?;
+            }
+            let image = Image::open_bare(pool, info).await?;
+            let resized = async {
+                let _hold = image.hold_lock().await?;
+                image.change_size(size, progress).await
+            };
+            let resized = resized.await;
+            // The first error is the one to tell.
+            let closed = image.close().await;
+            resized.and(closed)
+        })
+        .await
+}
+
+/// Has snapshots of a clone that is not open keep what they show of the parent past a new end.
+async fn copy_what_is_cut(header: &Header, details: &ImageDetails, size: u64) -> Result<(), Error> {
+    if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
+        return Ok(());
+    }
+    CopyDown::new(header, details).await?.cut_objects(size).await
+}
+
+impl Image {
+    /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. Calls
+    /// `progress` with (done, all) in bytes.
+    pub async fn resize(&self, size: u64, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        let _hold = self.hold_lock().await?;
+        self.resize_held(size, progress).await
+    }
+
+    /// Changes the size as the owner of the lock, and waits until the other clients know it. Calls `progress` with (done, all) in
+    /// bytes.
+    pub(super) async fn resize_held(&self, size: u64, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        if size < self.header_size() {
+            self.keep_what_is_cut(size).await?;
+        }
+        self.change_size(size, progress).await
+    }
+
+    /// The same, of an image without snapshots that show more of a parent.
+    async fn change_size(&self, size: u64, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        let id = self.cluster().random()?;
+        let guard = ResizeGuard { image: self, id };
+        self.control(|done| ImageControl::BeginResize { size, id, done }).await?;
+        if size < self.header_size() {
+            clear(self, size, &mut progress).await?;
+        }
+        self.control(|done| ImageControl::FinishResize(id, done)).await?;
+        drop(guard); // the resize has ended
+        Header::of(self.pool(), self.info()).notify_changed().await
+    }
+
+    /// Has snapshots of a clone keep what they show of the parent past a new end. An earlier shrink has done so for what snapshots
+    /// show past the current end.
+    async fn keep_what_is_cut(&self, size: u64) -> Result<(), Error> {
+        let header = &Header::of(self.pool(), self.info());
+        let details = header.details().await?;
+        let showing = details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
+        let showing: Vec<u64> = showing.map(|snapshot| snapshot.id).collect();
+        let Some(parent) = details.info.parent.filter(|_| !showing.is_empty()) else { return Ok(()) };
+        let advice = "its snapshots would lose what they show of the parent: remove them first";
+        refuse_own_key(header, showing, advice).await?;
+        let layout = details.info.layout;
+        let is_cut = |object| layout.object_end(object, size) < layout.object_end(object, parent.overlap);
+        let copy = |object| async move { if is_cut(object) { self.copy_up(object).await } else { Ok(()) } };
+        for_each_object(layout.objects(parent.overlap), |_, _| {}, copy).await
+    }
+}
+
+/// Ends a size change when it is dropped, wherever its caller stopped.
+struct ResizeGuard<'a> {
+    image: &'a Image,
+    id: u64,
+}
+
+impl Drop for ResizeGuard<'_> {
+    fn drop(&mut self) {
+        self.image.cancel_resize(self.id);
+    }
+}
