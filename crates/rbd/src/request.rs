@@ -42,9 +42,8 @@ pub enum Io {
         /// The bytes.
         data: List,
     },
-    /// Writes the bytes if others are there now, as many. They lie in one object, and the image is not encrypted. Nothing of a
-    /// parent may show in that object: it is copied before ([`Io::CopyUp`]). Fails with -(4095 + offset of the first difference),
-    /// as Ceph's OSDs say it.
+    /// Writes the bytes if others are there now, as many. They lie in one object, and the image is not encrypted. Fails with
+    /// -(4095 + offset of the first difference), as Ceph's OSDs say it.
     CompareAndWrite {
         /// First byte.
         offset: u64,

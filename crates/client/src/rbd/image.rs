@@ -372,13 +372,12 @@ impl Image {
                 "what is compared must be as long as what is written, and lie in one object".into(),
             ));
         }
-        let Some(extent) = extents.first() else { return Ok(None) };
+        if extents.is_empty() {
+            return Ok(None);
+        }
         if self.is_encrypted() {
             let what = format!("{} is encrypted: what is decrypted is not compared", self.info().name);
             return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
-        }
-        if self.info().parent.is_some() {
-            self.copy_up(extent.object).await?;
         }
         match self.submit(Io::CompareAndWrite { offset, expected, data }).await {
             Err(error) if error.errno().0 >= DIFFERENCE => Ok(Some((error.errno().0 - DIFFERENCE) as u64)),

@@ -134,13 +134,14 @@ impl<T> OpenImage<T> {
     ) -> Option<SpecialPiece> {
         let is_removal = matches!(op, Op::Delete) && self.map.is_some();
         let need = if matches!(op, Op::Delete) { state::PENDING } else { state::EXISTS };
-        let piece = SpecialPiece { index, object, op, is_guarded, is_removal, is_clean: false };
+        let piece = SpecialPiece { is_guarded, is_removal, ..SpecialPiece::guarded(index, object, op) };
         let request = self.special_request(&piece);
         self.park(host, object, need, request, Ticket(Purpose::Piece { io, index }));
         (is_guarded || is_removal).then_some(piece)
     }
 
-    /// Sends a write of an object that happens if the object has the bytes `expected`.
+    /// Sends a write of an object that happens if the object has the bytes `expected`. What shows of a parent in it is compared,
+    /// too: it is copied first.
     #[cold]
     fn compare_object(
         &mut self,
@@ -152,10 +153,20 @@ impl<T> OpenImage<T> {
         let offset = extent.offset;
         let compare = Op::CmpExt { offset, data: collect(expected, &extent.buffer) };
         let write = Op::Write { offset, data: collect(data, &extent.buffer) };
-        let request = self.change_request(extent.object, compare).and(write);
-        let ticket = Ticket(Purpose::Piece { io: changes.io, index: changes.outstanding });
+        let index = changes.outstanding;
         changes.outstanding += 1;
-        self.park(host, extent.object, state::EXISTS, request, ticket);
+        let is_guarded = self.overlap_of(extent.object) > 0;
+        let guarded = SpecialPiece::guarded(index, extent.object, write);
+        let piece = SpecialPiece { condition: Some(compare), is_guarded, ..guarded };
+        let request = self.special_request(&piece);
+        self.park(
+            host,
+            extent.object,
+            state::EXISTS,
+            request,
+            Ticket(Purpose::Piece { io: changes.io, index }),
+        );
+        changes.special.extend(is_guarded.then_some(piece));
     }
 
     /// Gives an object what shows of the parent in it.
@@ -237,12 +248,15 @@ impl<T> OpenImage<T> {
             op @ Op::Truncate { size: 0 } if piece.is_guarded && self.is_deep() => {
                 self.guarded_request(piece.object).and(Op::Create { exclusive: false }).and(op.clone())
             }
-            op if piece.is_guarded => self.guarded_request(piece.object).and(op.clone()),
+            _ if piece.is_guarded => piece.extend(self.guarded_request(piece.object)),
             Op::Truncate { size: 0 } if self.overlap_of(piece.object) > 0 => {
                 let create = self.change_request(piece.object, Op::Create { exclusive: false });
                 create.and(piece.op.clone())
             }
-            op => self.change_request(piece.object, op.clone()),
+            op => match &piece.condition {
+                Some(condition) => self.change_request(piece.object, condition.clone()).and(op.clone()),
+                None => self.change_request(piece.object, op.clone()),
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 //! Source: ceph `src/librbd/io/CopyupRequest.cc`, `doc/dev/rbd-layering.rst`.
 
 use super::machine::{AncestralTarget, OpenImage};
-use super::running::SpecialPiece;
+use super::running::{ObjectCopy, SpecialPiece};
 use crate::error::Error;
 use crate::host::{Host, Purpose, Ticket};
 use onego_buf::List;
@@ -65,7 +65,9 @@ impl<T> OpenImage<T> {
         }
         let bytes = self.encrypt_object(object, bytes);
         let copy = CopyUp { data: Rest(bytes.to_vec()) }.call();
-        if self.facts.state.snap_context.snaps.is_empty() {
+        // An OSD compares with what the object was before the request: the copy must be there by then.
+        let is_compared = self.copyups.get(&object).is_some_and(ObjectCopy::is_compared);
+        if self.facts.state.snap_context.snaps.is_empty() && !is_compared {
             return self.resume_changes(host, object, copy);
         }
         // Without snapshots in the context it becomes the oldest version of the object, so that snapshots show it, too.
@@ -145,7 +147,7 @@ impl<T> OpenImage<T> {
             let request = match first.take() {
                 Some(first) => {
                     let writes = if matches!(first, Op::Call { .. }) { flag::WRITE } else { 0 };
-                    self.change_request(object, first).with_flags(writes).and(piece.op.clone())
+                    piece.extend(self.change_request(object, first).with_flags(writes))
                 }
                 None => self.special_request(&piece),
             };

@@ -68,6 +68,8 @@ pub(super) struct SpecialPiece {
     pub(super) index: u32,
     pub(super) object: u64,
     pub(super) op: Op,
+    /// Comparison that `op` depends on.
+    pub(super) condition: Option<Op>,
     /// It fails where the object does not exist, because the parent's bytes must be copied first.
     pub(super) is_guarded: bool,
     /// The object map says afterwards that the object is gone.
@@ -79,7 +81,16 @@ pub(super) struct SpecialPiece {
 impl SpecialPiece {
     /// One that wants the parent's bytes in its object first.
     pub(super) fn guarded(index: u32, object: u64, op: Op) -> Self {
-        Self { index, object, op, is_guarded: true, is_removal: false, is_clean: false }
+        Self { index, object, op, condition: None, is_guarded: true, is_removal: false, is_clean: false }
+    }
+
+    /// Adds its operations to a request.
+    pub(super) fn extend(&self, request: Request) -> Request {
+        let request = match &self.condition {
+            Some(condition) => request.and(condition.clone()),
+            None => request,
+        };
+        request.and(self.op.clone())
     }
 
     /// Is it there for the copy of the parent's bytes alone?
@@ -99,6 +110,13 @@ pub(super) struct ObjectCopy {
     pub(super) marks: usize,
     /// What goes out when they do.
     pub(super) request: Option<Box<Request>>,
+}
+
+impl ObjectCopy {
+    /// Returns whether a comparison waits for it.
+    pub(super) fn is_compared(&self) -> bool {
+        self.waiting.iter().any(|(_, piece)| piece.condition.is_some())
+    }
 }
 
 /// Neighbouring bytes of one object that are neighbours in the image too.

@@ -237,3 +237,33 @@ fn the_object_map_says_that_a_copy_exists_before_it_does() {
     bed.reply(ticket, 0, Vec::new());
     bed.is_done(1);
 }
+
+#[test]
+fn an_object_is_here_before_it_is_compared() {
+    let mut bed = moved(Features::LAYERING, &[]);
+    let (expected, data) = (vec![1; 512].into(), vec![2; 512].into());
+    bed.submit(Io::CompareAndWrite { offset: 3 * OBJECT, expected, data }, 1);
+    let ops = bed.data(3, -2);
+    assert!(matches!(ops.as_slice(), [Op::Stat, Op::CmpExt { .. }, Op::Write { .. }]), "{ops:?}");
+    assert_eq!(bed.script.copies, [(3, true, vec![])]);
+    copied(&mut bed, 3, CHANGED);
+    let ops = bed.data(3, -4095 - 7);
+    assert!(matches!(ops.as_slice(), [Op::CmpExt { .. }, Op::Write { .. }]), "{ops:?}");
+    let finished = bed.script.finished.as_slice();
+    assert!(matches!(finished, [(1, Err(Error::Client(error)))] if error.errno() == -4102), "{finished:?}");
+}
+
+#[test]
+fn the_parent_s_bytes_are_there_before_they_are_compared() {
+    let mut bed = clone(Features::LAYERING);
+    let (expected, data) = (vec![9; 512].into(), vec![2; 512].into());
+    bed.submit(Io::CompareAndWrite { offset: 0, expected, data }, 1);
+    bed.data(0, -2);
+    let (_, ticket) = bed.request(SOURCE_0);
+    bed.reply(ticket, 0, vec![vec![9; 4096]]);
+    // An OSD compares with what the object was before the request.
+    assert_eq!(bed.data(0, 0).len(), 1, "the copy is alone");
+    let ops = bed.data(0, 0);
+    assert!(matches!(ops.as_slice(), [Op::Stat, Op::CmpExt { .. }, Op::Write { .. }]), "{ops:?}");
+    bed.is_done(1);
+}

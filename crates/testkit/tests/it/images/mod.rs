@@ -14,6 +14,7 @@ mod checks;
 mod history;
 mod maintenance;
 mod model;
+mod moving;
 mod server;
 mod tasks;
 mod user;
