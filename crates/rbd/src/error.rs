@@ -1,6 +1,7 @@
 //! Why a request to an image failed.
 
 use onego_ceph::client::{self, errno};
+use onego_ceph::cls::rbd::MAX_OBJECTS;
 use onego_ceph::rbd::Features;
 use thiserror::Error;
 
@@ -25,6 +26,14 @@ pub enum Error {
     TooLong {
         /// Bytes.
         length: u64,
+    },
+    /// An object map would have too many objects.
+    #[error(
+        "{objects} objects exceed the {MAX_OBJECTS} of an object map: disable the feature object-map, or use larger objects"
+    )]
+    MapLimit {
+        /// Objects.
+        objects: u64,
     },
     /// The image is open at a snapshot, or for reading alone.
     #[error("the image is open for reading alone")]

@@ -245,7 +245,9 @@ impl EncryptionError {
 fn errno_of_image(error: &onego_rbd::Error) -> Errno {
     match error {
         onego_rbd::Error::Client(error) => Errno(-error.errno()),
-        onego_rbd::Error::OutOfBounds { .. } | onego_rbd::Error::TooLong { .. } => Errno::INVAL,
+        onego_rbd::Error::OutOfBounds { .. }
+        | onego_rbd::Error::TooLong { .. }
+        | onego_rbd::Error::MapLimit { .. } => Errno::INVAL,
         onego_rbd::Error::ReadOnly
         | onego_rbd::Error::LockRefused { .. }
         | onego_rbd::Error::LockedByHand { .. } => Errno::ROFS,
@@ -263,6 +265,7 @@ fn kind_of_image(error: &onego_rbd::Error) -> ErrorKind {
         onego_rbd::Error::Client(error) => kind_of(error),
         onego_rbd::Error::OutOfBounds { .. }
         | onego_rbd::Error::TooLong { .. }
+        | onego_rbd::Error::MapLimit { .. }
         | onego_rbd::Error::ReadOnly => ErrorKind::InvalidInput,
         onego_rbd::Error::Features(_) => ErrorKind::Unsupported,
         onego_rbd::Error::LockRefused { .. }
@@ -306,9 +309,9 @@ impl From<onego_rbd::Error> for Error {
             onego_rbd::Error::OutOfBounds { offset, length, size } => {
                 Self::OutOfBounds { offset, length, size }
             }
-            error @ (onego_rbd::Error::TooLong { .. } | onego_rbd::Error::ReadOnly) => {
-                Self::Invalid(error.to_string())
-            }
+            error @ (onego_rbd::Error::TooLong { .. }
+            | onego_rbd::Error::MapLimit { .. }
+            | onego_rbd::Error::ReadOnly) => Self::Invalid(error.to_string()),
             error => Self::Image(error),
         }
     }

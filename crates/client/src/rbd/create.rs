@@ -5,7 +5,8 @@ use super::maps::map_object;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirRemoveImage, MetadataSet, ObjectMapResize, SetId, SetStripeUnitCount, state,
+    Create, DirAddImage, DirRemoveImage, MAX_OBJECTS, MetadataSet, ObjectMapResize, SetId,
+    SetStripeUnitCount, state,
 };
 use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, Layout, header_object, id_object};
 use onego_ceph::types::NOSNAP;
@@ -110,9 +111,18 @@ impl CreateOptions {
     }
 }
 
+/// Fails if an image with these features has more objects than an object map holds.
+pub(super) fn check_map(features: Features, objects: u64) -> Result<(), Error> {
+    if features.contains(Features::OBJECT_MAP) && objects > MAX_OBJECTS {
+        return Err(onego_rbd::Error::MapLimit { objects }.into());
+    }
+    Ok(())
+}
+
 /// Creates an image.
 pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(), Error> {
     options.check_features(name)?;
+    check_map(options.features, options.layout.objects(options.size))?;
     if !pool.namespace().is_empty() {
         // Whoever removes the namespace would not see one of format 1 in it.
         options.needs_v2("images in namespaces")?;
@@ -153,8 +163,19 @@ async fn create_v2(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(
     built
 }
 
-/// Makes an image that has no name.
+/// Makes an image that has no name. Leaves nothing if it fails.
 pub(super) async fn build(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(), Error> {
+    check_map(options.features, options.layout.objects(options.size))?;
+    let built = build_parts(pool, id, options).await;
+    if built.is_err() {
+        // The first error is the one to tell.
+        let _ = pool.remove(&map_object(id, NOSNAP)).await;
+        let _ = pool.remove(&header_object(id).to_string()).await;
+    }
+    built
+}
+
+async fn build_parts(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(), Error> {
     let object_prefix = match &options.data_pool {
         Some(_) => format!("rbd_data.{}.{id}", pool.id()),
         None => format!("rbd_data.{id}"),

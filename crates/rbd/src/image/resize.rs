@@ -15,8 +15,9 @@ use crate::host::{Host, Purpose, Ticket};
 use crate::request::Outcome;
 use onego_ceph::client::{Error as ClientError, OpReply};
 use onego_ceph::cls::Method as _;
-use onego_ceph::cls::rbd::{ObjectMapResize, state};
+use onego_ceph::cls::rbd::{MAX_OBJECTS, ObjectMapResize, state};
 use onego_ceph::ops::flag;
+use onego_ceph::rbd::Features;
 use onego_wire::Time;
 use std::mem;
 
@@ -57,10 +58,10 @@ impl<T> OpenImage<T> {
     /// later ones fail. Then the caller trims what lies past it and calls [`finish_resize`](Self::finish_resize), or
     /// [`cancel_resize`](Self::cancel_resize), with the same `id`. It holds the lock meanwhile.
     pub fn begin_resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, id: u64, token: T) {
-        if let Err(error) = self.check_resize() {
+        let size = size.saturating_add(self.facts.data.start());
+        if let Err(error) = self.check_resize(size) {
             return host.finished(token, Err(error));
         }
-        let size = size.saturating_add(self.facts.data.start());
         self.resizes.push_back(Resize { id, size, step: ResizeStep::Draining(token) });
         self.settle(now, host);
     }
@@ -88,8 +89,12 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    fn check_resize(&self) -> Result<(), Error> {
+    fn check_resize(&self, size: u64) -> Result<(), Error> {
         self.check_writable()?;
+        let objects = self.facts.data.layout.objects(size);
+        if self.facts.state.features.contains(Features::OBJECT_MAP) && objects > MAX_OBJECTS {
+            return Err(Error::MapLimit { objects });
+        }
         let reason = if self.migration.is_some() {
             "the size of an image that is being moved does not change: finish its migration first"
         } else if self.resizes.len() >= MAX_RESIZES {

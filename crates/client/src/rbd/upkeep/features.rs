@@ -1,5 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
+use crate::rbd::create::check_map;
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::release::ignore_missing;
@@ -33,6 +34,8 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
         return Err(Error::Invalid("object-map needs exclusive-lock: enable that too".into()));
     }
     if features.without(there).contains(Features::OBJECT_MAP) {
+        let sizes = details.snapshots.iter().map(|snapshot| snapshot.size).chain([details.info.size]);
+        check_map(features, details.info.layout.objects(sizes.max().unwrap_or(0)))?;
         make_maps(header, details).await?;
     }
     set(header, all, features).await?;

@@ -4,6 +4,7 @@ mod damaged;
 mod encrypted;
 mod format1;
 mod imported;
+mod maps;
 mod owned;
 mod shared;
 mod trash;

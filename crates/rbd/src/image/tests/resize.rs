@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::request::Io;
 use onego_ceph::client::{Error as ClientError, WatchId};
 use onego_ceph::cls::lock::SetCookie;
-use onego_ceph::cls::rbd::SetSize;
+use onego_ceph::cls::rbd::{MAX_OBJECTS, SetSize};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DataNames, Features};
 use std::sync::Arc;
@@ -162,4 +162,18 @@ fn what_a_shrink_has_trimmed_is_not_copied_from_the_parent() {
     bed.submit(Io::CopyUp { object: 4 }, 3);
     assert!(matches!(bed.data(4, 0).as_slice(), [Op::Stat]));
     bed.is_done(3);
+}
+
+#[test]
+fn an_image_does_not_outgrow_its_object_map() {
+    let mut bed = Bed::open(facts(Features::DEFAULT));
+    begin(&mut bed, (MAX_OBJECTS + 1) * OBJECT, 1);
+    let objects = MAX_OBJECTS + 1;
+    assert!(
+        matches!(bed.script.finished.pop(), Some((1, Err(Error::MapLimit { objects: refused }))) if refused == objects)
+    );
+    assert!(bed.is_quiet());
+    let mut bed = Bed::open(facts(Features::LAYERING));
+    begin(&mut bed, (MAX_OBJECTS + 1) * OBJECT, 1);
+    bed.is_done(1);
 }
