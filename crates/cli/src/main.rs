@@ -12,6 +12,7 @@ mod demo;
 mod device;
 mod export;
 mod failure;
+mod identity;
 mod interrupt;
 mod listen;
 mod map;

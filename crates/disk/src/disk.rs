@@ -4,7 +4,7 @@ use crate::error::OpenError;
 use onego_block::Geometry;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -70,10 +70,10 @@ impl Disk {
         Ok(Self::new(path, file, access, size, sector, is_block_device))
     }
 
-    /// A file that the caller has opened for writing, and locked, as a disk of `size` bytes. It may be shorter: what is written
-    /// behind its end makes it longer, and what is not there cannot be read. `path` is for errors.
+    /// A file that the caller has opened for reading and writing, and locked, as a disk of `size` bytes. It may be shorter:
+    /// writes past its end make it longer, and reads past its end fail. `path` is for errors.
     pub fn growing(path: &Path, file: File, size: u64) -> Self {
-        Self::new(path, file, OFlags::WRONLY, size, 1, false)
+        Self::new(path, file, OFlags::RDWR, size, 1, false)
     }
 
     fn new(path: &Path, file: File, access: OFlags, size: u64, sector: u32, is_block_device: bool) -> Self {
@@ -92,6 +92,16 @@ impl Disk {
     /// What a caller has to know of it.
     pub fn geometry(&self) -> Geometry {
         self.0.geometry
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Attributes of the file now, whatever its path leads to meanwhile.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.0.file.metadata()
     }
 
     pub(crate) fn opened(&self) -> &Opened {

@@ -52,7 +52,7 @@ impl Operation {
                 zero(disk, pool, offset, length, flags)?;
                 sync_if(disk, flags.fua)
             }
-            Op::Status { length } => Ok(Outcome::Status(status(disk, offset, length))),
+            Op::Status { length } => status(disk, offset, length).map(Outcome::Status),
         }
     }
 }
@@ -211,8 +211,9 @@ fn zero(disk: &Opened, pool: &Pool, offset: u64, length: u64, flags: Flags) -> R
     Ok(())
 }
 
-/// The runs of data and of holes; all is data where the file system does not say.
-fn status(disk: &Opened, offset: u64, length: u64) -> Vec<StatusExtent> {
+/// The runs of data and of holes; all is data where the file system does not say. Fails if the file ends before: to the system
+/// its end is followed by a hole, which a copy would take for zeros.
+fn status(disk: &Opened, offset: u64, length: u64) -> Result<Vec<StatusExtent>, Error> {
     let (mut runs, mut at, end) = (Vec::new(), offset, offset + length);
     while at < end && runs.len() + 2 <= StatusExtent::MOST {
         let data = match rustix::fs::seek(&disk.file, SeekFrom::Data(at)) {
@@ -233,5 +234,9 @@ fn status(disk: &Opened, offset: u64, length: u64) -> Vec<StatusExtent> {
         StatusExtent::append(&mut runs, hole - data, BlockStatus::DATA);
         at = hole;
     }
-    runs
+    let size = rustix::fs::fstat(&disk.file).map_err(|error| disk.failed(error))?.st_size as u64;
+    if !disk.is_block_device && size < end {
+        return Err(disk.became_shorter());
+    }
+    Ok(runs)
 }

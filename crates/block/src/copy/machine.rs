@@ -1,5 +1,6 @@
 //! The machine that copies.
 
+use super::compare::{Compare, CompareHandle};
 use super::error::{CopyError, CopySide};
 use super::extents::KnownExtents;
 use super::handle::{CopyHandle, CopyState};
@@ -29,6 +30,7 @@ const ZEROS_AT_A_TIME: u64 = 64 << 20;
 pub struct Copier {
     below: NoConnections,
     copy: Option<Copy>,
+    compare: Option<Compare>,
 }
 
 impl Copier {
@@ -37,6 +39,21 @@ impl Copier {
         let copy = Copy::new(from, to, plan);
         let handle = CopyHandle { state: Rc::clone(&copy.state) };
         self.copy = Some(copy);
+        handle
+    }
+
+    /// Starts to compare `ranges` of two devices, by reads of at most `piece` bytes. Ranges and `piece` are multiples of the
+    /// blocks of both devices.
+    pub fn compare(
+        &mut self,
+        from: Rc<dyn Device>,
+        to: Rc<dyn Device>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        piece: u64,
+    ) -> CompareHandle {
+        let compare = Compare::new(from, to, ranges, piece);
+        let handle = compare.handle();
+        self.compare = Some(compare);
         handle
     }
 }
@@ -162,7 +179,7 @@ impl Copy {
             }
             let Some((is_zero, length)) = self.extents.first() else { break };
             let first = self.oldest();
-            if self.next - first >= CopyPlan::SPAN {
+            if self.next - first >= self.plan.span {
                 break;
             }
             // A block that is zeros in part is read. The source may end within one.
@@ -379,6 +396,7 @@ impl Copy {
 impl Export for Copier {
     fn has_completions(&self) -> bool {
         self.copy.as_ref().is_some_and(|copy| !copy.completions.is_empty())
+            || self.compare.as_ref().is_some_and(Compare::has_completions)
     }
 }
 
@@ -407,6 +425,9 @@ impl Layer for Copier {
     fn settle(&mut self, now: Time) {
         if let Some(copy) = &mut self.copy {
             copy.turn(now);
+        }
+        if let Some(compare) = &mut self.compare {
+            compare.turn(now);
         }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! A [`Copier`] is a machine without connections, driven together with what carries out the requests of the devices. It asks
 //! the source which of its bytes are zeros, reads the others in pieces, a bounded number at a time, leaves zeros out where it
-//! finds them in what it has read, and flushes at the end.
+//! finds them in what it has read, and flushes at the end. It can compare bytes of both devices before, where an earlier copy
+//! is to be continued.
 
+mod compare;
 mod error;
 mod extents;
 mod handle;
@@ -11,6 +13,7 @@ mod machine;
 mod plan;
 mod zeros;
 
+pub use compare::CompareHandle;
 pub use error::{CopyError, CopySide};
 pub use handle::{CopyHandle, CopyProgress};
 pub use machine::Copier;

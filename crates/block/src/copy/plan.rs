@@ -12,17 +12,18 @@ pub struct CopyPlan {
     pub piece: u64,
     /// Bytes of a block that is not written if it is zeros: a power of two, and at most a piece.
     pub grain: u64,
+    /// Most bytes between the first byte that is not copied and the last that is.
+    pub span: u64,
 }
 
 impl CopyPlan {
-    /// How far behind the first byte that is not copied bytes may be that are: what is to be copied again after an
-    /// interruption that has left nothing but the destination.
+    /// The usual [`span`](Self::span): what is to be copied again after an interruption that left only the destination.
     pub const SPAN: u64 = 64 << 20;
 }
 
 impl Default for CopyPlan {
     /// All bytes, 16 pieces of a MiB at a time, without blocks of 4 KiB that are zeros.
     fn default() -> Self {
-        Self { start: 0, reads_as_zeros: false, depth: 16, piece: 1 << 20, grain: 4096 }
+        Self { start: 0, reads_as_zeros: false, depth: 16, piece: 1 << 20, grain: 4096, span: Self::SPAN }
     }
 }

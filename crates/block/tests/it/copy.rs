@@ -171,6 +171,34 @@ fn a_copy_that_is_continued_leaves_what_is_before_as_it_is() {
 }
 
 #[test]
+fn a_comparison_finds_what_differs_in_its_ranges_and_fails_as_its_devices_do() {
+    let (from, to) = (memory(3 << 20, 1), memory(3 << 20, 1));
+    write(&*to, 2 << 20, vec![1]);
+    let compare = |from: Rc<dyn Device>, to: Rc<dyn Device>, ranges: &[std::ops::Range<u64>]| {
+        let mut copier = Copier::default();
+        let handle = copier.compare(from, to, ranges.to_vec(), 64 << 10);
+        assert!(copier.next_action(Time::default()).is_none());
+        let mut result = std::pin::pin!(handle.result());
+        match result.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+            std::task::Poll::Ready(result) => result,
+            std::task::Poll::Pending => panic!("memory waits for nothing"),
+        }
+    };
+    let outside = [0..2 << 20, (2 << 20) + 1..3 << 20];
+    assert_eq!(compare(from.clone(), to.clone(), &outside), Ok(None));
+    assert_eq!(compare(from.clone(), to.clone(), &[100..3 << 20]).unwrap().unwrap() / (64 << 10), 31);
+    assert_eq!(compare(from.clone(), to.clone(), &[]), Ok(None));
+    let broken: Rc<dyn Device> = Rc::new(Broken(from.clone()));
+    for (from, to, side) in [
+        (broken.clone(), from.clone() as _, CopySide::Source),
+        (from.clone() as _, broken, CopySide::Destination),
+    ] {
+        let failed = compare(from, to, &[0..2 << 20]).unwrap_err();
+        assert!(matches!(failed, CopyError::Device { side: found, .. } if found == side), "{failed}");
+    }
+}
+
+#[test]
 fn a_destination_that_cannot_take_the_source_is_refused() {
     let from: Rc<dyn Device> = memory(4097, 1);
     let small: Rc<dyn Device> = memory(4096, 1);

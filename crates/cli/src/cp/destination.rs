@@ -1,30 +1,33 @@
-//! Where a copy goes: what is made for it, and what becomes of that at the end.
+//! Destinations of copies: made, continued, and finished.
 
+use super::earlier::{Earlier, Rewind, Tuning};
 use super::image::NewImage;
-use super::options::Options;
+use super::job::CopyJob;
 use crate::access::Access;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
+use crate::identity::{Identity, SourceFacts};
 use crate::nfs::RemotePartial;
-use crate::partial::PartialFile;
-use crate::rbd::PIECE;
-use onego::block::copy::{Copier, CopyPlan};
+use crate::partial::{Existing, PartialFile};
+use onego::block::copy::Copier;
 use onego::block::{Device, Host};
-use onego::nfs::SetAttributes;
+use onego::nfs::File;
 use onego_disk::Disk;
 use rustix::io::Errno;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What is being written.
 pub(super) enum Destination {
-    /// A file of this machine, beside its name.
+    /// A file of this machine, next to its name.
     File(Box<PartialFile>),
-    /// A file on a server, beside its name.
-    Remote(Box<RemotePartial>),
+    /// A file on a server, next to its name.
+    Remote(Box<(RemotePartial, File)>),
     /// An image that was made for the copy.
     Image(Box<NewImage>),
-    /// What was there before.
+    /// A device that existed before.
     Existing,
 }
 
@@ -32,41 +35,42 @@ pub(super) enum Destination {
 pub(super) struct Begun {
     pub(super) destination: Destination,
     pub(super) device: Rc<dyn Device>,
-    /// The first byte that is not there.
+    /// The first byte to copy.
     pub(super) start: u64,
     /// There is nothing from there on.
     pub(super) reads_as_zeros: bool,
 }
 
+/// The source of a copy, and how much of it there is.
+pub(super) struct From {
+    pub(super) device: Rc<dyn Device>,
+    pub(super) facts: SourceFacts,
+    pub(super) size: u64,
+}
+
 impl Destination {
-    /// Opens the destination of a copy of `size` bytes, and makes it if it can be made.
+    /// Opens the destination of a copy, and makes it if it can be made. What exists is changed after all checks.
     pub(super) fn open(
         access: &Access,
-        options: &Options,
+        job: &CopyJob<'_>,
         host: &mut Host<Copier>,
         opener: &mut Opener<'_>,
-        size: u64,
+        from: &From,
+        tuning: &Tuning,
     ) -> Result<Begun, Failure> {
-        match &options.destination {
-            Source::Disk(path) if !options.in_place && !is_block_device(path) => {
-                file(options, host, opener, path, size)
+        match job.destination {
+            Source::Disk(path) if !job.overwrites && !is_block_device(path) => {
+                file(job, host, opener, path, from, tuning)
             }
-            Source::Nfs(url) if !options.in_place => {
+            Source::Nfs(url) if !job.overwrites => {
                 let (mount, path) = host.mount(&url.config(access)?, url.path())?;
-                let partial = RemotePartial::open(&mount, &path, (None, None), options.existing());
-                let partial = host.block_on(partial)??;
-                let file = partial.file().clone();
-                let start = if options.resume { behind(file.opened().size, size)? } else { 0 };
-                let device = host.file(file, size, false)?;
-                let destination = Self::Remote(Box::new(partial));
-                Ok(Begun { destination, device, start, reads_as_zeros: true })
+                let opened =
+                    RemotePartial::open(&mount, &path, &from.facts, job.existing, job.into_directory);
+                let partial = host.block_on(opened)??;
+                remote(host, partial, from, tuning)
             }
-            Source::Image(spec) if !options.in_place => {
-                let (image, device, start) = NewImage::open(options, host, opener, spec, size)?;
-                let destination = Self::Image(Box::new(image));
-                Ok(Begun { destination, device, start, reads_as_zeros: true })
-            }
-            other => existing(access, options, host, opener, other),
+            Source::Image(spec) if !job.overwrites => NewImage::open(job, host, opener, spec, from, tuning),
+            other => existing(access, job, host, opener, other, from),
         }
     }
 
@@ -78,21 +82,17 @@ impl Destination {
         }
     }
 
-    /// All `size` bytes are there, and durable.
-    pub(super) fn finish(self, host: &mut Host<Copier>, size: u64) -> Result<(), Failure> {
+    /// All bytes are there, and durable.
+    pub(super) fn finish(self, host: &mut Host<Copier>, from: &From) -> Result<(), Failure> {
         match self {
             Self::File(file) => {
-                // What ends in a hole is longer than what was written.
-                file.file().set_len(size).map_err(Failure::file(file.path()))?;
-                file.finish()
+                // A hole at the end was not written.
+                file.file().set_len(from.size).map_err(Failure::file(file.path()))?;
+                file.finish(&from.facts)
             }
-            Self::Remote(mut partial) => {
-                let attributes = SetAttributes { size: Some(size), ..SetAttributes::default() };
-                let finished = async {
-                    partial.file().set_attributes(attributes).await?;
-                    partial.finish().await
-                };
-                Ok(host.block_on(finished)??)
+            Self::Remote(mut remote) => {
+                let (partial, file) = &mut *remote;
+                Ok(host.block_on(partial.finish(file, &from.facts, from.size))??)
             }
             Self::Image(image) => image.finish(host),
             Self::Existing => Ok(()),
@@ -109,60 +109,113 @@ impl Destination {
     }
 }
 
-fn is_block_device(path: &Path) -> bool {
+pub(crate) fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
 }
 
-fn file(
-    options: &Options,
-    host: &mut Host<Copier>,
-    opener: &mut Opener<'_>,
-    path: &Path,
-    size: u64,
-) -> Result<Begun, Failure> {
-    if path.is_dir() {
+/// The file to write to: in a directory, that of the source's name.
+fn target(job: &CopyJob<'_>, path: &Path, from: &From) -> Result<PathBuf, Failure> {
+    let path = match &from.facts.name {
+        Some(name) if job.into_directory && path.is_dir() => path.join(OsStr::from_bytes(name)),
+        _ => path.to_owned(),
+    };
+    let about = path.metadata();
+    if about.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
         return Err(Failure::Usage(format!("{} is a directory: name the file in it", path.display())));
     }
     // Advice to remove what is there would be bad advice.
-    if path.metadata().is_ok_and(|about| !about.is_file()) {
+    if about.as_ref().is_ok_and(|about| !about.is_file()) {
         let what = "is neither a file nor a block device: choose another name";
         return Err(Failure::Usage(format!("{} {what}", path.display())));
     }
-    // What has its own name is whole.
-    if options.resume && path.exists() {
-        return Err(Failure::file(path)(Errno::EXIST.into()));
+    let identity = about.ok().and_then(|about| Identity::here(&about));
+    if from.facts.is(identity.as_ref()) {
+        return Err(onto_itself(&path.display().to_string()));
     }
-    let partial = PartialFile::open(path, options.existing())?;
-    let start = behind(partial.len(), size)?;
-    let file = partial.file().try_clone().map_err(Failure::file(path))?;
-    let device = opener.disks(host)?.device(&Disk::growing(partial.path(), file, size));
+    Ok(path)
+}
+
+fn onto_itself(what: &str) -> Failure {
+    Failure::Usage(format!("{what} is the source itself: a copy onto itself could lose it"))
+}
+
+fn file(
+    job: &CopyJob<'_>,
+    host: &mut Host<Copier>,
+    opener: &mut Opener<'_>,
+    path: &Path,
+    from: &From,
+    tuning: &Tuning,
+) -> Result<Begun, Failure> {
+    let path = target(job, path, from)?;
+    // What has its own name is whole.
+    if job.existing == Existing::Resume && !job.adopts && path.exists() {
+        return Err(Failure::file(&path)(Errno::EXIST.into()));
+    }
+    let mut partial = PartialFile::open(&path, job.existing)?;
+    let file = partial.file().try_clone().map_err(Failure::file(&path))?;
+    let device = opener.disks(host)?.device(&Disk::growing(partial.path(), file, from.size));
+    let mut start = 0;
+    if job.existing == Existing::Resume {
+        let shown = partial.place().display().to_string();
+        let (len, recorded) = (partial.len(), partial.recorded());
+        let earlier =
+            Earlier { device: &device, len, recorded, shown: &shown, is_whole: partial.is_adopted() };
+        start = earlier.check(host, from, Rewind::Writes, tuning)?;
+    }
+    partial.begin(from.facts.record(tuning.settled).as_deref(), start)?;
     Ok(Begun { destination: Destination::File(Box::new(partial)), device, start, reads_as_zeros: true })
 }
 
-/// Where to go on with a file of that length: its last bytes were on their way together.
-fn behind(length: u64, size: u64) -> Result<u64, Failure> {
-    if length > size {
-        return Err(Failure::Usage(
-            "there is more already than there is to copy: it is of another source, so remove it".into(),
-        ));
+fn remote(
+    host: &mut Host<Copier>,
+    mut partial: RemotePartial,
+    from: &From,
+    tuning: &Tuning,
+) -> Result<Begun, Failure> {
+    let mut start = 0;
+    if let Some((file, len)) = partial.earlier() {
+        let device = host.file(file.clone(), len.max(from.size), true)?;
+        let (recorded, shown) = (partial.recorded(), format!("{} on the server", partial.shown()));
+        let earlier =
+            Earlier { device: &device, len, recorded, shown: &shown, is_whole: partial.is_adopted() };
+        start = earlier.check(host, from, Rewind::UnstableWrites, tuning)?;
     }
-    Ok(length.saturating_sub(CopyPlan::SPAN + PIECE) / PIECE * PIECE)
+    let file = host.block_on(partial.begin(&from.facts, from.facts.record(tuning.settled), start))??;
+    let device = host.file(file.clone(), from.size, false)?;
+    Ok(Begun {
+        destination: Destination::Remote(Box::new((partial, file))),
+        device,
+        start,
+        reads_as_zeros: true,
+    })
 }
 
 fn existing(
     access: &Access,
-    options: &Options,
+    job: &CopyJob<'_>,
     host: &mut Host<Copier>,
     opener: &mut Opener<'_>,
-    source: &Source,
+    to: &Source,
+    from: &From,
 ) -> Result<Begun, Failure> {
-    if options.resume || options.replace {
+    if matches!(job.existing, Existing::Resume | Existing::Replace) {
         return Err(Failure::Usage(format!(
-            "{source} does not say how much of it is copied, and is written in place: leave --resume and --replace out"
+            "{to} does not say how much of it is copied, and is written in place: leave --resume and --replace out"
         )));
     }
-    let device = opener.open(host, &Prepared::new(access, source, false)?, false)?;
-    let reads_as_zeros = matches!(source, Source::Memory(_) | Source::Null(_));
+    if let Source::Disk(path) = to {
+        let about = path.metadata().ok();
+        let identity = about.and_then(|about| Identity::here(&about));
+        if from.facts.is(identity.as_ref()) {
+            return Err(onto_itself(&to.to_string()));
+        }
+    }
+    let (device, facts) = opener.open_known(host, &Prepared::new(access, to, false)?, false)?;
+    if from.facts.is(facts.identity.as_ref()) {
+        return Err(onto_itself(&to.to_string()));
+    }
+    let reads_as_zeros = matches!(to, Source::Memory(_) | Source::Null(_));
     Ok(Begun { destination: Destination::Existing, device, start: 0, reads_as_zeros })
 }

@@ -1,16 +1,18 @@
 //! An image that a copy makes.
 
-use super::options::Options;
+use super::destination::{Begun, Destination, From};
+use super::earlier::{Earlier, Rewind, Tuning};
+use super::job::CopyJob;
 use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished, say};
+use crate::partial::Existing;
 use crate::rbd::{MARK_EVERY, PartialImport};
 use crate::spec::ImageSpec;
+use onego::block::Host;
 use onego::block::copy::Copier;
-use onego::block::{Device, Host};
 use onego::rados::Pool;
 use onego::rbd::{self, ImageInfo};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An image that is being filled, and that says how far it is.
@@ -29,7 +31,7 @@ pub(super) struct NewImage {
 struct Left(Arc<Mutex<String>>);
 
 impl Left {
-    fn note(&self, shown: &str, mark: PartialImport) {
+    fn note(&self, shown: &str, mark: &PartialImport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = format!(
             "{shown} is not whole: {mark}; \"onego cp --resume\" goes on, \"onego rbd rm\" removes it"
         );
@@ -41,36 +43,57 @@ impl Left {
 }
 
 impl NewImage {
-    /// Makes an image of `size` bytes, or finds the one that an earlier copy has made. The number is that of the first byte that
-    /// is not there.
+    /// Makes an image for a copy, or finds the one that an earlier copy has made.
     pub(super) fn open(
-        options: &Options,
+        job: &CopyJob<'_>,
         host: &mut Host<Copier>,
         opener: &mut Opener<'_>,
         spec: &ImageSpec,
-        size: u64,
-    ) -> Result<(Self, Rc<dyn Device>, u64), Failure> {
+        from: &From,
+        tuning: &Tuning,
+    ) -> Result<Begun, Failure> {
+        let Some(shape) = job.shape else {
+            return Err(Failure::Usage(format!(
+                "image {spec} is no destination of this command: use \"onego cp\""
+            )));
+        };
         let cluster = opener.cluster(host)?;
         let (name, shown) = (&spec.image, format!("image {spec}"));
-        let pool =
-            host.block_on(interrupt::unless(spec.place(options.pool.as_deref()).open(&cluster)))???;
-        let mut marked = PartialImport { done: 0, of: Some(size) };
-        let is_begun =
-            options.resume && host.block_on(interrupt::unless(marked.resume(&pool, name, &shown)))???;
+        let place = spec.place(job.pool);
+        let pool = host.block_on(interrupt::unless(place.open(&cluster)))???;
+        let mut marked = PartialImport::new(Some(from.size), from.facts.record(tuning.settled));
+        let found = match job.existing {
+            Existing::Resume => {
+                host.block_on(interrupt::unless(PartialImport::earlier(&pool, name, &shown, marked.of)))???
+            }
+            _ => None,
+        };
+        if found.is_none() {
+            let created = shape.create(&pool, name, from.size, marked.metadata());
+            host.block_on(interrupt::unless(created))???;
+        }
+        let (device, _) = opener.open_known(host, &Prepared::Image(spec.clone(), Vec::new()), false)?;
+        if let Some(earlier) = &found {
+            let (len, recorded) = (earlier.done, earlier.source.as_deref());
+            let earlier = Earlier { device: &device, len, recorded, shown: &shown, is_whole: false };
+            marked.done = earlier.check(host, from, Rewind::Nothing, tuning)?;
+        }
         let left = Left(Arc::default());
-        left.note(&shown, marked);
+        left.note(&shown, &marked);
         let unfinished = Unfinished::winding_down({
             let left = left.clone();
             move || Some(left.text())
         });
-        if !is_begun {
-            let created = options.shape.create(&pool, name, size, marked.metadata());
-            host.block_on(interrupt::unless(created))???;
-        }
-        let device = opener.open(host, &Prepared::Image(spec.clone(), Vec::new()), false)?;
         let info = host.block_on(interrupt::unless(rbd::info(&pool, name)))???;
         let start = marked.done;
-        Ok((Self { pool, info, marked, left, _unfinished: unfinished }, device, start))
+        let mut image = Self { pool, info, marked, left, _unfinished: unfinished };
+        if found.is_some() {
+            // The bytes from here on are those of the source as it is now.
+            image.tell(host, start)?;
+        }
+        let destination = Destination::Image(Box::new(image));
+        // Bytes after the mark may be those of an earlier state of the source.
+        Ok(Begun { destination, device, start, reads_as_zeros: found.is_none() })
     }
 
     /// Tells the image how far it is, now and then.
@@ -83,12 +106,12 @@ impl NewImage {
     }
 
     fn tell(&mut self, host: &mut Host<Copier>, done: u64) -> Result<(), Failure> {
-        let mark = PartialImport { done, ..self.marked };
+        let mark = PartialImport { done, ..self.marked.clone() };
         // A full cluster must not keep it waiting, and what it is not told is not needed: an older mark is as true.
         let pool = self.pool.with_full_try();
         host.block_on(mark.tell(&pool, &self.info))??;
+        self.left.note(&format!("image {}", self.info.name), &mark);
         self.marked = mark;
-        self.left.note(&format!("image {}", self.info.name), mark);
         Ok(())
     }
 

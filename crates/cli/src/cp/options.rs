@@ -1,5 +1,6 @@
 //! What the command line of a copy says.
 
+use super::job::CopyJob;
 use crate::device::Source;
 use crate::output::Format;
 use crate::partial::Existing;
@@ -41,12 +42,27 @@ pub(crate) struct Options {
     pub(super) no_progress: bool,
 }
 
-/// Pieces on their way by default.
-const DEPTH: u16 = 16;
+/// Pieces in flight by default.
+pub(crate) const DEPTH: u16 = 16;
 
 impl Options {
+    pub(super) fn job(&self) -> CopyJob<'_> {
+        CopyJob {
+            source: &self.source,
+            destination: &self.destination,
+            existing: self.existing(),
+            overwrites: self.in_place,
+            into_directory: false,
+            adopts: false,
+            destination_is_zero: self.destination_is_zero,
+            depth: self.depth.into(),
+            pool: self.pool.as_deref(),
+            shape: Some(&self.shape),
+        }
+    }
+
     /// What becomes of a file that is there.
-    pub(super) fn existing(&self) -> Existing {
+    fn existing(&self) -> Existing {
         match self {
             Self { resume: true, .. } => Existing::Resume,
             Self { replace: true, .. } => Existing::Replace,

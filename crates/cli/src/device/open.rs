@@ -4,6 +4,8 @@ use super::encryption::{EncryptionArgs, open_image};
 use super::source::Source;
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::identity::{Identity, SourceFacts};
+use crate::nfs::last_name;
 use crate::spec::ImageSpec;
 use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;
@@ -11,6 +13,7 @@ use onego::nfs::{self, FileType};
 use onego::rados::Cluster;
 use onego::rbd::encryption::EncryptionSpec;
 use onego_disk::{Disk, DiskOpener, Disks};
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 /// A source of which everything is open that a process opens once: a disk, with its lock. Each thread opens the rest.
@@ -73,24 +76,40 @@ impl<'a> Opener<'a> {
         prepared: &Prepared,
         read_only: bool,
     ) -> Result<Rc<dyn Device>, Failure> {
+        self.open_known(host, prepared, read_only).map(|(device, _)| device)
+    }
+
+    /// The source as a device of this host, and what a copy has to know of it.
+    pub(crate) fn open_known<E: Export>(
+        &mut self,
+        host: &mut Host<E>,
+        prepared: &Prepared,
+        read_only: bool,
+    ) -> Result<(Rc<dyn Device>, SourceFacts), Failure> {
+        let known = |identity| SourceFacts { identity: Some(identity), ..SourceFacts::default() };
         match prepared {
-            Prepared::Disk(disk) => Ok(self.disks(host)?.device(disk)),
+            Prepared::Disk(disk) => {
+                let about = disk.metadata().map_err(Failure::file(disk.path()))?;
+                let name = disk.path().file_name().map(OsStrExt::as_bytes);
+                Ok((self.disks(host)?.device(disk), SourceFacts::here(&about, name)))
+            }
             Prepared::Nfs(at) => {
                 let (config, path) = &**at;
                 let (mount, within) = host.mount(config, path)?;
                 let file = host.block_on(mount.open(&within))??;
                 if file.opened().file_type != FileType::Regular {
-                    return Err(Failure::Usage(format!(
-                        "{} on the server is not a file",
-                        nfs::Escaped(path)
-                    )));
+                    let path = nfs::Escaped(path);
+                    return Err(Failure::Usage(format!("{path} on the server is not a file")));
                 }
+                let facts = SourceFacts::there(file.opened(), last_name(path));
                 let size = file.opened().size;
-                Ok(host.file(file, size, read_only)?)
+                Ok((host.file(file, size, read_only)?, facts))
             }
-            Prepared::Nbd(url) => Ok(host.nbd(url)?),
-            Prepared::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
-            Prepared::Null(size) => Ok(Rc::new(Null::new(Geometry::new(*size)))),
+            Prepared::Nbd(url) => Ok((host.nbd(url)?, known(Identity::Nbd(url.clone())))),
+            Prepared::Memory(size) => {
+                Ok((Rc::new(Memory::new(Geometry::new(*size))), SourceFacts::default()))
+            }
+            Prepared::Null(size) => Ok((Rc::new(Null::new(Geometry::new(*size))), SourceFacts::default())),
             Prepared::Image(spec, specs) => {
                 let cluster = self.cluster(host)?;
                 let place = spec.place(self.pool);
@@ -101,7 +120,9 @@ impl<'a> Opener<'a> {
                 if !read_only {
                     image.check_writable()?;
                 }
-                Ok(host.image(image)?)
+                let (pool, id) = (image.pool().id(), image.info().id.clone());
+                let namespace = image.pool().namespace().to_owned();
+                Ok((host.image(image)?, known(Identity::Image { pool, namespace, id })))
             }
         }
     }

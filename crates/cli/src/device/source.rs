@@ -62,6 +62,9 @@ impl FromStr for Source {
         if text.is_empty() {
             return Err("an empty name names no device".into());
         }
+        if text == "-" {
+            return Err("\"-\" is standard input or output elsewhere, and no device: write ./- for a file of that name".into());
+        }
         // A colon behind a slash is one of a path.
         let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| !scheme.contains('/')) else {
             return Ok(Self::Disk(text.into()));
@@ -167,6 +170,7 @@ mod tests {
     fn what_is_no_source_is_refused_with_what_would_be() {
         for text in [
             "",
+            "-",
             "iscsi:disk",
             "rbd:pool/disk@snap",
             "nbds://host/disk",

@@ -2,14 +2,13 @@
 
 mod change;
 mod copy;
-mod identity;
 mod partial;
 mod serve;
 mod show;
 mod target;
 
 pub(crate) use partial::RemotePartial;
-pub(crate) use target::Url;
+pub(crate) use target::{Url, last_name};
 
 use crate::access::Access;
 use crate::failure::Failure;

@@ -7,6 +7,7 @@ use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::device::{EncryptionArgs, decrypted, open_image};
 use crate::failure::Failure;
+use crate::identity::SourceFacts;
 use crate::interrupt::say;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
@@ -90,7 +91,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
 }
 
 fn export(reactor: &mut Reactor, image: &Image, path: &Path, options: &Options) -> Result<(), Failure> {
-    let sink = Sink::open(path, options.resume)?;
+    let mut sink = Sink::open(path, options.resume)?;
     let done = sink.len();
     if done > image.size() {
         return Err(Failure::Usage(format!(
@@ -98,8 +99,11 @@ fn export(reactor: &mut Reactor, image: &Image, path: &Path, options: &Options) 
             path.display()
         )));
     }
+    let first = if options.resume { done / PIECE } else { 0 };
+    sink.compare(reactor, image, first * PIECE)?;
+    sink.begin(first * PIECE)?;
     let progress = Progress::of_bytes("Exporting", Some(image.size()), !options.no_progress);
-    let copied = copy(reactor, image, &sink, done / PIECE, &progress);
+    let copied = copy(reactor, image, &sink, first, &progress);
     progress.finish();
     copied?;
     sink.finish(image.size())
@@ -190,6 +194,30 @@ impl Sink {
         }
     }
 
+    /// Fails unless the first bytes of an earlier export are those of the image.
+    fn compare(&self, reactor: &mut Reactor, image: &Image, bytes: u64) -> Result<(), Failure> {
+        let Self::File(file) = self else { return Ok(()) };
+        let mut earlier = vec![0; PIECE as usize];
+        for at in (0..bytes).step_by(PIECE as usize) {
+            file.file().read_exact_at(&mut earlier, at).map_err(Failure::file(file.place()))?;
+            if reactor.block_on(image.read(at, PIECE))??.to_vec() != earlier {
+                return Err(Failure::Usage(format!(
+                    "{} differs from the image at byte {at} or after: the image changed since; remove the file and export again",
+                    file.place().display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the first bytes of an earlier export.
+    fn begin(&mut self, keep: u64) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => file.begin(None, keep),
+            Self::Output => Ok(()),
+        }
+    }
+
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::File(file) => data_in([bytes], GRAIN)
@@ -207,7 +235,7 @@ impl Sink {
         match self {
             Self::File(file) => {
                 file.file().set_len(size).map_err(Failure::file(file.path()))?;
-                file.finish()
+                file.finish(&SourceFacts::default())
             }
             Self::Output => io::stdout().flush().map_err(output::failed),
         }

@@ -7,9 +7,10 @@ use super::streams::{StreamedImage, import_image};
 use super::transfer::{PIECE, STANDARD, WINDOW, sparse_size};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::identity::{SETTLED, SourceFacts};
 use crate::interrupt::{self, Unfinished};
 use crate::spec::ImageSpec;
-use onego::block::copy::data_in;
+use onego::block::copy::{CopyError, data_in};
 use onego::ceph::{ImageRequest, Reactor};
 use onego::rados::Pool;
 use onego::rbd::{self, Image};
@@ -104,15 +105,26 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         let (shown, left) = (shown.clone(), Arc::clone(&left));
         move || Some(what_is_left(&shown, &left)).filter(|left| !left.is_empty())
     });
-    let mut mark = PartialImport { done: 0, of: source.size() };
-    let is_begun = options.resume
-        && reactor.block_on(interrupt::unless(mark.resume(&pool, image.name(), &shown)))???;
-    source.skip(mark.done)?;
+    let mut mark = PartialImport::new(source.size(), source.record().map_err(Failure::file(&options.path))?);
+    let earlier = match options.resume {
+        true => {
+            let earlier = PartialImport::earlier(&pool, image.name(), &shown, mark.of);
+            reactor.block_on(interrupt::unless(earlier))???
+        }
+        false => None,
+    };
+    let is_begun = earlier.is_some();
+    if let Some(earlier) = earlier {
+        mark.done = earlier.done;
+        if !source.resume(&earlier).map_err(Failure::file(&options.path))? {
+            compare(&mut reactor, &pool, image.name(), &mut source, mark.done)?;
+        }
+    }
     // Where there is none, the image may be there as soon as its creation has begun.
-    note(&left, mark);
+    note(&left, &mark);
     if !is_begun {
         let shape = options.shape.clone().in_format(&options.format, &access.config()?.image_defaults)?;
-        create(&mut reactor, &pool, image.name(), &shape, mark).inspect_err(|failure| {
+        create(&mut reactor, &pool, image.name(), &shape, &mark).inspect_err(|failure| {
             if may_go_on(failure) {
                 interrupt::say(&what_is_left(&shown, &left));
             }
@@ -120,7 +132,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     }
     let progress = Progress::of_bytes("Importing", source.size(), !options.no_progress);
     let target = ImportTarget::open(&mut reactor, &pool, image.name(), mark, &left);
-    let copied = target.and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
+    let grain = if source.is_dense() { 0 } else { options.sparse_size };
+    let copied = target.and_then(|target| copy(source, target, grain as usize, &progress));
     progress.finish();
     match &copied {
         Err(failure) if is_begun || may_go_on(failure) => interrupt::say(&what_is_left(&shown, &left)),
@@ -140,7 +153,7 @@ fn create(
     pool: &Pool,
     name: &str,
     shape: &Shape,
-    mark: PartialImport,
+    mark: &PartialImport,
 ) -> Result<(), Failure> {
     let size = mark.of.unwrap_or(GROWTH);
     reactor.block_on(interrupt::unless(shape.create(pool, name, size, mark.metadata())))??
@@ -167,7 +180,7 @@ fn what_is_left(shown: &str, left: &Mutex<String>) -> String {
 }
 
 /// Remembers how far an import is, for the message at an early end.
-fn note(left: &Mutex<String>, mark: PartialImport) {
+fn note(left: &Mutex<String>, mark: &PartialImport) {
     *left.lock().unwrap_or_else(PoisonError::into_inner) = mark.to_string();
 }
 
@@ -199,7 +212,10 @@ fn write_all(
         let bytes = bytes.freeze();
         let end = offset + bytes.len() as u64;
         target.make_room(end)?;
-        for part in data_in([&bytes[..]], grain) {
+        // Without a grain, zeros are written as well.
+        let parts =
+            if grain == 0 { std::iter::once(0..bytes.len()).collect() } else { data_in([&bytes[..]], grain) };
+        for part in parts {
             target.write(offset + part.start as u64, bytes.slice(part))?;
         }
         target.submitted = end;
@@ -286,7 +302,7 @@ impl<'a> ImportTarget<'a> {
     /// How far the import is.
     fn done(&self) -> PartialImport {
         let done = self.in_flight.first().copied().unwrap_or(self.submitted);
-        PartialImport { done, of: self.marked.of }
+        PartialImport { done, ..self.marked.clone() }
     }
 
     /// Tells the image how far the import is, now and then.
@@ -295,10 +311,10 @@ impl<'a> ImportTarget<'a> {
         if now.done < self.marked.done + MARK_EVERY {
             return Ok(());
         }
-        self.marked = now;
         let told = now.tell(self.pool, self.image.info());
         self.reactor.block_on(interrupt::unless(told))???;
-        note(self.left, now);
+        note(self.left, &now);
+        self.marked = now;
         Ok(())
     }
 
@@ -325,7 +341,7 @@ impl<'a> ImportTarget<'a> {
         let told = async {
             let marked = now.tell(&pool, image.info()).await;
             if marked.is_ok() {
-                note(left, now);
+                note(left, &now);
             }
             interrupt::progress();
             image.close().await
@@ -334,19 +350,48 @@ impl<'a> ImportTarget<'a> {
     }
 }
 
+/// Reads the first `done` bytes of a stream, and fails unless the image has them.
+fn compare(
+    reactor: &mut Reactor,
+    pool: &Pool,
+    name: &str,
+    source: &mut Source,
+    done: u64,
+) -> Result<(), Failure> {
+    let image = reactor.block_on(interrupt::unless(Image::open_read_only(pool, name)))???;
+    let mut at = 0;
+    while at < done {
+        // Whole pieces were imported.
+        let found = source.next()?.map(|(_, bytes)| bytes.freeze());
+        let length = found.as_ref().map_or(0, |bytes| bytes.len());
+        let earlier = match length {
+            0 => None,
+            _ => Some(reactor.block_on(interrupt::unless(image.read(at, length as u64)))???),
+        };
+        if found.map(|bytes| bytes.to_vec()) != earlier.map(|bytes| bytes.to_vec()) || length == 0 {
+            return Err(Failure::Usage(format!(
+                "image {name} differs from the input at byte {at} or after: the input is another one; remove the image to \
+                 begin anew"
+            )));
+        }
+        at += length as u64;
+    }
+    Ok(reactor.block_on(image.close())??)
+}
+
 /// What is imported.
 enum Source {
     /// Something of a known size, of which any part can be read.
-    File { path: PathBuf, file: File, size: u64, at: u64, grain: u64 },
+    File { path: PathBuf, file: File, size: u64, at: u64, grain: u64, is_dense: bool },
     /// Something that is read from its begin to its end, wherever that is.
-    Stream { path: PathBuf, input: Box<dyn Read>, at: u64 },
+    Stream { path: PathBuf, input: Box<dyn Read>, at: u64, is_dense: bool },
 }
 
 impl Source {
     fn open(path: &Path, grain: u64) -> Result<Self, Failure> {
         if is_standard(path) {
             let path = PathBuf::from("standard input");
-            return Ok(Self::Stream { path, input: Box::new(io::stdin().lock()), at: 0 });
+            return Ok(Self::Stream { path, input: Box::new(io::stdin().lock()), at: 0, is_dense: false });
         }
         let fail = || Failure::file(path);
         let file = File::open(path).map_err(fail())?;
@@ -356,21 +401,41 @@ impl Source {
         }
         let path = path.to_owned();
         match rustix::fs::seek(&file, SeekFrom::End(0)) {
-            Ok(size) => Ok(Self::File { path, file, size, at: 0, grain }),
-            Err(_) => Ok(Self::Stream { path, input: Box::new(file), at: 0 }),
+            Ok(size) => Ok(Self::File { path, file, size, at: 0, grain, is_dense: false }),
+            Err(_) => Ok(Self::Stream { path, input: Box::new(file), at: 0, is_dense: false }),
         }
     }
 
-    /// Leaves out the first bytes.
-    fn skip(&mut self, bytes: u64) -> Result<(), Failure> {
+    /// Identity of a file, to tell later whether it changed.
+    fn record(&self) -> io::Result<Option<String>> {
         match self {
-            Self::File { at, .. } => *at = bytes,
-            Self::Stream { path, input, at } => {
-                let skipped = io::copy(&mut input.as_mut().take(bytes), &mut io::sink());
-                *at = skipped.map_err(Failure::file(path))?;
+            Self::File { file, .. } => Ok(SourceFacts::here(&file.metadata()?, None).record(SETTLED)),
+            Self::Stream { .. } => Ok(None),
+        }
+    }
+
+    /// Continues after an earlier import. Returns false unless that was of this very file: then the source begins at its
+    /// first byte, and gives all bytes, since the earlier one may have written others where this one has zeros.
+    fn resume(&mut self, earlier: &PartialImport) -> io::Result<bool> {
+        match self {
+            Self::File { file, at, is_dense, .. } => {
+                let text = SourceFacts::here(&file.metadata()?, None).text();
+                *is_dense = earlier.source.is_none() || earlier.source != text;
+                *at = if *is_dense { 0 } else { earlier.done };
+                Ok(!*is_dense)
+            }
+            Self::Stream { is_dense, .. } => {
+                *is_dense = true;
+                Ok(false)
             }
         }
-        Ok(())
+    }
+
+    /// Returns whether zeros are to be written as well.
+    fn is_dense(&self) -> bool {
+        match self {
+            Self::File { is_dense, .. } | Self::Stream { is_dense, .. } => *is_dense,
+        }
     }
 
     /// Bytes in all, if that is known.
@@ -392,18 +457,25 @@ impl Source {
     /// The next piece that may hold anything but zeros, and where it begins.
     fn next(&mut self) -> Result<Option<(u64, SegmentMut)>, Failure> {
         match self {
-            Self::File { path, file, size, at, grain } => {
-                let Some((start, end)) =
-                    next_extent(file, *at, *size, *grain).map_err(Failure::file(path))?
-                else {
-                    return Ok(None);
+            Self::File { path, file, size, at, grain, is_dense } => {
+                let extent = match *is_dense {
+                    true => Ok(Some((*at, (*size).min(*at + PIECE))).filter(|(at, end)| at < end)),
+                    false => next_extent(file, *at, *size, *grain),
+                };
+                let Some((start, end)) = extent.map_err(Failure::file(path))? else {
+                    // After the end of a file that became shorter there seems to be a hole.
+                    let about = file.metadata().map_err(Failure::file(path))?;
+                    return match about.is_file() && about.len() < *size {
+                        true => Err(CopyError::Resized { before: *size, now: about.len() }.into()),
+                        false => Ok(None),
+                    };
                 };
                 let mut bytes = SegmentMut::zeroed((end - start) as usize);
                 file.read_exact_at(&mut bytes, start).map_err(Failure::file(path))?;
                 *at = end;
                 Ok(Some((start, bytes)))
             }
-            Self::Stream { path, input, at } => {
+            Self::Stream { path, input, at, .. } => {
                 let mut bytes = SegmentMut::zeroed(PIECE as usize);
                 let n = read_up_to(input.as_mut(), &mut bytes).map_err(Failure::file(path))?;
                 bytes.truncate(n);
@@ -473,10 +545,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_became_shorter_does_not_end_in_zeros() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(10 << 20).unwrap();
+        let mut source = Source::open(file.path(), 4096).unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let failed = source.next().unwrap_err().to_string();
+        assert!(failed.contains("10485760") && failed.contains("1048576"), "{failed}");
+    }
+
+    #[test]
     fn a_stream_comes_in_whole_pieces() {
         let content: Vec<u8> = (0..PIECE as u32 + 1000).map(|i| i as u8).collect();
         let input = Box::new(io::Cursor::new(content.clone()).chain(io::empty()));
-        let mut source = Source::Stream { path: "test".into(), input, at: 0 };
+        let mut source = Source::Stream { path: "test".into(), input, at: 0, is_dense: false };
         let pieces = pieces(&mut source);
         assert_eq!(
             pieces.iter().map(|(at, bytes)| (*at, bytes.len())).collect::<Vec<_>>(),

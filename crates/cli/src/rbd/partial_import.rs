@@ -11,17 +11,24 @@ use std::fmt;
 pub(crate) const MARK_EVERY: u64 = 256 << 20;
 
 /// How far an image is whose bytes are not all there, as the image itself says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartialImport {
     /// All bytes before this one are there.
     pub(crate) done: u64,
     /// Bytes in all, where that is known.
     pub(crate) of: Option<u64>,
+    /// Identity of a file that is imported, and when it was changed.
+    pub(crate) source: Option<String>,
 }
 
 impl PartialImport {
     /// The key of the image's metadata.
     const KEY: &str = "onego.partial-import";
+
+    /// An import that has not begun.
+    pub(crate) fn new(of: Option<u64>, source: Option<String>) -> Self {
+        Self { done: 0, of, source }
+    }
 
     /// How far the import of an image is, unless it is done.
     pub(crate) async fn of(image: &Image) -> Result<Option<Self>, onego::ceph::Error> {
@@ -36,40 +43,52 @@ impl PartialImport {
     /// What cannot be read has nothing that could be relied on.
     fn parse(text: &str) -> Self {
         let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
-        Self { done: numbers.next().unwrap_or(0), of: numbers.next() }
+        let (done, of) = (numbers.next().unwrap_or(0), numbers.next());
+        let source = text.split_whitespace().find(|word| word.contains(':')).map(str::to_owned);
+        Self { done, of, source }
     }
 
-    /// Finds out how far an earlier import of as many bytes came. False: there is no image yet. `shown` is what the image is
+    /// Finds out how far an earlier import of `of` bytes got. `None`: there is no image yet. `shown` is what the image is
     /// called.
-    pub(crate) async fn resume(&mut self, pool: &Pool, name: &str, shown: &str) -> Result<bool, Failure> {
+    pub(crate) async fn earlier(
+        pool: &Pool,
+        name: &str,
+        shown: &str,
+        of: Option<u64>,
+    ) -> Result<Option<Self>, Failure> {
         let found = async {
             let info = rbd::info(pool, name).await?;
             Self::at(pool, &info).await
         };
         match found.await {
-            Ok(Some(earlier)) if earlier.of != self.of => Err(Failure::Usage(format!(
+            Ok(Some(earlier)) if earlier.of != of => Err(Failure::Usage(format!(
                 "the earlier import was of {}, and this is of {}: remove the image to begin anew",
                 total(earlier.of),
-                total(self.of)
+                total(of)
             ))),
-            Ok(Some(earlier)) => {
-                self.done = earlier.done / PIECE * PIECE;
-                Ok(true)
-            }
+            Ok(Some(earlier)) => Ok(Some(Self { done: earlier.done / PIECE * PIECE, ..earlier })),
             Ok(None) => Err(onego::ceph::Error::Exists { what: format!("{shown} is whole, and") }.into()),
-            Err(onego::ceph::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
+            Err(onego::ceph::Error::NotFound { what }) if what.starts_with("image") => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Text of the mark, as the image keeps it.
+    fn text(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{self} of {source}"),
+            None => self.to_string(),
+        }
+    }
+
     /// The metadata of a new image that says it.
-    pub(crate) fn metadata(self) -> BTreeMap<String, Vec<u8>> {
-        BTreeMap::from([(Self::KEY.to_owned(), self.to_string().into_bytes())])
+    pub(crate) fn metadata(&self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([(Self::KEY.to_owned(), self.text().into_bytes())])
     }
 
     /// Tells the image.
-    pub(crate) async fn tell(self, pool: &Pool, image: &ImageInfo) -> Result<(), onego::ceph::Error> {
-        rbd::set_metadata(pool, image, Self::KEY, self.to_string().as_bytes()).await
+    pub(crate) async fn tell(&self, pool: &Pool, image: &ImageInfo) -> Result<(), onego::ceph::Error> {
+        rbd::set_metadata(pool, image, Self::KEY, self.text().as_bytes()).await
     }
 
     /// The image is whole.
@@ -88,5 +107,21 @@ impl fmt::Display for PartialImport {
             Some(all) => write!(f, "{} of {all} bytes are imported", self.done),
             None => write!(f, "{} bytes are imported", self.done),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_says_how_far_an_import_is_and_of_which_file() {
+        for (of, source) in [(Some(9), Some("file:1:2:3.4:5.6")), (Some(9), None), (None, None)] {
+            let mark = PartialImport { done: 7, of, source: source.map(str::to_owned) };
+            assert_eq!(PartialImport::parse(&mark.text()), mark);
+        }
+        // As earlier versions wrote it.
+        let earlier = PartialImport::parse("7 of 9 bytes are imported");
+        assert_eq!(earlier, PartialImport { done: 7, of: Some(9), source: None });
     }
 }

@@ -228,6 +228,7 @@ impl Shown<'_> {
         }
         lines.extend(
             self.partial
+                .as_ref()
                 .map(|partial| format!("\tnot whole: {partial} (\"onego rbd import --resume\" goes on)")),
         );
         lines
@@ -274,7 +275,7 @@ impl Shown<'_> {
             value["stripe_unit"] = layout.stripe_unit().into();
             value["stripe_count"] = layout.stripe_count().into();
         }
-        if let Some(PartialImport { done, of }) = self.partial {
+        if let Some(PartialImport { done, of, .. }) = &self.partial {
             value["partial_import"] = json!({"done": done, "of": of});
         }
         value

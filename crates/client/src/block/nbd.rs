@@ -159,6 +159,34 @@ fn dial(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+impl NbdUrl {
+    /// Returns whether both name one export of one server, as far as names, addresses and sockets tell.
+    pub fn is_same_export(&self, other: &Self) -> bool {
+        let is_same_server = match (&self.server, &other.server) {
+            (NbdHost::Unix(one), NbdHost::Unix(two)) => {
+                one == two
+                    || one.canonicalize().is_ok_and(|one| two.canonicalize().is_ok_and(|two| one == two))
+            }
+            (NbdHost::Tcp { host: one, port }, NbdHost::Tcp { host: two, port: other }) => {
+                let addresses = |host: &str| {
+                    let found = (host, *port).to_socket_addrs();
+                    found.map_or_else(
+                        |_| Vec::new(),
+                        |found| found.map(|addr| addr.ip().to_canonical()).collect(),
+                    )
+                };
+                port == other
+                    && (one == two || {
+                        let two = addresses(two);
+                        addresses(one).iter().any(|addr| two.contains(addr))
+                    })
+            }
+            _ => false,
+        };
+        is_same_server && self.export == other.export
+    }
+}
+
 impl FromStr for NbdUrl {
     type Err = NbdError;
 
@@ -259,6 +287,17 @@ mod tests {
             assert_eq!(text.parse::<NbdUrl>().unwrap().to_string(), shown);
         }
         assert_eq!("nbd://h/a%20b".parse::<NbdUrl>().unwrap().export(), "a b");
+    }
+
+    #[test]
+    fn an_export_is_the_same_by_another_name_of_its_server() {
+        let same =
+            |a: &str, b: &str| a.parse::<NbdUrl>().unwrap().is_same_export(&b.parse::<NbdUrl>().unwrap());
+        assert!(same("nbd://127.0.0.1/a", "nbd://localhost:10809/a"));
+        assert!(!same("nbd://127.0.0.1/a", "nbd://127.0.0.1/b"));
+        assert!(!same("nbd://127.0.0.1/a", "nbd://127.0.0.1:99/a"));
+        assert!(same("nbd+unix:///a?socket=/", "nbd+unix:///a?socket=/dev/.."));
+        assert!(!same("nbd+unix:///a?socket=/", "nbd+unix:///a?socket=/dev"));
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Dir {
         Self::new(&self.mount, handle, [&self.path, &b"/"[..], name].concat())
     }
 
+    /// The file that was found in it.
+    pub fn file(&self, found: Found) -> File {
+        File::from_handle(&self.mount, found)
+    }
+
     /// Looks up a name without following a symbolic link.
     pub async fn lookup(&self, name: &[u8]) -> Result<Found, Error> {
         self.mount.look_up(self.handle, name, &[&self.path, &b"/"[..], name].concat()).await
@@ -138,7 +143,7 @@ pub(super) fn list(mount: Mount, dir: Handle, path: &[u8]) -> Listing<DirEntry, 
 fn page(mount: Mount, dir: Handle, path: Vec<u8>, mut from: Cursor) -> NextPage<DirEntry, Error> {
     Box::pin(async move {
         let listed = match list_some(&mount, dir, &path, from).await {
-            // unfs3 has no READDIRPLUS, and knfsd refuses it where an export says so.
+            // unfs3 has no READDIRPLUS, and knfsd refuses it for exports with "nordirplus".
             Err(error) if !from.plain && from.cookie == 0 && is_missing(&error) => {
                 mount.facts.plain_listing.store(true, Ordering::Relaxed);
                 from.plain = true;

@@ -213,6 +213,11 @@ impl Writer {
         poll_fn(|cx| self.poll_idle(cx)).await
     }
 
+    /// Leaves bytes of the file as they are: the next write goes after them.
+    pub fn skip(&mut self, bytes: u64) {
+        self.offset += bytes;
+    }
+
     /// Where the next bytes go.
     pub fn offset(&self) -> u64 {
         self.offset

@@ -176,7 +176,7 @@ fn a_disk_that_is_only_read_refuses_changes() {
 }
 
 #[test]
-fn a_read_of_a_file_that_has_become_shorter_fails() {
+fn a_file_that_has_become_shorter_reads_neither_as_zeros_nor_as_a_hole() {
     let folder = folder();
     let path = file(&folder, 64 << 10);
     let mut rig = Rig::open(&path, false);
@@ -185,6 +185,9 @@ fn a_read_of_a_file_that_has_become_shorter_fails() {
         let failed = rig.run(0, Op::Read { length }, Flags::default()).unwrap_err();
         assert!(failed.to_string().contains("become shorter"), "{failed}");
     }
+    // To the system there is a hole after its end.
+    let failed = rig.run(0, Op::Status { length: 8192 }, Flags::default()).unwrap_err();
+    assert!(failed.to_string().contains("become shorter"), "{failed}");
 }
 
 #[test]

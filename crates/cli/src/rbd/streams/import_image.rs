@@ -5,7 +5,6 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::rbd::image::ImageArg;
-use crate::rbd::partial_import::PartialImport;
 use crate::rbd::shape::Shape;
 use onego::rbd::ImportImage;
 use onego_bench::report::progress::Progress;
@@ -36,7 +35,7 @@ pub(crate) fn import_image(access: &Access, what: &StreamedImage<'_>) -> Result<
     access.with_cluster(async |cluster| {
         let pool = what.image.open_pool(cluster).await?;
         let mut options = what.shape.over_a_stream(cluster).await?;
-        options.metadata = PartialImport { done: 0, of: source.size() }.metadata();
+        options.metadata = source.mark(0).metadata();
         options.grain = Some(what.sparse_size);
         let mut import = ImportImage::new(&pool, name, options);
         if what.resume {

@@ -1,6 +1,7 @@
 //! What imports of streams have in common: where the bytes come from, how far they are, and how they are resumed.
 
 use crate::failure::Failure;
+use crate::identity::SourceFacts;
 use crate::interrupt;
 use crate::rbd::partial_import::{MARK_EVERY, PartialImport};
 use crate::rbd::transfer::{PIECE, STANDARD};
@@ -17,6 +18,8 @@ pub(super) struct StreamInput {
     path: std::path::PathBuf,
     reader: Box<dyn Read>,
     size: Option<u64>,
+    /// Identity of a file.
+    record: Option<String>,
 }
 
 impl StreamInput {
@@ -26,12 +29,19 @@ impl StreamInput {
                 path: "standard input".into(),
                 reader: Box::new(io::stdin().lock()),
                 size: None,
+                record: None,
             });
         }
         let file = File::open(path).map_err(Failure::file(path))?;
         let about = file.metadata().map_err(Failure::file(path))?;
         let size = about.is_file().then_some(about.len());
-        Ok(Self { path: path.to_owned(), reader: Box::new(file), size })
+        let record = SourceFacts::here(&about, None).text();
+        Ok(Self { path: path.to_owned(), reader: Box::new(file), size, record })
+    }
+
+    /// A mark after the first `done` bytes.
+    pub(super) fn mark(&self, done: u64) -> PartialImport {
+        PartialImport { done, ..PartialImport::new(self.size, self.record.clone()) }
     }
 
     pub(super) fn size(&self) -> Option<u64> {
@@ -84,8 +94,10 @@ importer!(ImportImage);
 pub(super) async fn earlier(pool: &Pool, name: &str, source: &StreamInput) -> Result<u64, Failure> {
     let info = rbd::info(pool, name).await?;
     match PartialImport::at(pool, &info).await? {
-        Some(mark) if mark.of == source.size() => Ok(mark.done),
-        Some(_) => Err(Failure::Usage(format!("the earlier import to {name} was of another stream"))),
+        Some(mark) if (mark.of, &mark.source) == (source.size, &source.record) => Ok(mark.done),
+        Some(_) => Err(Failure::Usage(format!(
+            "the earlier import to {name} was of another stream, or the file changed since: remove the image and import again"
+        ))),
         None => Err(Failure::Usage(format!("no import to {name} was interrupted: leave --resume out"))),
     }
 }
@@ -140,5 +152,5 @@ async fn mark(
     let done = importer.applied().await?;
     interrupt::progress();
     let info = rbd::info(pool, name).await?;
-    Ok(PartialImport { done, of: source.size() }.tell(pool, &info).await?)
+    Ok(source.mark(done).tell(pool, &info).await?)
 }

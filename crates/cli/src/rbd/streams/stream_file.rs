@@ -1,6 +1,7 @@
 //! Where a stream goes: a file, or standard output.
 
 use crate::failure::Failure;
+use crate::identity::SourceFacts;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
 use crate::rbd::transfer::{PIECE, STANDARD};
@@ -31,7 +32,11 @@ impl StreamFile {
             return Err(Failure::file(path)(Errno::EXIST.into()));
         }
         let existing = if resume { Existing::Resume } else { Existing::Refuse };
-        PartialFile::open(path, existing).map(Self::File)
+        let mut file = PartialFile::open(path, existing)?;
+        // The records of an earlier run are checked as they are kept.
+        let keep = if resume { file.len() } else { 0 };
+        file.begin(None, keep)?;
+        Ok(Self::File(file))
     }
 
     /// Writes the next bytes.
@@ -82,7 +87,7 @@ impl StreamFile {
     /// The stream is whole.
     pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
-            Self::File(file) => file.finish(),
+            Self::File(file) => file.finish(&SourceFacts::default()),
             Self::Output => io::stdout().flush().map_err(output::failed),
         }
     }

@@ -122,13 +122,43 @@ fn a_file_that_is_there_is_replaced_or_written_to_only_where_that_is_asked_for()
 }
 
 #[test]
+fn a_device_is_not_copied_onto_itself_by_another_name() {
+    let place = Place::with_cluster("--osds 1");
+    let files = FileServer::start(&place, "");
+    let port = files.port("port");
+    sparse(&place.path("original"), 7);
+    fs::hard_link(place.path("original"), place.path("same")).unwrap();
+    place.onego("cp original rbd:disk");
+    place.onego(&format!("cp original nfs://127.0.0.1:{port}/export/disk"));
+    let _server = NbdServer::start(&place, "null:16M", "s");
+    for line in [
+        "cp original same --replace".to_owned(),
+        "cp original same --in-place".to_owned(),
+        "cp original ./original --in-place".to_owned(),
+        "cp rbd:disk rbd:rbd/disk --in-place".to_owned(),
+        format!("cp nfs://127.0.0.1:{port}/export/disk nfs://localhost:{port}/export/disk --in-place"),
+        format!("cp nfs://127.0.0.1:{port}/export/disk nfs://localhost:{port}/export/disk --replace"),
+        "cp nbd+unix:///?socket=s nbd+unix:///?socket=./s".to_owned(),
+    ] {
+        let (code, said) = place.onego_fails(&line);
+        assert!(code == 2 && said.contains("is the source itself"), "{line}: {code}, {said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_copied_is_said_with_the_side_that_is_wrong() {
     let place = Place::new();
     sparse(&place.path("original"), 7);
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
     for (line, code, expected) in [
         ("cp none copy", 3, "none: No such file"),
         ("cp . copy", 2, ". is neither a file nor a block device"),
         ("cp original .", 2, ". is a directory"),
+        ("cp original missing/", 1, "missing/: Not a directory"),
+        ("cp original missing/ --replace", 1, "missing/: Not a directory"),
+        ("cp original dangling", 2, "leads to no file"),
+        ("cp - copy", 2, "write ./- for a file"),
+        ("cp original -", 2, "write ./- for a file"),
         ("cp original /dev/null", 2, "/dev/null is neither a file nor a block device"),
         ("cp original original", 2, "source and destination"),
         ("cp original null:1M", 2, "the source has 9437696 bytes, and the destination 1048576"),
@@ -193,6 +223,16 @@ fn an_interrupted_copy_to_a_file_has_no_name_and_goes_on_where_it_was() {
     assert!(said.contains("--resume goes on"), "{said}");
     assert!(!place.path("copy").exists());
     let _server = NbdServer::start(&place, "long", "s");
+    // A source that changed meanwhile is not mixed with what it was.
+    let left = fs::metadata(&partial).unwrap().len();
+    let changed = File::options().read(true).write(true).open(place.path("long")).unwrap();
+    let mut byte = [0];
+    changed.read_exact_at(&mut byte, 10 << 20).unwrap();
+    changed.write_all_at(&[!byte[0]], 10 << 20).unwrap();
+    let (code, said) = place.onego_fails(&format!("cp {source} copy --resume"));
+    assert!(code == 2 && said.contains("differs from the source at byte 10485760"), "{code}, {said}");
+    assert_eq!(fs::metadata(&partial).unwrap().len(), left);
+    changed.write_all_at(&byte, 10 << 20).unwrap();
     let said = place.onego(&format!("cp {source} copy --resume --format json"));
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     let resumed_at = said["resumed_at"].as_u64().unwrap();

@@ -7,6 +7,7 @@ mod images;
 mod interrupted;
 mod map;
 mod metrics;
+mod nfs_copies;
 mod nfs_names;
 mod nfs_onto_itself;
 mod nfs_other_servers;

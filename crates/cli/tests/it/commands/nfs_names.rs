@@ -37,7 +37,7 @@ fn names_that_are_not_utf_8_are_listed_copied_read_and_removed() {
     assert!(output.status.success(), "{output:?}");
     place.onego(&format!("nfs mv {} {}", url(&format!("dir/{IN_URLS}%20")), url("dir/%FE")));
 
-    // What is said of a name changes no terminal.
+    // Messages change no terminal.
     let (_, said) = place.onego_fails(&format!("nfs cat {}", url("dir/%1B%5B2J%FF")));
     assert!(said.contains("\\u{1b}[2J\\xff") && !said.contains('\x1b'), "{said:?}");
     place.onego(&format!("nfs rm {}", url(&format!("dir/{IN_URLS}"))));

@@ -54,7 +54,7 @@ fn exports_need_not_be_listed() {
 fn an_export_that_is_listed_and_refused_does_not_hide_the_one_that_is_not() {
     let (place, _server, port) = place();
     let server = OtherServer::start(port, |program, procedure, arguments| match (program, procedure) {
-        // One export, "/", for everybody.
+        // One export, "/", without restrictions.
         (MOUNT, EXPORT) => Treatment::Results(vec![1, 1, u32::from_be_bytes(*b"/\0\0\0"), 0, 0]),
         (MOUNT, MNT) if arguments[..4] == [0, 0, 0, 1] => Treatment::Results(vec![ACCESS]),
         _ => Treatment::Pass,

@@ -10,7 +10,7 @@ use std::thread;
 pub(crate) const NFS: u32 = 100_003;
 pub(crate) const MOUNT: u32 = 100_005;
 
-/// What happens to a call.
+/// Treatment of a call.
 pub(crate) enum Treatment {
     Pass,
     /// The server never answers.
@@ -32,7 +32,7 @@ pub(crate) struct OtherServer {
     calls: Arc<Mutex<BTreeMap<(u32, u32), u32>>>,
 }
 
-/// What both directions of a connection share.
+/// State that both directions of a connection share.
 struct Connection {
     to_client: Mutex<TcpStream>,
     /// Calls whose replies get a new verifier.

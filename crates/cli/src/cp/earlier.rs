@@ -1,0 +1,118 @@
+//! What an earlier copy has left, and how far it can be relied on.
+
+use super::destination::From;
+use crate::failure::Failure;
+use crate::identity::SETTLED;
+use crate::interrupt;
+use crate::rbd::PIECE;
+use onego::block::copy::{Copier, CopyPlan};
+use onego::block::{Device, Host};
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Sizes that decide how a copy is made and checked. Tests make them small.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tuning {
+    /// Bytes of a read or write.
+    pub(crate) piece: u64,
+    /// Most bytes between the first byte that is not copied and the last that is.
+    pub(crate) span: u64,
+    /// Most bytes that a server may still lose: twice what the client lets it keep in memory before it commits.
+    pub(crate) unstable: u64,
+    /// Bytes of a sample of an earlier copy, and of the distance between two.
+    pub(crate) sample: u64,
+    pub(crate) sample_every: u64,
+    /// Age of the last change of a source whose next change its times tell.
+    pub(crate) settled: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            piece: PIECE,
+            span: CopyPlan::SPAN,
+            unstable: 256 << 20,
+            sample: 64 << 10,
+            sample_every: 16 << 20,
+            settled: SETTLED,
+        }
+    }
+}
+
+/// What an earlier copy may have left undone before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rewind {
+    /// Writes that were in flight together.
+    Writes,
+    /// These, and writes that a server kept in memory and lost with a crash.
+    UnstableWrites,
+    /// Nothing: the earlier copy has said how far it was.
+    Nothing,
+}
+
+/// Bytes that an earlier copy has left.
+pub(super) struct Earlier<'a> {
+    pub(super) device: &'a Rc<dyn Device>,
+    pub(super) len: u64,
+    /// Their source, if the copy noted that.
+    pub(super) recorded: Option<&'a str>,
+    pub(super) shown: &'a str,
+    /// They are in a file of its own name, which nobody said is unfinished: all of them have to be those of the source.
+    pub(super) is_whole: bool,
+}
+
+impl Earlier<'_> {
+    /// Returns where to go on. Fails unless the bytes before are those of the source.
+    ///
+    /// If the source is the file that was noted, and has not changed since, samples are compared. Otherwise, and where
+    /// nothing tells whether it changed (devices, images, exports), all bytes are.
+    pub(super) fn check(
+        &self,
+        host: &mut Host<Copier>,
+        from: &From,
+        rewind: Rewind,
+        tuning: &Tuning,
+    ) -> Result<u64, Failure> {
+        let Self { len, shown, .. } = *self;
+        if len > from.size {
+            return Err(Failure::Usage(format!(
+                "{shown} has {len} bytes, and the source {}: it is a copy of another source; remove it, or copy without \
+                 --resume",
+                from.size
+            )));
+        }
+        let rewound = match rewind {
+            Rewind::Writes => tuning.span + tuning.piece,
+            Rewind::UnstableWrites => tuning.span + tuning.piece + tuning.unstable,
+            Rewind::Nothing => 0,
+        };
+        let start =
+            if self.is_whole { len } else { len.saturating_sub(rewound) } / tuning.piece * tuning.piece;
+        let is_unchanged = self.recorded.is_some() && self.recorded == from.facts.text().as_deref();
+        let ranges = match is_unchanged {
+            true => samples(start, tuning),
+            // Of devices, whole blocks are compared. What is left is copied again.
+            false => {
+                let block = u64::from(from.device.geometry().block).max(self.device.geometry().block.into());
+                std::iter::once(0..if self.is_whole { len / block * block } else { start }).collect()
+            }
+        };
+        let (copier, _) = host.export();
+        let compared = copier.compare(Rc::clone(&from.device), Rc::clone(self.device), ranges, tuning.piece);
+        match host.block_on(interrupt::unless(compared.result()))??? {
+            None => Ok(start),
+            Some(at) => Err(Failure::Usage(format!(
+                "{shown} differs from the source at byte {at} or after: the source changed since, or the copy is of another \
+                 one; remove it, or copy without --resume"
+            ))),
+        }
+    }
+}
+
+/// Parts of the first bytes that are compared: one now and then, and the last.
+fn samples(end: u64, tuning: &Tuning) -> Vec<Range<u64>> {
+    let at = (0..end).step_by(usize::try_from(tuning.sample_every).unwrap_or(usize::MAX));
+    let last = end.saturating_sub(tuning.sample);
+    at.chain([last]).map(|at| at..end.min(at + tuning.sample)).collect()
+}
