@@ -228,7 +228,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(command, self::command()),
         Command::Export(command) => export::run(&cli.access, command),
         Command::Map(options) => map::map(&cli.access, options),
-        Command::Unmap(options) => map::unmap(options),
+        Command::Unmap(options) => map::unmap(&cli.access, options),
         Command::ShowMapped(options) => map::show(&options),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),

@@ -4,11 +4,13 @@
 //! - `begin` is what both begin with, and `queues` are the threads that serve.
 //! - `background` starts one, and waits until the device is usable; `several` starts one for each image of a list (`rbdmap`),
 //!   or for each device that waits.
+//! - `identity` tells sources of one name apart.
 //! - `records` says which devices there are, in `/run/onego`, and `states` how they stand.
 //! - `removal` ends one, once all is `settle`d, and `resize` changes its size.
 
 mod background;
 mod begin;
+mod identity;
 mod nbd;
 mod options;
 mod queues;

@@ -86,4 +86,10 @@ pub(crate) struct MapOptions {
     /// Let go of the terminal and of the process that started this one once the device is usable
     #[arg(long, hide = true, requires = "foreground")]
     pub(super) detached: bool,
+    /// Print the device of a source that is mapped already
+    #[arg(long, hide = true)]
+    pub(super) unless_mapped: bool,
+    /// Fail if the source has another identity
+    #[arg(long, hide = true, value_name = "IDENTITY")]
+    pub(super) recovers: Option<String>,
 }

@@ -23,11 +23,14 @@ pub(super) struct Record {
     pub(super) id: u32,
     /// What it is made of, as it is named on the command line, with its pool.
     pub(super) source: String,
+    /// What it is made of, by whatever name (`identity`).
+    #[serde(default)]
+    pub(super) identity: String,
     /// For an image; empty otherwise.
     pub(super) pool: String,
     pub(super) namespace: String,
     pub(super) image: String,
-    /// The process that serves it.
+    /// The process that serves it, for the kernel. Another may have the number by now.
     pub(super) pid: u32,
     /// The command line by which it was mapped, and the folder that this was said in: to map it again, should its process end.
     pub(super) arguments: Vec<String>,
@@ -49,19 +52,20 @@ impl Record {
         format!("{prefix}{}", self.id)
     }
 
-    /// Is that one made of the same source, by the same driver?
+    /// Returns whether that one has the same source and driver.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.source == other.source
+        self.kind == other.kind && self.identity == other.identity
     }
 
-    /// Is that one made of the same source, by another driver?
+    /// Returns whether that one has the same source and another driver.
     pub(super) fn is_other_kind(&self, other: &Self) -> bool {
-        self.kind != other.kind && self.source == other.source
+        self.kind != other.kind && self.identity == other.identity
     }
 
-    /// Is the process there that serves it?
+    /// Returns whether a process serves it: one that holds the claim on its source.
     pub(super) fn has_process(&self) -> bool {
-        Path::new(&format!("/proc/{}", self.pid)).exists()
+        let file = File::open(Claim::path(&self.identity));
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Where the process that serves it, in the background, writes what it has to say.
@@ -96,32 +100,49 @@ impl Record {
     }
 }
 
-/// A source that this process alone makes a device of, until this value is dropped or the process ends in whatever way.
-pub(super) struct Claim(#[expect(dead_code, reason = "the lock goes with the file")] File);
+/// The right to make a device of a source, which one process has until it drops this value or ends in whatever way.
+pub(super) struct Claim {
+    _lock: File,
+    /// File to remove, whose name no other process uses.
+    own: Option<PathBuf>,
+}
 
 /// How long a process that was killed may take to let go of its source.
 const LETS_GO: Duration = Duration::from_millis(500);
 
 impl Claim {
-    /// Claims a source. `None`: another process has it.
-    pub(super) fn take(source: &str) -> Result<Option<Self>, Failure> {
+    /// File of the lock. The name of a file has no slashes, and no identity has the character in it.
+    fn path(identity: &str) -> PathBuf {
+        Path::new(FOLDER).join(format!("{}.lock", identity.replace('/', "\\")))
+    }
+
+    /// Claims the source with this identity, which may be `unique`: no other process claims it. `None`: another process
+    /// has it.
+    pub(super) fn take(identity: &str, unique: bool) -> Result<Option<Self>, Failure> {
         let folder = Path::new(FOLDER);
         private_file::make_directory(folder).map_err(Failure::file(folder))?;
-        // The name of a file has no slashes, and no two sources have one name: neither has the character in it.
-        let path = folder.join(format!("{}.lock", source.replace('/', "\\")));
+        let path = Self::path(identity);
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(Failure::file(&path))?;
         let until = Instant::now() + LETS_GO;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Self(file))),
+                Ok(()) => return Ok(Some(Self { _lock: file, own: unique.then_some(path) })),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(Failure::file(&path)(error)),
             }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(path) = &self.own {
+            let _ = fs::remove_file(path);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The end of a device.
 
+use super::identity;
 use super::options::DeviceType;
 use super::records::{self, Record};
 use super::{nbd, ublk};
+use crate::access::Access;
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -28,9 +30,9 @@ pub(crate) struct UnmapOptions {
     force: bool,
 }
 
-pub(crate) fn unmap(options: UnmapOptions) -> Result<(), Failure> {
+pub(crate) fn unmap(access: &Access, options: UnmapOptions) -> Result<(), Failure> {
     let Some(what) = &options.what else { return unmap_all(options.force) };
-    let record = find(what, options.pool.as_deref())?;
+    let record = find(access, what, options.pool.as_deref())?;
     remove(&record, options.force)
 }
 
@@ -66,14 +68,29 @@ fn remove(record: &Record, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The device that is meant.
-fn find(what: &str, pool: Option<&str>) -> Result<Record, Failure> {
-    let named = what.parse::<Source>().map_or_else(|_| what.to_owned(), |source| source.identity(pool));
+/// The device that is meant. An image is looked up, because clusters have images of the same name.
+fn find(access: &Access, what: &str, pool: Option<&str>) -> Result<Record, Failure> {
+    let source = what.parse::<Source>().ok();
+    let named = source.as_ref().map_or_else(|| what.to_owned(), |source| source.identity(pool));
     let is_meant = |record: &Record| {
         let device = record.device();
         device == Path::new(what) || device.file_name() == Some(what.as_ref()) || record.source == named
     };
-    let mut found = records::all()?.into_iter().filter(is_meant);
+    let mut found: Vec<Record> = records::all()?.into_iter().filter(is_meant).collect();
+    if let Some(image) = source.as_ref().filter(|source| source.is_image())
+        && let Some(first) = found.first()
+    {
+        let identity = identity::of(access, image, pool).map_err(|error| {
+            let device = first.device();
+            Failure::Device(format!(
+                "{what} cannot be looked up, so it may be another image than that of {0}: unmap {0} by its name ({1})",
+                device.display(),
+                error.sentence()
+            ))
+        })?;
+        found.retain(|record| record.identity == identity);
+    }
+    let mut found = found.into_iter();
     let record = found.next().ok_or_else(|| {
         Failure::NotMapped(format!(
             "{what} is no device that onego has mapped: \"onego showmapped\" lists them"

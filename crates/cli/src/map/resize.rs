@@ -36,7 +36,7 @@ pub(super) fn follow(
 }
 
 /// The size that the kernel knows, in bytes.
-fn kernels_size(device: &Path) -> Option<u64> {
+pub(super) fn kernels_size(device: &Path) -> Option<u64> {
     let said = fs::read_to_string(Path::new("/sys/block").join(device.file_name()?).join("size")).ok()?;
     said.trim().parse::<u64>().ok()?.checked_mul(SECTOR)
 }

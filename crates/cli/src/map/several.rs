@@ -2,7 +2,7 @@
 
 use super::background::{self, Started};
 use super::rbdmap::{self, Entry};
-use super::records::{self, Claim};
+use super::records;
 use super::states::States;
 use crate::device::Source;
 use crate::failure::Failure;
@@ -11,6 +11,9 @@ use onego_ublk::DeviceState;
 use std::fs;
 use std::path::Path;
 
+/// Option that names the source that a device waits for.
+const RECOVERS: &str = "--recovers=";
+
 /// Maps the images of a list, as far as they are not mapped, and prints their devices.
 pub(super) fn all(list: &Path) -> Result<(), Failure> {
     let text = fs::read_to_string(list).map_err(Failure::file(list))?;
@@ -18,11 +21,8 @@ pub(super) fn all(list: &Path) -> Result<(), Failure> {
     let entries = rbdmap::parse(&text).map_err(|error| bad(error.to_string()))?;
     let mut failed = 0;
     for entry in &entries {
-        let source: Source = format!("rbd:{}", entry.image).parse().map_err(bad)?;
-        match mapped(&source)? {
-            Some(device) => output::lines([device])?,
-            None => failed += start(command_line(entry), None)?,
-        }
+        let _: Source = format!("rbd:{}", entry.image).parse().map_err(bad)?;
+        failed += start(command_line(entry), None)?;
     }
     conclude(failed, entries.len())
 }
@@ -39,21 +39,13 @@ pub(super) fn recover() -> Result<(), Failure> {
     }
     let mut failed = 0;
     for record in &waiting {
-        let mode = ["--foreground", "--detached"];
+        let mode = ["--foreground", "--detached", "--unless-mapped"];
         let arguments = record.arguments.iter().filter(|argument| !mode.contains(&argument.as_str()));
-        failed += start(arguments.cloned(), Some(&record.directory))?;
+        let arguments = arguments.filter(|argument| !argument.starts_with(RECOVERS));
+        let only = format!("{RECOVERS}{}", record.identity);
+        failed += start(arguments.cloned().chain([only]), Some(&record.directory))?;
     }
     conclude(failed, waiting.len())
-}
-
-/// The device of a source that a process serves.
-fn mapped(source: &Source) -> Result<Option<String>, Failure> {
-    let name = source.identity(None);
-    let Some(record) = records::all()?.into_iter().find(|record| record.source == name) else {
-        return Ok(None);
-    };
-    let is_served = Claim::take(&name)?.is_none();
-    Ok(is_served.then(|| record.device().display().to_string()))
 }
 
 /// The options of this process, without what asks for the list, and with those of an entry.
@@ -71,6 +63,7 @@ fn command_line(entry: &Entry) -> Vec<String> {
     arguments.extend(entry.access.iter().cloned());
     arguments.push(format!("rbd:{}", entry.image));
     arguments.extend(entry.options.iter().cloned());
+    arguments.push("--unless-mapped".to_owned());
     arguments
 }
 

@@ -90,6 +90,7 @@ mod tests {
             kind: DeviceType::Ublk,
             id: 3,
             source: "rbd:pool/ns/disk".into(),
+            identity: "rbd:cluster/1/ns/id".into(),
             pool: "pool".into(),
             namespace: "ns".into(),
             image: "disk".into(),

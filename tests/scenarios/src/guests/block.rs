@@ -4,7 +4,7 @@ use super::{krbd, script};
 use crate::capi::library;
 use crate::steps::says;
 use anyhow::{Context as _, Result, ensure};
-use onego_sandbox::{Boot, Disk, Sandbox, Server, TCMU, UBLK};
+use onego_sandbox::{ADDRESS, Boot, Disk, Sandbox, Server, TCMU, UBLK};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ pub(super) fn all(sandbox: &Sandbox) -> Result<()> {
     for (image, size) in [("krbd", 128), ("nbd", 128), ("ublk", 128), ("other", 16), ("disk", 256)] {
         sandbox.onego(&format!("-c ceph.conf rbd create rbd/{image} --size {size}M"))?;
     }
+    let line = format!("cluster start --listen {ADDRESS}:3301 --conf-dir other");
+    let _other = Server::start(sandbox, "other-cluster", &line)?;
+    sandbox.onego("-c other/ceph.conf rbd create rbd/ublk --size 32M")?;
     let nbd = Server::nbd(sandbox, "rbd:nbd")?;
     let serve = || Server::vhost_user(sandbox, "rbd:disk");
     let mut disk = serve()?;

@@ -76,10 +76,27 @@ restart() { # the process ends in order while the device is in use, and another 
     step=umount && umount /mnt
 }
 
+elsewhere() { # on the other cluster
+    /host/onego --mon-host "$SERVER:3301" "$@"
+}
+
+namesake() { # an image of the same name on another cluster is another device
+    step='map both' && device=$(onego map rbd:ublk) && other=$(elsewhere map rbd:ublk) && [ "$other" != "$device" ] &&
+    step='size of the other' && reads "/sys/block/${other#/dev/}/size" 65536 &&
+    step='kill ours' && kill -9 "$(server)" && sleep 1 &&
+    step='map the other again' && fails 5 already elsewhere map rbd:ublk &&
+    step='unmap the other' && elsewhere unmap rbd:ublk && gone "$other" && [ -b "$device" ] &&
+    step='ours waits' && fails 3 'no device' elsewhere unmap rbd:ublk && onego showmapped | grep -q 'waiting$' &&
+    step='recover ours' && [ "$(onego map --recover)" = "$device" ] &&
+    step='unmap ours' && onego unmap rbd:ublk && gone "$device"
+}
+
 list() {
     printf '%s\n' '# images' "rbd/ublk id=admin,options='ro'" rbd/other > /tmp/rbdmap &&
     step='map all' && onego map --all --rbdmap /tmp/rbdmap > /tmp/devices && [ "$(wc -l < /tmp/devices)" = 2 ] &&
     step=again && onego map --all --rbdmap /tmp/rbdmap | cmp - /tmp/devices &&
+    step='again by pool' && printf '%s\n' ublk other > /tmp/names &&
+    onego map --all --rbdmap /tmp/names --pool rbd | cmp - /tmp/devices &&
     step='read only' && reads $sys/ro 1 && reads /sys/block/ublkb1/ro 0 &&
     step='an image that is missing' && echo rbd/nosuch >> /tmp/rbdmap &&
     fails 5 '1 of 3' onego map --all --rbdmap /tmp/rbdmap && grep -q nosuch /tmp/said &&
@@ -91,4 +108,5 @@ run memory
 run image
 run crash
 run restart
+run namesake
 run list

@@ -4,10 +4,11 @@ use super::served::Served;
 use crate::access::Access;
 use crate::device::Source;
 use crate::failure::Failure;
+use crate::map::begin::{self, Claimed};
 use crate::map::options::MapOptions;
 use crate::map::queues::Queues;
 use crate::map::records::{self, Record};
-use crate::map::{background, begin, resize};
+use crate::map::{background, resize};
 use crate::metrics::ReactorMetrics;
 use crate::nbd_driver::{Driver, NewDevice, block_size, is_connected};
 use crate::process;
@@ -26,12 +27,12 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
         return Err(Failure::Usage(why.into()));
     }
     let driver = Driver::open()?;
-    let record = begin::record(options, source)?;
-    let claim = begin::claim(source, &record)?;
-    let left = match claim {
-        Some(_) => find_left(&record)?,
-        None => None,
+    let record = begin::record(access, options, source)?;
+    let claim = match begin::claim(options, source, &record)? {
+        Claimed::Own(claim) => claim,
+        Claimed::Mapped(record) => return begin::print(options, &record),
     };
+    let left = find_left(&record)?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let metrics = options.metrics.start()?;
@@ -42,7 +43,11 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
     drop(failed);
     let (geometry, changes, read_only) = (queues.geometry(), queues.changes(), options.read_only);
     let mut served = match left {
-        Some(id) => Served::take_over(driver, queues, claim, Record { id, ..record })?,
+        Some(id) => {
+            let record = Record { id, ..record };
+            begin::check_size(&record, new_device(&geometry, read_only, true)?.size)?;
+            Served::take_over(driver, queues, claim, record)?
+        }
         None => {
             let device = new_device(&geometry, read_only, source.is_one_thing())?;
             Served::make(driver, queues, claim, device, record)?
@@ -53,7 +58,7 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
     begin::announce(options, &served.record)?;
     served.set_usable();
     metrics.ready();
-    let (id, name) = (served.record.id, served.record.source.clone());
+    let (id, name) = (served.record.id, served.record.identity.clone());
     let size_of = move |geometry: &Geometry| Ok(new_device(geometry, read_only, false)?.size);
     let update = move |size| Ok(Driver::open()?.resize(id, &name, size)?);
     resize::follow(&served.record, geometry, changes, size_of, update)?;
@@ -63,7 +68,7 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
 /// The device that was made of this source, which is claimed: whatever process served it is gone.
 fn find_left(wanted: &Record) -> Result<Option<u32>, Failure> {
     for record in records::all()?.into_iter().filter(|record| record.is_same(wanted)) {
-        if is_connected(record.id, &record.source) {
+        if is_connected(record.id, &record.identity) {
             return Ok(Some(record.id));
         }
         record.remove();

@@ -10,7 +10,7 @@ use onego_ublk::DeviceState;
 pub(in crate::map) fn remove(record: &Record, force: bool) -> Result<(), Failure> {
     match state(record) {
         None => Ok(()),
-        Some(_) if force => Ok(Driver::open()?.disconnect(record.id, &record.source)?),
+        Some(_) if force => Ok(Driver::open()?.disconnect(record.id, &record.identity)?),
         Some(DeviceState::Live) => stop(&mut Driver::open()?, record),
         Some(_) => Err(unserved(&record.device())),
     }
@@ -19,12 +19,12 @@ pub(in crate::map) fn remove(record: &Record, force: bool) -> Result<(), Failure
 /// Ends a device that nobody uses, after all that was written to it is in its source.
 pub(super) fn stop(driver: &mut Driver, record: &Record) -> Result<(), Failure> {
     let _alone = settled(&record.device())?;
-    Ok(driver.disconnect(record.id, &record.source)?)
+    Ok(driver.disconnect(record.id, &record.identity)?)
 }
 
 /// How a device stands. `None`: it is gone.
 pub(in crate::map) fn state(record: &Record) -> Option<DeviceState> {
-    is_connected(record.id, &record.source).then(|| match record.has_process() {
+    is_connected(record.id, &record.identity).then(|| match record.has_process() {
         true => DeviceState::Live,
         false => DeviceState::Quiesced,
     })

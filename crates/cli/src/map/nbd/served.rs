@@ -19,7 +19,7 @@ pub(super) struct Served {
     is_usable: bool,
     /// It waits if this process ends.
     waits: bool,
-    _claim: Option<Claim>,
+    _claim: Claim,
 }
 
 impl Served {
@@ -27,12 +27,12 @@ impl Served {
     pub(super) fn make(
         mut driver: Driver,
         mut queues: Queues<OwnedFd>,
-        claim: Option<Claim>,
+        claim: Claim,
         device: NewDevice,
         record: Record,
     ) -> Result<Self, Failure> {
         let socket = serve(&mut queues)?;
-        let id = driver.connect(device, &record.source, socket.as_fd())?;
+        let id = driver.connect(device, &record.identity, socket.as_fd())?;
         let record = Record { id, ..record };
         let queues = Some(queues);
         let served = Self { record, driver, queues, is_usable: false, waits: device.waits, _claim: claim };
@@ -44,11 +44,11 @@ impl Served {
     pub(super) fn take_over(
         mut driver: Driver,
         mut queues: Queues<OwnedFd>,
-        claim: Option<Claim>,
+        claim: Claim,
         record: Record,
     ) -> Result<Self, Failure> {
         let socket = serve(&mut queues)?;
-        driver.reconnect(record.id, &record.source, socket.as_fd())?;
+        driver.reconnect(record.id, &record.identity, socket.as_fd())?;
         let queues = Some(queues);
         let served = Self { record, driver, queues, is_usable: true, waits: true, _claim: claim };
         served.record.save()?;
@@ -63,7 +63,7 @@ impl Served {
     /// Ends the device, unless it is to wait for another process. `false`: it waits.
     fn stop(&mut self) -> bool {
         // It was unmapped.
-        if !is_connected(self.record.id, &self.record.source) {
+        if !is_connected(self.record.id, &self.record.identity) {
             return true;
         }
         // To end it orderly takes requests to be carried out.
@@ -78,7 +78,7 @@ impl Served {
         if self.waits && self.is_usable {
             return false;
         }
-        if let Err(error) = self.driver.disconnect(self.record.id, &self.record.source) {
+        if let Err(error) = self.driver.disconnect(self.record.id, &self.record.identity) {
             tracing::warn!("{error}");
         }
         true

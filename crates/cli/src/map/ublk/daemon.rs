@@ -4,11 +4,12 @@ use super::served::Served;
 use crate::access::Access;
 use crate::device::Source;
 use crate::failure::Failure;
+use crate::map::background;
+use crate::map::begin::{self, Claimed};
 use crate::map::options::{MapOptions, QUEUES_MAX};
 use crate::map::queues::Queues;
 use crate::map::records::{self, Record};
 use crate::map::resize::{self, SECTOR};
-use crate::map::{background, begin};
 use crate::metrics::ReactorMetrics;
 use crate::process;
 use onego::block::Geometry;
@@ -26,12 +27,12 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
     if !features.contains(Features::IOCTL_ENCODING) {
         return Err(onego_ublk::Error::TooOld("commands as those of ioctl (Linux 6.5)").into());
     }
-    let record = begin::record(options, source)?;
-    let claim = begin::claim(source, &record)?;
-    let left = match claim {
-        Some(_) => find_left(&mut control, &record)?,
-        None => None,
+    let record = begin::record(access, options, source)?;
+    let claim = match begin::claim(options, source, &record)? {
+        Claimed::Own(claim) => claim,
+        Claimed::Mapped(record) => return begin::print(options, &record),
     };
+    let left = find_left(&mut control, &record)?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let metrics = options.metrics.start()?;
@@ -54,6 +55,7 @@ pub(in crate::map) fn run(access: &Access, options: &MapOptions, source: &Source
     let mut served = match left {
         Some(info) => {
             let record = Record { id: info.id(), ..record };
+            begin::check_size(&record, params(&geometry, read_only)?.sectors() * SECTOR)?;
             Served::take_over(control, queues, claim, info, record)?
         }
         None => {

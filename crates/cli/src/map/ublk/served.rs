@@ -22,7 +22,7 @@ pub(super) struct Served {
     queues: Option<Queues<CharDevice>>,
     /// Somebody may know of it.
     is_usable: bool,
-    _claim: Option<Claim>,
+    _claim: Claim,
 }
 
 impl Served {
@@ -30,7 +30,7 @@ impl Served {
     pub(super) fn make(
         mut control: Control,
         queues: Queues<CharDevice>,
-        claim: Option<Claim>,
+        claim: Claim,
         (device, params): (NewDevice, &[u8]),
         record: Record,
     ) -> Result<Self, Failure> {
@@ -48,7 +48,7 @@ impl Served {
     pub(super) fn take_over(
         mut control: Control,
         queues: Queues<CharDevice>,
-        claim: Option<Claim>,
+        claim: Claim,
         info: DeviceInfo,
         record: Record,
     ) -> Result<Self, Failure> {

@@ -8,8 +8,8 @@ fn without_a_driver_the_words_say_how_to_get_it() {
     let place = Place::new();
     // A device that no kernel takes: where there is a driver, that is what is said.
     for (kind, driver, without, with) in [
-        ("ublk", "/dev/ublk-control", "modprobe ublk_drv", "smaller than a sector"),
-        ("nbd", "/sys/module/nbd", "modprobe nbd", "smaller than a block"),
+        ("ublk", "/dev/ublk-control", "modprobe ublk_drv", "positive multiple"),
+        ("nbd", "/sys/module/nbd", "modprobe nbd", "positive multiple"),
     ] {
         let (expected, words) = if Path::new(driver).exists() { (5, with) } else { (1, without) };
         for line in [format!("map null:1 --type {kind} --foreground"), format!("map null:1 --type {kind}")] {
