@@ -78,9 +78,9 @@ pub(super) async fn snapshot_removed(
     }
 }
 
-/// The image becomes what the snapshot was: until it is, what exists in either may exist. Gives the map that it has then, if
-/// one is kept: what exists counts as written since the last snapshot, but for what was not written since the one that it is
-/// as.
+/// The image becomes what the snapshot was: until it is, what exists in either may exist. Returns the map that the image has
+/// then, if one is kept: whatever exists counts as changed since the newest snapshot, because OSDs take each rollback of an object
+/// for a change.
 pub(super) async fn rolling_back(
     header: &Header,
     details: &ImageDetails,
@@ -97,13 +97,8 @@ pub(super) async fn rolling_back(
         }
         let mut after = load(snapshot.id).await?;
         after.resize(objects, state::NONEXISTENT);
-        let newer = details.snapshots.iter().map(|newer| newer.id).filter(|newer| *newer > snapshot.id);
-        let mut later = Vec::new();
-        for snap in newer.chain([NOSNAP]) {
-            later.push(load(snap).await?);
-        }
-        since_last_snapshot(&mut after, &later);
-        let joined = joined(&after, later.pop().unwrap_or_default());
+        mark_changed(&mut after);
+        let joined = joined(&after, load(NOSNAP).await?);
         change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map: joined })).await?;
         Ok::<_, Error>(after)
     };
@@ -132,13 +127,11 @@ fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
     now
 }
 
-/// Makes the map of a snapshot one of the image that was made as it: objects are clean that are so in all later maps.
-fn since_last_snapshot(map: &mut ObjectMap, later: &[ObjectMap]) {
+/// Marks all objects that exist as changed since the newest snapshot.
+fn mark_changed(map: &mut ObjectMap) {
     for object in 0..map.len() {
-        let is_clean = |map: &ObjectMap| object < map.len() && map.get(object) == state::EXISTS_CLEAN;
         if map.get(object) != state::NONEXISTENT {
-            let clean = later.iter().all(is_clean);
-            map.set(object, if clean { state::EXISTS_CLEAN } else { state::EXISTS });
+            map.set(object, state::EXISTS);
         }
     }
 }
@@ -158,19 +151,6 @@ mod tests {
         assert_eq!(map_object("10eb82de2980", 0x1f), "rbd_object_map.10eb82de2980.000000000000001f");
     }
 
-    #[test]
-    fn what_a_rollback_changes_counts_as_written() {
-        let map = |states: &[u8]| {
-            let mut map = ObjectMap::new(states.len() as u64);
-            (0..).zip(states).for_each(|(object, state)| map.set(object, *state));
-            map
-        };
-        let (gone, written, clean) = (state::NONEXISTENT, state::EXISTS, state::EXISTS_CLEAN);
-        let mut rolled_back = map(&[gone, written, clean, clean, written]);
-        let later = [map(&[written, clean, clean, written, clean]), map(&[written, clean, clean, clean])];
-        since_last_snapshot(&mut rolled_back, &later);
-        assert_eq!(rolled_back.iter().collect::<Vec<_>>(), [gone, clean, clean, written, written]);
-    }
     #[test]
     fn until_a_rollback_is_done_objects_of_both_times_may_exist() {
         let map = |states: &[u8]| {

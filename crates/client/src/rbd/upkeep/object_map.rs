@@ -9,7 +9,6 @@ use onego_ceph::cls::rbd::{
 use onego_ceph::outputs::CloneInfos;
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
-use onego_rbd::diff::{DiffScope, object_runs};
 use onego_rbd::notify::Operation;
 use std::cell::RefCell;
 
@@ -51,8 +50,7 @@ async fn rebuild(
     let mut before = 0;
     for &(snap, size) in times {
         let objects = details.info.layout.objects(size);
-        let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
-        let map = with_clean(header, details, snap, found).await?;
+        let map = right_map(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
         change_map(header, snap, WriteOp::new().call(&ObjectMapSave { map })).await?;
         let mask = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
@@ -86,10 +84,11 @@ async fn check(
     let (mut before, mut right) = (0, true);
     for &(snap, size) in times {
         let objects = details.info.layout.objects(size);
-        let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
+        let right_map =
+            right_map(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
         let known = header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
-        if !known.is_ok_and(|known| agree(&known, &found)) {
+        if !known.is_ok_and(|known| agree(&known, &right_map)) {
             right = false;
             invalidate(header, snap).await?;
         }
@@ -129,102 +128,107 @@ fn total(details: &ImageDetails, times: &[(u64, u64)]) -> u64 {
     times.iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
 }
 
-/// A map of the objects that exist.
-async fn existing(
+/// The map that an image should have, now or at a snapshot.
+async fn right_map(
     header: &Header,
     details: &ImageDetails,
     snap: u64,
     objects: u64,
     progress: impl FnMut(u64, u64),
 ) -> Result<ObjectMap, Error> {
-    let data = header.data_pool(&details.info).await?.at_snapshot(snap);
+    let data = header.data_pool(&details.info).await?;
     let names = details.info.data_names();
+    let snapshots: Vec<u64> = details.snapshots.iter().map(|snapshot| snapshot.id).collect();
+    let has_clean = details.info.features.contains(Features::FAST_DIFF);
     let map = RefCell::new(ObjectMap::new(objects));
     for_each_object(objects, progress, |object| {
         let (data, map, name) = (&data, &map, names.name(object).to_string());
+        let snapshots = &snapshots;
         async move {
-            match data.stat(&name).await {
-                Ok(_) => map.borrow_mut().set(object, state::EXISTS),
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+            match data.clones(&name).await {
+                Ok(clones) => {
+                    map.borrow_mut().set(object, object_state(&clones, snapshots, snap, has_clean));
+                    Ok(())
+                }
+                Err(Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
             }
-            Ok(())
         }
     })
     .await?;
     Ok(map.into_inner())
 }
 
-/// The same, with what has not changed since the snapshot before.
-async fn with_clean(
-    header: &Header,
-    details: &ImageDetails,
-    snap: u64,
-    found: ObjectMap,
-) -> Result<ObjectMap, Error> {
-    let earlier = details.snapshots.iter().rev().find(|earlier| earlier.id < snap);
-    let Some(earlier) = earlier.filter(|_| details.info.features.contains(Features::FAST_DIFF)) else {
-        return Ok(found);
+/// The state of an object, now or at a snapshot: clean if it is what it was at the image's snapshot before, as far as the OSD knows.
+/// `snapshots`: those of the image, oldest first.
+///
+/// Source: ceph `src/librbd/operation/ObjectMapIterate.cc` (`get_object_state`).
+fn object_state(clones: &CloneInfos, snapshots: &[u64], snap: u64, has_clean: bool) -> u8 {
+    // The first snapshot of the image from `id` on; a clone may be kept for others, too.
+    let from = |id: u64| snapshots.iter().copied().find(|snapshot| *snapshot >= id).unwrap_or(NOSNAP);
+    for clone in &clones.clones {
+        let (first, last) = match clone.id {
+            NOSNAP => (from(clones.seq + 1), NOSNAP),
+            _ => (
+                clone.snaps.first().map_or(NOSNAP, |first| from(*first)),
+                clone.snaps.last().copied().unwrap_or(0),
+            ),
+        };
+        if (first..=last).contains(&snap) {
+            return if has_clean && first != snap { state::EXISTS_CLEAN } else { state::EXISTS };
+        }
+    }
+    state::NONEXISTENT
+}
+
+/// Returns whether a map claims no less than is right: every object that exists, and every one that has changed since the snapshot
+/// before. More costs a look at an object.
+fn agree(known: &ObjectMap, right: &ObjectMap) -> bool {
+    let claims = |object| match (known.get(object), right.get(object)) {
+        (known, state::EXISTS_CLEAN) => known != state::NONEXISTENT,
+        (known, state::EXISTS) => !matches!(known, state::NONEXISTENT | state::EXISTS_CLEAN),
+        _ => true,
     };
-    let scope = DiffScope { from: earlier.id, to: snap, whole_object: false };
-    let data = header.data_pool(&details.info).await?;
-    let names = details.info.data_names();
-    let object_size = details.info.layout.object_size();
-    let count = found.len();
-    let map = RefCell::new(found);
-    for_each_object(
-        count,
-        |_, _| {},
-        |object| {
-            let (data, map, name) = (&data, &map, names.name(object).to_string());
-            async move {
-                if map.borrow().get(object) != state::EXISTS {
-                    return Ok(());
-                }
-                match data.clones(&name).await {
-                    // An object may be there without bytes, which no diff shows: it counts as changed.
-                    Ok(clones) if is_clean(&clones, scope, object_size) => {
-                        map.borrow_mut().set(object, state::EXISTS_CLEAN);
-                        Ok(())
-                    }
-                    Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-                    Err(error) => Err(error),
-                }
-            }
-        },
-    )
-    .await?;
-    Ok(map.into_inner())
-}
-
-/// Was an object there at both ends, with the same bytes?
-fn is_clean(clones: &CloneInfos, scope: DiffScope, object_size: u64) -> bool {
-    let was_there =
-        !object_runs(clones, DiffScope { from: 0, to: scope.from, ..scope }, object_size).is_empty();
-    was_there && object_runs(clones, scope, object_size).is_empty()
-}
-
-/// Does a map know of all objects that exist? One that is said to exist and does not costs a look at it, no more.
-fn agree(known: &ObjectMap, found: &ObjectMap) -> bool {
-    let exists = |map: &ObjectMap, object| map.get(object) != state::NONEXISTENT;
-    known.len() == found.len()
-        && (0..found.len()).all(|object| exists(known, object) || !exists(found, object))
+    known.len() == right.len() && (0..right.len()).all(claims)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onego_ceph::outputs::CloneInfo;
 
     #[test]
     fn a_map_may_know_too_much_and_never_too_little() {
-        let mut found = ObjectMap::new(3);
-        found.set(1, state::EXISTS);
-        let mut known = ObjectMap::new(3);
-        assert!(!agree(&known, &found));
-        known.set(1, state::EXISTS_CLEAN);
-        assert!(agree(&known, &found));
+        let mut right = ObjectMap::new(4);
+        right.set(1, state::EXISTS);
+        right.set(3, state::EXISTS_CLEAN);
+        let mut known = ObjectMap::new(4);
+        assert!(!agree(&known, &right));
+        known.set(3, state::EXISTS_CLEAN);
+        for (claimed, is_right) in
+            [(state::EXISTS, true), (state::PENDING, true), (state::EXISTS_CLEAN, false)]
+        {
+            known.set(1, claimed);
+            assert_eq!(agree(&known, &right), is_right, "{claimed}");
+        }
+        known.set(1, state::EXISTS);
         known.set(2, state::EXISTS);
-        assert!(agree(&known, &found));
-        assert!(!agree(&ObjectMap::new(2), &found));
+        assert!(agree(&known, &right));
+        assert!(!agree(&ObjectMap::new(2), &right));
+    }
+
+    #[test]
+    fn an_object_is_clean_that_no_write_has_touched_since_the_snapshot_before() {
+        let clone = |id, snaps: &[u64]| CloneInfo { id, snaps: snaps.to_vec(), ..CloneInfo::default() };
+        // Written before snapshot 3, and between 5 and 8; 4 is a snapshot of something else.
+        let clones = CloneInfos { clones: vec![clone(5, &[3, 4, 5]), clone(NOSNAP, &[])], seq: 5 };
+        let states = |clones: &CloneInfos, has_clean| {
+            [2, 3, 5, 8, NOSNAP].map(|snap| object_state(clones, &[2, 3, 5, 8], snap, has_clean))
+        };
+        let (none, some, clean) = (state::NONEXISTENT, state::EXISTS, state::EXISTS_CLEAN);
+        assert_eq!(states(&clones, true), [none, some, clean, some, clean]);
+        assert_eq!(states(&clones, false), [none, some, some, some, some]);
+        let gone = CloneInfos { clones: vec![clone(5, &[3, 5])], seq: 8 };
+        assert_eq!(states(&gone, true), [none, some, clean, none, none]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::owned::{options, with_two_clients};
 use onego::rados::Pool;
-use onego::rbd::{self, CreateOptions, Features};
+use onego::rbd::{self, CreateOptions, Features, Image, snapshots, upkeep};
 
 /// More than an object map holds, in objects of 4 MiB.
 const PIB: u64 = 1 << 50;
@@ -29,6 +29,26 @@ fn an_image_with_too_many_objects_for_its_map_is_refused_and_leaves_nothing() {
         rbd::create(&ours, "plain", &plain).await?;
         let refused = rbd::upkeep::enable_features(&ours, "plain", Features::OBJECT_MAP).await.unwrap_err();
         assert!(refused.to_string().contains("256000000"), "{refused}");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_object_that_was_rolled_back_counts_as_changed() {
+    with_two_clients(async |ours, _| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let image = Image::open(&ours, "disk").await?;
+        for (snapshot, object) in [("one", 0), ("two", 1), ("three", 2)] {
+            image.write(object << 20, vec![7; 4096]).await?;
+            snapshots::create(&ours, "disk", snapshot).await?;
+        }
+        image.write(3 << 20, vec![7; 4096]).await?;
+        image.close().await?;
+        assert!(upkeep::check_object_map(&ours, "disk", None, |_, _| {}).await?);
+        snapshots::rollback(&ours, "disk", "two", |_, _| {}).await?;
+        assert!(upkeep::check_object_map(&ours, "disk", None, |_, _| {}).await?, "the map claims too little");
+        upkeep::rebuild_object_map(&ours, "disk", None, |_, _| {}).await?;
+        assert!(upkeep::check_object_map(&ours, "disk", None, |_, _| {}).await?);
         Ok(())
     });
 }

@@ -5,7 +5,7 @@ use super::user::{Job, layout};
 use super::world::SharedWorld;
 use onego::ceph::Error;
 use onego::rados::Pool;
-use onego::rbd::{ImageError, snapshots};
+use onego::rbd::{ImageError, snapshots, upkeep};
 use onego_ceph::cls::rbd::{GetFlags, GetSize, GetSnapContext, ObjectMapLoad, image_flag, state};
 use onego_ceph::rbd::{DataNames, header_object};
 use onego_ceph::types::NOSNAP;
@@ -20,6 +20,7 @@ const KEPT: [&str; 5] = ["rbd_directory", "rbd_children", "rbd_info", "rbd_trash
 /// An object map, and what it says wrongly.
 struct MapCheck {
     is_lost: bool,
+    has_right_length: bool,
     unknown: Vec<u64>,
 }
 
@@ -101,6 +102,17 @@ impl SharedWorld {
             }
             Ok(maps)
         });
+        // A client that died between two steps leaves a map that is missing or longer than its image.
+        if maps.iter().all(|(_, map)| !map.is_lost && map.has_right_length) {
+            self.summary.checked_maps += maps.len() as u64;
+            let name = self.images[image].name.clone();
+            let claims_all =
+                self.ask_pool(
+                    |pool| async move { upkeep::check_object_map(&pool, &name, None, |_, _| {}).await },
+                );
+            let (seed, name) = (self.seed, &self.images[image].name);
+            assert!(claims_all, "seed {seed}: a map of {name} calls objects clean that have changed");
+        }
         for (snap, map) in maps {
             self.summary.maps += 1;
             self.summary.lost_maps += u64::from(map.is_lost);
@@ -157,7 +169,7 @@ async fn check_map(pool: &Pool, id: &str, header: &str, snap: u64) -> Result<Map
     let size = pool.call(header, &GetSize { snap }).await?.size;
     let is_lost = flags & image_flag::OBJECT_MAP_INVALID != 0;
     if is_lost {
-        return Ok(MapCheck { is_lost, unknown: Vec::new() });
+        return Ok(MapCheck { is_lost, has_right_length: false, unknown: Vec::new() });
     }
     let object = match snap {
         NOSNAP => format!("rbd_object_map.{id}"),
@@ -166,7 +178,7 @@ async fn check_map(pool: &Pool, id: &str, header: &str, snap: u64) -> Result<Map
     let map = match pool.call(&object, &ObjectMapLoad {}).await {
         // Whoever made the snapshot died before it had a map.
         Err(Error::NotFound { .. }) if snap != NOSNAP => {
-            return Ok(MapCheck { is_lost: true, unknown: Vec::new() });
+            return Ok(MapCheck { is_lost: true, has_right_length: false, unknown: Vec::new() });
         }
         other => other?,
     };
@@ -186,5 +198,5 @@ async fn check_map(pool: &Pool, id: &str, header: &str, snap: u64) -> Result<Map
             unknown.push(number);
         }
     }
-    Ok(MapCheck { is_lost, unknown })
+    Ok(MapCheck { is_lost, has_right_length: map.len() == layout().objects(size), unknown })
 }

@@ -37,7 +37,7 @@ type Count = fn(&Summary) -> u64;
 
 /// Fails if a world in which nothing happened would have passed, too.
 fn check_coverage(seen: &[Summary]) {
-    let floors: [(&str, Count, u64); 13] = [
+    let floors: [(&str, Count, u64); 14] = [
         ("the locks change hands", |summary| summary.hand_overs, 100),
         ("clients die", |summary| summary.deaths, 20),
         ("clients are shut out", |summary| summary.shut_out, 1),
@@ -51,6 +51,7 @@ fn check_coverage(seen: &[Summary]) {
         ("clones are flattened", |summary| summary.flattened, 2),
         ("images are resized", |summary| summary.resizes, 20),
         ("images are resized while they are written", |summary| summary.open_resizes, 10),
+        ("object maps are checked", |summary| summary.checked_maps, 50),
     ];
     for (what, count, floor) in floors {
         let count = seen.iter().map(count).sum::<u64>();

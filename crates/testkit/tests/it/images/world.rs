@@ -52,6 +52,8 @@ pub(crate) struct Summary {
     /// Object maps that are marked as lost in the end, of how many.
     pub(crate) lost_maps: u64,
     pub(crate) maps: u64,
+    /// Object maps that were compared with what OSDs keep of each object.
+    pub(crate) checked_maps: u64,
     virtual_time: Duration,
 }
 
