@@ -159,6 +159,11 @@ impl Pool {
         Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
     }
 
+    /// The same pool, to which requests wait for room, or not, as they do to another one.
+    pub(crate) fn with_flags_of(&self, other: &Self) -> Self {
+        Self { flags: other.flags, ..self.clone() }
+    }
+
     /// The same pool as it was at a snapshot of this number; `u64::MAX - 1` (NOSNAP) stands for now. It can only be read.
     pub fn at_snapshot(&self, snap: u64) -> Self {
         Self { snap, ..self.clone() }

@@ -97,7 +97,7 @@ pub(super) async fn remove_but_for_name(
     header: &Header,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let header = Header { pool: header.pool.with_full_try(), ..header.clone() };
+    let header = header.with_full_try();
     let details = match header.details().await {
         // The header went in an earlier removal that did not end.
         Err(Error::NotFound { .. }) => return Ok(()),

@@ -16,10 +16,11 @@ use std::pin::Pin;
 /// The object that lists a pool's clones of the first format by their parents (`RBD_CHILDREN`).
 pub(super) const CHILDREN: &str = "rbd_children";
 
-/// Removes a snapshot of any kind.
+/// Removes a snapshot of any kind, also while the pool is full.
 ///
 /// Source: ceph `src/librbd/operation/SnapshotRemoveRequest.cc`.
 pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
+    let header = &header.with_full_try();
     let missing = || Error::NotFound { what: format!("snapshot {snap} of {}", header.describe()) };
     let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap).ok_or_else(missing)?;
     if snapshot.is_protected() {
@@ -123,7 +124,7 @@ pub(super) fn detach_from_parent<'a>(
 
 async fn detach_counted(child: &Header, origin: &ParentImageSpec) -> Result<(), Error> {
     let pool = child.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
-    let parent = Header::with_id(&pool, &origin.image_id).await?;
+    let parent = Header::with_id(&pool.with_flags_of(&child.pool), &origin.image_id).await?;
     let spec = ChildImageSpec {
         pool: child.pool.id(),
         image_id: child.id.clone(),

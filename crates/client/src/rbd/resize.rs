@@ -23,8 +23,13 @@ pub async fn resize(
         .done_or_asked(ask, &mut progress, async |progress| {
             let info = header.details().await?.info;
             info.check_writable()?;
-            if size < info.size {
-                header.owned(async |details| copy_what_is_cut(&header, details, size).await).await?;
+            let is_shrink = size < info.size;
+            let (pool, header) = match is_shrink {
+                true => (&pool.with_full_try(), &header.with_full_try()),
+                false => (pool, &header),
+            };
+            if is_shrink {
+                header.owned(async |details| copy_what_is_cut(header, details, size).await).await?;
             }
             let image = Image::open_bare(pool, info).await?;
             let resized = async {

@@ -45,6 +45,11 @@ impl Header {
         self.format.header_object(&self.name, &self.id).to_string()
     }
 
+    /// The same image, where requests fail in a full pool instead of waiting for room if they need any.
+    pub(crate) fn with_full_try(&self) -> Self {
+        Self { pool: self.pool.with_full_try(), ..self.clone() }
+    }
+
     /// The image in messages.
     pub(crate) fn describe(&self) -> String {
         describe(&self.pool, &self.name)
@@ -94,7 +99,7 @@ impl Header {
         match info.data_pool {
             Some(id) => {
                 let pool = self.pool.cluster().pool_by_id(id).await?;
-                Ok(pool.in_namespace(self.pool.namespace()))
+                Ok(pool.in_namespace(self.pool.namespace()).with_flags_of(&self.pool))
             }
             None => Ok(self.pool.clone()),
         }

@@ -12,6 +12,7 @@ use onego_ceph::rbd::{DIRECTORY, id_object};
 /// Ends a migration that has been executed: an image that was moved away is removed, and what was imported stays as it is. `progress` is
 /// told (done, all) in bytes.
 pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let sides = Sides::of(pool, image).await?;
     sides.check_state(&[state::EXECUTED], "has not been executed: \"rbd migration execute\" does it")?;
     let Sides { origin, destination, .. } = &sides;
@@ -51,6 +52,7 @@ async fn forget_imported_parent(spec: &str, destination: &Header) -> Result<(), 
 /// Ends a migration by removing the destination, with all that was written there: an image that was moved away is again what it was,
 /// at its old place. `progress` is told (done, all) in bytes.
 pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     abort_sides(&Sides::of(pool, image).await?, progress).await
 }
 

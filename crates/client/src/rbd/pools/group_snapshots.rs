@@ -96,6 +96,7 @@ pub async fn rename_group_snapshot(pool: &Pool, group: &str, from: &str, to: &st
 
 /// Removes a group's snapshot.
 pub async fn remove_group_snapshot(pool: &Pool, group: &str, name: &str) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let found = Group::named(pool, group).await?;
     remove_record(&found, &named(&found, group, name).await?).await
 }

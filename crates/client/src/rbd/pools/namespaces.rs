@@ -44,6 +44,7 @@ pub async fn create_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
 ///
 /// Source: ceph `src/librbd/api/Namespace.cc`.
 pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let (outside, within) = (pool.in_namespace(""), pool.in_namespace(name));
     let what = || format!("namespace {}/{name}", pool.name());
     if !namespaces(pool).await?.iter().any(|known| known == name) {

@@ -160,6 +160,7 @@ pub async fn remove_from_trash(
     force: bool,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let spec = spec(pool, id).await?;
     if !force && time(spec.deferment_end_time) > SystemTime::now() {
         return Err(Error::Unmet {
@@ -195,6 +196,7 @@ pub async fn purge_trash(
     which: TrashPurge,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     if let TrashPurge::Room(part) = which
         && !(0.0..=1.0).contains(&part)
     {

@@ -41,9 +41,9 @@ pub(in crate::rbd) async fn protect_in(
     header.notify_changed().await
 }
 
-/// Lets a user's snapshot be removed. Fails with [`Error::Busy`] if clones of the first format need it.
+/// Lets a user's snapshot be removed, also while the pool is full. Fails with [`Error::Busy`] if clones of the first format need it.
 pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapUnprotect { snapshot: users(name), id };
     header
         .owned_or_asked(
@@ -55,6 +55,7 @@ pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error
 }
 
 pub(in crate::rbd) async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {
+    let header = &header.with_full_try();
     if snapshot.protection == protection::UNPROTECTED {
         return Err(Error::Invalid(format!("{} is not protected", header.describe_snapshot(snapshot))));
     }

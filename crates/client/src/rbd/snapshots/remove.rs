@@ -5,9 +5,9 @@ use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
 use onego_rbd::notify::{Operation, SnapshotName};
 
-/// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
+/// Removes a user's snapshot, also while the pool is full. If clones need it, it stays out of sight until the last of them has gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapRemove { snapshot: users(name), id };
     header
         .owned_or_asked(
@@ -20,7 +20,7 @@ pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
 
 /// Removes a snapshot of any kind by its number.
 pub async fn remove_by_id(pool: &Pool, image: &str, id: u64) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     let details = header.details().await?;
     let known = details.snapshot_by_id(id)?;
     let snapshot = SnapshotName { name: known.name.clone(), namespace: known.kind.clone() };
@@ -37,7 +37,7 @@ pub async fn purge(
     image: &str,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Vec<String>, Error> {
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     header
         .owned(async |details| {
             remove_waiting(&header, details).await?;

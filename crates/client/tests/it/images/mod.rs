@@ -3,6 +3,7 @@
 mod damaged;
 mod encrypted;
 mod format1;
+mod full;
 mod imported;
 mod maps;
 mod owned;

@@ -1,0 +1,59 @@
+//! A full pool, of which things are removed.
+
+use super::owned::{options, with_two_clients};
+use onego::List;
+use onego::ceph::Error;
+use onego::rados::Pool;
+use onego::rbd::{self, Image, pools, snapshots};
+use std::time::Duration;
+
+/// Time in which everything here has ended, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lets the pool hold no more than `bytes`, and returns when clients know that it is full.
+async fn fill(pool: &Pool, bytes: u64) -> Result<(), Error> {
+    let quota = format!(
+        r#"{{"prefix": "osd pool set-quota", "pool": "rbd", "field": "max_bytes", "val": "{bytes}"}}"#
+    );
+    pool.cluster().command(&quota, List::new()).await?;
+    let mut probe = 0;
+    while pool.with_full_try().write_full(&format!("probe{probe}"), vec![1; 4096]).await.is_ok() {
+        probe += 1;
+        smol::Timer::after(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_frees_a_full_pool_does_not_wait_for_room() {
+    let late = async {
+        smol::Timer::after(PATIENCE).await;
+        panic!("it waits for room");
+    };
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        rbd::create(&ours, "old", &options()).await?;
+        let image = Image::open(&ours, "disk").await?;
+        for snapshot in ["one", "two", "three", "four"] {
+            image.write(0, vec![7; 1 << 20]).await?;
+            snapshots::create(&ours, "disk", snapshot).await?;
+        }
+        snapshots::protect(&ours, "disk", "one").await?;
+        pools::move_to_trash(&ours, "old", Duration::ZERO).await?;
+        let entry = pools::trash(&ours).await?.remove(0);
+        let freed = async {
+            fill(&ours, 1 << 20).await?;
+            // The owner of the lock does it for another client, and by itself.
+            snapshots::unprotect(&theirs, "disk", "one").await?;
+            snapshots::remove(&theirs, "disk", "one").await?;
+            snapshots::remove(&ours, "disk", "two").await?;
+            image.close().await?;
+            snapshots::purge(&ours, "disk", |_, _| {}).await?;
+            pools::remove_from_trash(&ours, &entry.id, true, |_, _| {}).await?;
+            rbd::resize(&ours, "disk", 1 << 19, |_, _| {}).await
+        };
+        smol::future::or(freed, late).await?;
+        assert!(snapshots::list(&ours, "disk").await?.is_empty());
+        Ok(())
+    });
+}
