@@ -368,10 +368,10 @@ fn read_profile(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
 /// What a profile allows (`OSDCapGrant::expand_profile`). What has another name allows nothing.
 fn profile(name: &str, scope: &Scope) -> Vec<Grant> {
     let grant = |access: OsdAccess| Grant::new(scope.clone(), Spec::Access(access));
-    // Notes about all images of all pools.
-    let notes = |object: &str| {
+    // Notes about all images of all pools, in whatever namespace.
+    let notes = |object: &str, access| {
         let scope = Scope { object_prefix: object.to_owned(), ..Scope::default() };
-        Grant::new(scope, Spec::Access(OsdAccess::CLASS_READ))
+        Grant::new(scope, Spec::Access(access))
     };
     let method = |scope: Scope, method: &str| {
         Grant::new(scope, Spec::Class { class: "rbd".into(), method: Some(method.into()) })
@@ -387,8 +387,9 @@ fn profile(name: &str, scope: &Scope) -> Vec<Grant> {
         "read-only" => vec![grant(OsdAccess::READ)],
         "read-write" => vec![grant(OsdAccess::READ.and(OsdAccess::WRITE))],
         "rbd" => vec![
-            notes("rbd_children"),
-            notes("rbd_mirroring"),
+            notes("rbd_info", OsdAccess::READ),
+            notes("rbd_children", OsdAccess::CLASS_READ),
+            notes("rbd_mirroring", OsdAccess::CLASS_READ),
             method(in_default_namespace, "metadata_list"),
             grant(OsdAccess::ALL),
         ],

@@ -5,7 +5,7 @@ use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::rbd::lists::joined;
 use crate::runtime::block_on;
-use onego::rbd::pools::{create_namespace, namespaces, remove_namespace};
+use onego::rbd::pools::{create_namespace, namespace_exists, namespaces, remove_namespace};
 use std::ffi::c_int;
 
 /// The name of a namespace. The pool itself is none.
@@ -39,6 +39,6 @@ extern "C" fn rbd_namespace_list(ioctx: Handle<IoCtx>, names: Out<u8>, size: Out
 extern "C" fn rbd_namespace_exists(ioctx: Handle<IoCtx>, namespace: Text, exists: Out<bool>) -> c_int {
     done(|| {
         let name = name(namespace)?;
-        exists.set(block_on(namespaces(&pool_of(ioctx)?))?.contains(&name))
+        exists.set(block_on(namespace_exists(&pool_of(ioctx)?, &name))?)
     })
 }

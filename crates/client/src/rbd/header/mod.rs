@@ -18,4 +18,6 @@ pub(crate) use handle::Header;
 pub use info::{ImageInfo, Parent};
 pub(crate) use lookup::check_new_name;
 pub use lookup::{image_name, info};
-pub(crate) use place::{GROUP_DIRECTORY, NAMESPACES, TRASH, check_namespace, describe, place};
+pub(crate) use place::{
+    GROUP_DIRECTORY, NAMESPACES, TRASH, check_namespace, describe, namespace_exists, place,
+};

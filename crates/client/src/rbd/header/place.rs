@@ -2,7 +2,8 @@
 
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use onego_ceph::cls::rbd::NamespaceList;
+use onego_ceph::cls::rbd::{DirStateAssert, directory_state};
+use onego_ceph::rbd::DIRECTORY;
 
 /// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
 pub(crate) const NAMESPACES: &str = "rbd_namespace";
@@ -26,29 +27,22 @@ pub(crate) fn describe(pool: &Pool, name: &str) -> String {
     format!("image {}/{name}", place(pool))
 }
 
-/// Namespaces asked for at a time when one is looked for.
-const NAMESPACE_PAGE: u64 = 1024;
+/// Returns whether images may be in a namespace, by the namespace's own directory: users of one namespace can read nothing
+/// outside it (ceph `src/librbd/api/Namespace.cc`, `exists`).
+pub(crate) async fn namespace_exists(pool: &Pool, namespace: &str) -> Result<bool, Error> {
+    let is_ready = DirStateAssert { state: directory_state::READY };
+    match pool.in_namespace(namespace).call(DIRECTORY, &is_ready).await {
+        Ok(()) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 /// Fails if the namespace does not exist: images in it would not be found by those who list namespaces.
 pub(crate) async fn check_namespace(pool: &Pool) -> Result<(), Error> {
     let namespace = pool.namespace();
-    if namespace.is_empty() {
+    if namespace.is_empty() || namespace_exists(pool, namespace).await? {
         return Ok(());
     }
-    let missing = || Error::NotFound { what: format!("namespace {}/{namespace}", pool.name()) };
-    let mut after = String::new();
-    loop {
-        let call = NamespaceList { after, max: NAMESPACE_PAGE };
-        let page = match pool.in_namespace("").call(NAMESPACES, &call).await {
-            Err(Error::NotFound { .. }) => return Err(missing()),
-            other => other?,
-        };
-        if page.iter().any(|name| name == namespace) {
-            return Ok(());
-        }
-        match page.last() {
-            Some(last) if page.len() as u64 == NAMESPACE_PAGE => after = last.clone(),
-            _ => return Err(missing()),
-        }
-    }
+    Err(Error::NotFound { what: format!("namespace {}/{namespace}", pool.name()) })
 }

@@ -18,7 +18,7 @@ pub use group_snapshots::{
 pub use groups::{create_group, groups, remove_group, rename_group};
 pub use names::rename;
 pub(super) use names::take_name;
-pub use namespaces::{create_namespace, namespaces, remove_namespace};
+pub use namespaces::{create_namespace, namespace_exists, namespaces, remove_namespace};
 pub use settings::{pool_settings, remove_pool_setting, set_pool_setting};
 pub(super) use trash::{MIGRATION, hide};
 pub use trash::{

@@ -1,6 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
-use crate::rbd::header::{NAMESPACES, TRASH};
+use crate::rbd::header::{self, NAMESPACES, TRASH};
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{DirStateSet, NamespaceAdd, NamespaceList, NamespaceRemove, directory_state};
 use onego_ceph::rbd::DIRECTORY;
@@ -24,6 +24,11 @@ pub async fn namespaces(pool: &Pool) -> Result<Vec<String>, Error> {
             return Ok(all);
         }
     }
+}
+
+/// Returns whether images may be in a namespace of a pool.
+pub async fn namespace_exists(pool: &Pool, name: &str) -> Result<bool, Error> {
+    header::namespace_exists(pool, name).await
 }
 
 /// Makes a namespace for images in a pool.

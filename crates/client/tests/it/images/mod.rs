@@ -5,7 +5,4 @@ mod encrypted;
 mod format1;
 mod full;
 mod imported;
-mod maps;
-mod owned;
-mod shared;
-mod trash;
+mod names;
