@@ -124,6 +124,13 @@ fn daemons_answer_what_they_are_told() {
     assert_eq!((result, &version["release"]), (0, &"pacific".into()));
     let (result, _, output) = tell(&mut net, mon, r#"{"prefix": "fsid"}"#);
     assert_eq!((result, output), (0, format!("{}\n", Uuid([7; 16])).into_bytes()));
+    let (result, _, output) = tell(&mut net, mon, r#"{"prefix": "mon_status"}"#);
+    let status: Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!(
+        (result, &status["name"], &status["monmap"]["mons"][0]["name"]),
+        (0, &"a".into(), &"a".into())
+    );
+    assert_eq!(net.json(mon, r#""prefix": "service dump""#)["services"], serde_json::json!({}));
     assert_eq!(tell(&mut net, mon, r#"{"prefix": "fly"}"#).0, EINVAL);
 
     let (result, _, output) = tell(&mut net, osd, r#"{"prefix": "version", "format": "json"}"#);

@@ -2,8 +2,8 @@
 //!
 //! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
 
-use super::call::joined;
-use super::call::{Call, CommandOutcome, Reply};
+use super::call::{Call, CommandOutcome, Reply, joined};
+use super::status;
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::monitor::Mon;
 use crate::mon::osds::counts;
@@ -192,6 +192,27 @@ pub(crate) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
         "monmap": monmap_json(mon),
     });
     Ok(call.show_json(&json))
+}
+
+pub(crate) fn mon_status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
+    let more = json!({
+        "features": {"required_con": "0", "required_mon": [], "quorum_con": features::ALL.to_string(), "quorum_mon": MON_FEATURES},
+        "outside_quorum": [],
+        "extra_probe_peers": [],
+        "sync_provider": [],
+        "monmap": monmap_json(mon),
+    });
+    Ok(call.show_json(&joined([status::mon_status(mon, call.now), more])))
+}
+
+/// Daemons of services report to managers, of which this cluster keeps no reports.
+pub(crate) fn service_dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
+    let modified = text::stamp_utc(mon.mgrmap.active_change);
+    Ok(call.show_json(&json!({"epoch": mon.mgrmap.epoch, "modified": modified, "services": {}})))
+}
+
+pub(crate) fn service_status(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
+    Ok(call.show_json(&json!({})))
 }
 
 pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {

@@ -133,8 +133,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("telemetry", NO_MANAGER),
     ("zabbix", NO_MANAGER),
     ("device", NO_DEVICES),
-    ("service dump", NO_MANAGER),
-    ("service status", NO_MANAGER),
     ("fs", NO_FILE_SYSTEMS),
     ("mds", NO_FILE_SYSTEMS),
     ("nvme-gw", "the embedded cluster has no NVMe-oF gateways"),

@@ -155,14 +155,19 @@ pub(crate) fn health(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
 pub(crate) fn ping(mon: &Mon, now: Time, usage: &Usage) -> Value {
     json!({
         "health": health_json(&checks(mon, usage), false),
-        "mon_status": {
-            "name": MON_NAME,
-            "rank": 0,
-            "state": "leader",
-            "election_epoch": 1,
-            "quorum": [0],
-            "quorum_age": now.since(mon.started).as_secs(),
-        },
+        "mon_status": mon_status(mon, now),
+    })
+}
+
+/// The monitor's place in the quorum.
+pub(crate) fn mon_status(mon: &Mon, now: Time) -> Value {
+    json!({
+        "name": MON_NAME,
+        "rank": 0,
+        "state": "leader",
+        "election_epoch": 1,
+        "quorum": [0],
+        "quorum_age": now.since(mon.started).as_secs(),
     })
 }
 

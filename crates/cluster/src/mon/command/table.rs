@@ -107,6 +107,10 @@ pub(super) const COMMANDS: &[Command] = &[
     show("log last", LOG_LAST_ARGS, "the newest entries of the cluster's log", log::last),
     change("log", LOG_ARGS, "write to the cluster's log", log::write),
 
+    show("mon_status", &[], "the monitor's place in the quorum", mons::mon_status),
+    show("service dump", &[], "the daemons of services", mons::service_dump),
+    show("service status", &[], "the state of services", mons::service_status),
+
     show("mon dump", &[EPOCH], "all that the monitors' map says", mons::dump),
     show("mon stat", &[], "the monitors in a line", mons::stat),
     show("mon getmap", &[EPOCH], "the monitors' map, encoded", mons::getmap),
