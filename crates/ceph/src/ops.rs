@@ -12,7 +12,7 @@ pub use tmap::{Tmap, TmapCommand};
 use crate::types::Utime;
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of an operation's descriptor on the wire.
@@ -32,9 +32,8 @@ pub const MAX_READ: u64 = i32::MAX as u64;
 /// Clients and the embedded cluster keep to the same bound.
 pub const MAX_PAYLOAD: u32 = 256 << 20;
 
-/// Most operations in one request. Ceph's own clients send a handful; the count on the wire has 16 bits, and
-/// nothing else bounds the work that one small message may ask for.
-pub const MAX_OPS: usize = 1024;
+/// Most operations in one request: the count on the wire has 16 bits. OSDs take as many.
+pub const MAX_OPS: usize = u16::MAX as usize;
 
 /// Numbers of the operations (`CEPH_OSD_OP_*`).
 #[allow(missing_docs)]
@@ -281,21 +280,21 @@ pub enum Op {
     },
     /// Output: the value.
     GetXattr {
-        name: String,
+        name: Vec<u8>,
     },
     /// Output: a map of names and values.
     GetXattrs,
     CmpXattr {
-        name: String,
+        name: Vec<u8>,
         compare: Compare,
         with: CompareWith,
     },
     SetXattr {
-        name: String,
+        name: Vec<u8>,
         value: List,
     },
     RmXattr {
-        name: String,
+        name: Vec<u8>,
     },
     /// Output: a set of at most `max` keys behind `after`, and whether there are more.
     OmapGetKeys {
@@ -398,6 +397,10 @@ pub enum Op {
     Unknown {
         code: u16,
     },
+    /// An operation whose arguments or input make no sense, kept so that it can be refused (EINVAL) instead of the session.
+    Malformed {
+        code: u16,
+    },
 }
 
 impl Op {
@@ -449,7 +452,7 @@ impl Op {
             Self::CachePin { is_pinned: false } => code::CACHE_UNPIN,
             Self::PgNls { .. } => code::PG_NLS,
             Self::PgNlsFilter { .. } => code::PG_NLS_FILTER,
-            Self::Unknown { code } => *code,
+            Self::Unknown { code } | Self::Malformed { code } => *code,
         }
     }
 
@@ -607,7 +610,8 @@ impl Op {
         w.into_vec().into()
     }
 
-    /// Reads a descriptor and takes the operation's input from the front of `data`. Returns its flags too.
+    /// Reads a descriptor and takes the operation's input from the front of `data`. Returns its flags too. Fails if the
+    /// input is not all there; an operation that makes no sense is [`Op::Malformed`].
     pub fn decode(front: &mut Reader<'_>, data: &mut List) -> Decoded<(Op, u32)> {
         let code = front.u16("operation")?;
         let flags = front.u32("operation's flags")?;
@@ -617,7 +621,10 @@ impl Op {
             return Err(DecodeError::Truncated { what: "operation's input", needed: len, left: data.len() });
         }
         let input = data.split_to(len);
-        let op = Self::decode_arguments(code, flags, &mut arguments, input)?;
+        let op = Self::decode_arguments(code, flags, &mut arguments, input).unwrap_or_else(|error| {
+            tracing::debug!(code, %error, "an operation makes no sense");
+            Op::Malformed { code }
+        });
         Ok((op, flags))
     }
 
@@ -713,12 +720,12 @@ fn extent(w: &mut Writer, offset: u64, length: u64) {
     w.u64(length);
 }
 
-fn xattr(w: &mut Writer, name: &str, value: &List, compare: u8, mode: u8) -> List {
+fn xattr(w: &mut Writer, name: &[u8], value: &List, compare: u8, mode: u8) -> List {
     w.count(name.len());
     w.count(value.len());
     w.u8(compare);
     w.u8(mode);
-    let mut input = List::from(name.as_bytes().to_vec());
+    let mut input = List::from(name.to_vec());
     input.append(value.clone());
     input
 }
@@ -740,10 +747,6 @@ fn same_length(length: u64, input: &List) -> Decoded<()> {
     }
 }
 
-fn utf8(bytes: List, what: &'static str) -> Decoded<String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| DecodeError::NotUtf8 { what })
-}
-
 fn cut(input: &mut List, len: usize, what: &'static str) -> Decoded<List> {
     if len > input.len() {
         return Err(DecodeError::Truncated { what, needed: len, left: input.len() });
@@ -755,8 +758,9 @@ fn decode_call(a: &mut Reader<'_>, mut input: List) -> Decoded<Op> {
     let (class, method) = (a.u8("class length")?, a.u8("method length")?);
     a.u8("argument count")?;
     let len = a.u32("class input length")? as usize;
-    let class = utf8(cut(&mut input, class.into(), "class name")?, "class name")?;
-    let method = utf8(cut(&mut input, method.into(), "method name")?, "method name")?;
+    let mut name =
+        |len: u8, what| Ok(text::from_bytes(&cut(&mut input, len.into(), what)?.to_segment()).into_owned());
+    let (class, method) = (name(class, "class name")?, name(method, "method name")?);
     let input = cut(&mut input, len, "class input")?;
     Ok(Op::Call { class, method, input })
 }
@@ -764,7 +768,7 @@ fn decode_call(a: &mut Reader<'_>, mut input: List) -> Decoded<Op> {
 fn decode_xattr(code: u16, a: &mut Reader<'_>, mut input: List) -> Decoded<Op> {
     let (name_len, value_len) = (a.u32("xattr name length")? as usize, a.u32("xattr value length")? as usize);
     let (compare, mode) = (a.u8("xattr comparison")?, a.u8("xattr comparison mode")?);
-    let name = utf8(cut(&mut input, name_len, "xattr name")?, "xattr name")?;
+    let name = cut(&mut input, name_len, "xattr name")?.to_vec();
     Ok(match code {
         code::GET_XATTR => Op::GetXattr { name },
         code::RM_XATTR => Op::RmXattr { name },

@@ -65,11 +65,11 @@ impl Encode for Watchers {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Listed {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Vec<u8>,
     /// Its name.
     pub name: Vec<u8>,
     /// Its locator key; empty: none.
-    pub key: String,
+    pub key: Vec<u8>,
 }
 
 /// The output of [`crate::ops::Op::PgNls`].
@@ -84,18 +84,18 @@ pub struct Listing {
 impl Decode for Listed {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self {
-            namespace: r.string("namespace")?,
+            namespace: r.blob("namespace")?.to_vec(),
             name: r.blob("object name")?.to_vec(),
-            key: r.string("locator key")?,
+            key: r.blob("locator key")?.to_vec(),
         })
     }
 }
 
 impl Encode for Listed {
     fn encode(&self, w: &mut Writer) {
-        w.string(&self.namespace);
+        w.blob(&self.namespace);
         w.blob(&self.name);
-        w.string(&self.key);
+        w.blob(&self.key);
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
         let watcher = Watcher { name: EntityName::client(9), cookie: 1, timeout: 30, addr };
         let watchers = Watchers(vec![watcher]);
         assert_eq!(Watchers::from_bytes(&watchers.to_bytes()), Ok(watchers));
-        let object = Listed { namespace: "n".into(), name: b"o".to_vec(), key: String::new() };
+        let object = Listed { namespace: "n".into(), name: b"o".to_vec(), key: Vec::new() };
         let listing = Listing { cursor: HObject::max(), objects: vec![object] };
         assert_eq!(Listing::from_bytes(&listing.to_bytes()), Ok(listing));
     }

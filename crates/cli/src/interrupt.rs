@@ -5,6 +5,7 @@
 //! progress for [`GRACE`], or a second signal comes, the program ends all the same.
 
 use crate::failure::Failure;
+use crate::names;
 use crate::signal::{self, ENDING};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::iterator::Signals;
@@ -114,9 +115,10 @@ pub(crate) fn say(line: &str) {
 /// The same with the words of another program.
 pub(crate) fn say_as_it_is(line: &str) {
     let mut stderr = std::io::stderr().lock();
-    let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
+    let on_terminal = stderr.is_terminal();
+    let clear = if on_terminal { "\r\x1b[K" } else { "" };
     // Standard error may be closed: then the words are lost.
-    let _ = writeln!(stderr, "{clear}{line}");
+    let _ = write!(stderr, "{clear}").and_then(|()| names::write_line(&mut stderr, line, on_terminal));
 }
 
 /// Has a signal asked the command to end?

@@ -17,6 +17,7 @@ mod interrupt;
 mod listen;
 mod map;
 mod metrics;
+mod names;
 mod nbd_driver;
 mod nfs;
 mod output;
@@ -179,7 +180,7 @@ fn main() -> ExitCode {
 
 /// All commands and their options.
 fn command() -> clap::Command {
-    config::arrange(access::pages::arrange(Cli::command()))
+    names::arrange(config::arrange(access::pages::arrange(Cli::command())))
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.

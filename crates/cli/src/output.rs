@@ -1,9 +1,10 @@
 //! What commands give, on standard output.
 
 use crate::failure::Failure;
+use crate::names;
 use serde_json::Value;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, StdoutLock, Write};
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -26,13 +27,21 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(failed)
 }
 
-/// Prints lines. Their reader may have gone away, which is an error like any other.
+/// Prints lines, with names as they are [shown](names::shown). Their reader may have gone away, which is an error like any
+/// other.
 pub(crate) fn lines<T: Display>(lines: impl IntoIterator<Item = T>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    lines.into_iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush()).map_err(failed)
+    let on_terminal = out.is_terminal();
+    let write = |out: &mut StdoutLock<'_>, line: T| names::write_line(out, &line.to_string(), on_terminal);
+    lines.into_iter().try_for_each(|line| write(&mut out, line)).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// Prints a value for programs, in one line.
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
-    lines([value])
+    text(&format!("{value}\n"))
+}
+
+/// Prints a text for programs as it is.
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    bytes(text.as_bytes())
 }

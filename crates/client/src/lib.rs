@@ -56,5 +56,6 @@ pub use listing::Listing;
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, Waker, zero_copy};
 pub use onego_metrics::{HistogramSnapshot, KindSnapshot, OperationsSnapshot};
+pub use onego_wire::text;
 pub use reactor::Reactor;
 pub use waiting::WaitingHook;

@@ -6,6 +6,7 @@ use onego_buf::List;
 use onego_ceph::client::Request;
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DataNames, Layout};
+use onego_wire::text;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
@@ -40,7 +41,7 @@ impl DataObjects {
     /// A request to an object.
     pub(crate) fn request(&self, object: u64, op: Op) -> Request {
         let mut request = Request::one(self.pool, self.names.name(object), op);
-        request.namespace.clone_from(&self.namespace);
+        request.namespace = text::to_bytes(&self.namespace).into_owned();
         request.snap = self.snap;
         request.with_flags(self.flags)
     }

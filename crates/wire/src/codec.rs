@@ -3,6 +3,7 @@
 //! [`Reader`] never takes memory on the word of a length that it has not checked against the bytes that are
 //! really there: [`Reader::count`] and [`Reader::take`] are the only ways to learn of a length, and both check it.
 
+use crate::text;
 use thiserror::Error;
 
 /// Why bytes from the wire could not be decoded.
@@ -173,14 +174,9 @@ impl<'a> Reader<'a> {
         self.take(n, what)
     }
 
-    /// Reads a 32-bit length and as many bytes of UTF-8.
+    /// Reads a 32-bit length and the bytes of a name or text (see [`text`]).
     pub fn string(&mut self, what: &'static str) -> Decoded<String> {
-        let bytes = self.blob(what)?;
-        // Keys and namespaces of objects are nearly always empty.
-        if bytes.is_empty() {
-            return Ok(String::new());
-        }
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| DecodeError::NotUtf8 { what })
+        Ok(text::from_bytes(self.blob(what)?).into_owned())
     }
 
     /// A reader over the next `n` bytes alone; this one moves past them.
@@ -252,10 +248,10 @@ impl Writer {
         self.put(bytes);
     }
 
-    /// Appends a 32-bit length and the string's bytes.
+    /// Appends a 32-bit length and the bytes that the string stands for (see [`text`]).
     #[inline]
     pub fn string(&mut self, value: &str) {
-        self.blob(value.as_bytes());
+        self.blob(&text::to_bytes(value));
     }
 
     /// Appends a 32-bit length that is filled in when `body` has written what it covers.

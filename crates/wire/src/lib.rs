@@ -17,6 +17,7 @@ mod part;
 mod pieces;
 mod place;
 mod share;
+pub mod text;
 mod time;
 mod unfinished;
 

@@ -10,6 +10,6 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(map) = round_trip::<OsdMap>(&bytes) else { return };
     // One group alone: each may take all the work that a number's mapping is allowed.
     if let Some((&id, pool)) = map.pools.first_key_value() {
-        map.place(pool.object_pg(id, b"object", "", "", -1));
+        map.place(pool.object_pg(id, b"object", b"", b"", -1));
     }
 });

@@ -2,6 +2,7 @@
 
 use super::errno::Errno;
 use super::out::In;
+use onego_wire::text::from_bytes;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 
@@ -37,18 +38,23 @@ impl Text {
         let (mut at, mut texts) = (*self, Vec::new());
         for _ in 0..count {
             let bytes = at.bytes()?;
-            texts.push(String::from_utf8_lossy(bytes).into_owned());
+            texts.push(from_bytes(bytes).into_owned());
             at = Self(at.0.wrapping_add(bytes.len() + 1));
         }
         Ok(texts)
     }
 
-    /// It as text; what is not UTF-8 in it is replaced.
+    /// It as text, which may stand for bytes that are not UTF-8 (see [`onego_wire::text`]).
     pub(crate) fn text(&self) -> Result<Cow<'_, str>, Errno> {
-        Ok(String::from_utf8_lossy(self.bytes()?))
+        Ok(from_bytes(self.bytes()?))
     }
 
-    /// The same; null is the empty text.
+    /// Its bytes; null is the empty text.
+    pub(crate) fn bytes_or_empty(&self) -> &[u8] {
+        self.bytes().unwrap_or_default()
+    }
+
+    /// It as text; null is the empty text.
     pub(crate) fn text_or_empty(&self) -> Cow<'_, str> {
         self.text().unwrap_or_default()
     }

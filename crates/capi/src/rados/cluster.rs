@@ -7,7 +7,9 @@ use super::watches::Watches;
 use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
 use crate::runtime::{SharedClient, block_on, lock};
 use onego::ceph::{AuthName, Identity};
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A handle of a cluster (`rados_t`). It is cheap: connected handles of one process, identity and configuration share a client.
@@ -17,13 +19,15 @@ pub(crate) struct Rados {
     watches: Watches,
     /// The program's callback for the cluster's log.
     log: Mutex<Option<Arc<LogFollower>>>,
+    /// The program has registered as a service's daemon, which a handle does once.
+    is_service: AtomicBool,
 }
 
 impl Rados {
     fn give(cluster: Out<Handle<Self>>, conf: Conf) -> Result<(), Errno> {
         let (conf, client) = (Mutex::new(conf), Mutex::new(None));
         let (watches, log) = (Watches::default(), Mutex::new(None));
-        let made = Arc::new(Self { conf, client, watches, log });
+        let made = Arc::new(Self { conf, client, watches, log, is_service: AtomicBool::new(false) });
         let address = Handle::of(&made).address();
         cluster.give(made)?;
         context::given(address);
@@ -50,6 +54,11 @@ impl Rados {
     pub(super) fn follow_log(&self, follower: Option<Arc<LogFollower>>) {
         let before = std::mem::replace(&mut *lock(&self.log), follower);
         before.into_iter().for_each(|before| before.end());
+    }
+
+    /// Notes that the program is a service's daemon. Fails the second time.
+    pub(super) fn register_service(&self) -> Result<(), Errno> {
+        if self.is_service.swap(true, Ordering::Relaxed) { Err(Errno::EXIST) } else { Ok(()) }
     }
 
     pub(super) fn watches(&self) -> &Watches {
@@ -122,7 +131,8 @@ extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
             return Err(Errno::ISCONN);
         }
         let conf = cluster.conf().clone();
-        *client = Some(SharedClient::connect(&conf.identity, &conf.settings)?);
+        let connected = SharedClient::connect(&conf.identity, &conf.settings);
+        *client = Some(connected.map_err(|errno| if conf.has_monitors() { errno } else { Errno::NOENT })?);
         Ok(())
     })
 }
@@ -166,8 +176,12 @@ extern "C" fn rados_cluster_stat(cluster: Handle<Rados>, result: Out<ClusterStat
 #[unsafe(no_mangle)]
 extern "C" fn rados_cluster_fsid(cluster: Handle<Rados>, buf: Out<u8>, len: usize) -> c_int {
     call(|| {
-        let fsid = block_on(cluster.get()?.client()?.cluster().fsid())?;
-        buf.copy_text(fsid.as_bytes(), len)?;
+        // A handle that is not connected has none, which librados does not call an error.
+        let fsid = match cluster.get()?.client() {
+            Ok(client) => block_on(client.cluster().fsid())?,
+            Err(_) => String::new(),
+        };
+        buf.copy_text(&to_bytes(&fsid), len)?;
         Ok(fsid.len() as c_int)
     })
 }

@@ -9,6 +9,7 @@ use onego::rados::CommandReply;
 use onego_buf::List;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::PgId;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// Where the two outputs of a command go.
@@ -28,7 +29,7 @@ impl Outputs {
             Ok(())
         };
         give(&reply.output, self.output, self.output_len)?;
-        give(reply.status.as_bytes(), self.status, self.status_len)
+        give(&to_bytes(&reply.status), self.status, self.status_len)
     }
 }
 
@@ -171,11 +172,18 @@ extern "C" fn rados_get_instance_id(cluster: Handle<Rados>) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn rados_service_register(
     cluster: Handle<Rados>,
-    _service: Text,
-    _daemon: Text,
+    service: Text,
+    daemon: Text,
     _metadata: In<u8>,
 ) -> c_int {
-    done(|| cluster.get().map(drop))
+    done(|| {
+        let (service, daemon) = (service.text()?, daemon.text()?);
+        let is_own = ["mon", "mgr", "osd", "mds", "client"].contains(&&*service);
+        if is_own || service.is_empty() || daemon.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        cluster.get()?.register_service()
+    })
 }
 
 #[unsafe(no_mangle)]

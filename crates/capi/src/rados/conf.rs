@@ -7,9 +7,16 @@ use std::path::{Path, PathBuf};
 /// Settings that programs set or ask for and that have a value where nobody gave them one. Others than these, and than those
 /// that begin with one of [`FAMILIES`], are unknown.
 const DEFAULTS: &[(&str, &str)] = &[
+    ("admin_socket", ""),
     ("auth_client_required", "cephx, none"),
     ("auth_supported", ""),
     ("client_mount_timeout", "30.000000"),
+    ("debug_client", "0/5"),
+    ("debug_monc", "0/10"),
+    ("debug_ms", "0/0"),
+    ("debug_objecter", "0/1"),
+    ("debug_rados", "0/5"),
+    ("debug_rbd", "0/5"),
     ("fsid", "00000000-0000-0000-0000-000000000000"),
     ("host", ""),
     ("key", ""),
@@ -17,13 +24,25 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("keyring", ""),
     ("log_file", ""),
     ("log_flush_on_exit", "false"),
+    ("log_max_new", "1000"),
+    ("log_max_recent", "500"),
     ("log_to_stderr", "false"),
     ("err_to_stderr", "true"),
     ("lockdep", "false"),
     ("mon_host", ""),
     ("mon_dns_srv_name", "ceph-mon"),
+    ("ms_bind_ipv6", "false"),
+    ("ms_connection_idle_timeout", "900"),
+    ("ms_crc_data", "true"),
+    ("ms_inject_socket_failures", "0"),
+    ("ms_tcp_nodelay", "true"),
+    ("ms_type", "async+posix"),
+    ("objecter_inflight_op_bytes", "104857600"),
+    ("objecter_inflight_ops", "1024"),
     ("rados_mon_op_timeout", "0.000000"),
     ("rados_osd_op_timeout", "0.000000"),
+    ("rbd_blocklist_on_break_lock", "true"),
+    ("rbd_blocklist_expire_seconds", "0"),
     ("rbd_cache", "true"),
     ("rbd_cache_writethrough_until_flush", "true"),
     ("rbd_default_features", "61"),
@@ -106,6 +125,11 @@ impl Conf {
         let default =
             || DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         self.settings.get(&name).or_else(default)
+    }
+
+    /// Returns whether the configuration names monitors. If not, only DNS may know of some.
+    pub(super) fn has_monitors(&self) -> bool {
+        self.get("mon_host").is_some_and(|hosts| !hosts.trim().is_empty())
     }
 
     /// A setting that is a number.

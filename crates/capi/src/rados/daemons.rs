@@ -5,6 +5,7 @@ use super::names;
 use crate::border::{Errno, Handle, Out, Text, call, copied, copied_text, done};
 use crate::runtime::block_on;
 use onego::rados::Cluster;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// Asks a monitor of that name for a sign of life: its health, as JSON. A handle that is not connected connects for it.
@@ -18,7 +19,7 @@ extern "C" fn rados_ping_monitor(
     done(|| {
         let said =
             at_monitor(cluster.get()?, &monitor.text()?, async |monitor| monitor.ping_monitor().await)?;
-        output.set_if_wanted(copied(said.as_bytes())?);
+        output.set_if_wanted(copied(&to_bytes(&said))?);
         output_len.set_if_wanted(said.len());
         Ok(())
     })
@@ -49,7 +50,7 @@ pub(super) fn at_monitor<T>(
 extern "C" fn rados_getaddrs(cluster: Handle<Rados>, addrs: Out<*mut c_char>) -> c_int {
     done(|| {
         let addr = block_on(cluster.get()?.client()?.cluster().own_addr())?;
-        addrs.set(copied_text(addr.to_string().as_bytes())?)
+        addrs.set(copied_text(&to_bytes(&addr.to_string()))?)
     })
 }
 

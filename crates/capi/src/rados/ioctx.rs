@@ -8,6 +8,7 @@ use onego_ceph::client::Request;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::flag;
 use onego_ceph::types::{NOSNAP, SnapContext};
+use onego_wire::text::{from_bytes, to_bytes};
 use std::ffi::{c_int, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -23,9 +24,9 @@ pub(crate) struct IoCtx {
 /// How a handle sees the pool.
 #[derive(Clone)]
 pub(crate) struct View {
-    pub(crate) namespace: String,
+    pub(crate) namespace: Vec<u8>,
     /// Hashed instead of objects' names, unless it is empty.
-    pub(in crate::rados) key: String,
+    pub(in crate::rados) key: Vec<u8>,
     /// The snapshot that is read.
     pub(in crate::rados) snap: u64,
     /// The snapshots that a write keeps.
@@ -39,8 +40,8 @@ pub(crate) struct View {
 impl IoCtx {
     fn create(rados: &Arc<Rados>, pool: i64) -> Result<Arc<Self>, Errno> {
         let view = View {
-            namespace: String::new(),
-            key: String::new(),
+            namespace: Vec::new(),
+            key: Vec::new(),
             snap: NOSNAP,
             snap_context: SnapContext::default(),
             flags: 0,
@@ -80,7 +81,7 @@ impl IoCtx {
     pub(in crate::rados) async fn pool_now(&self, cluster: &Cluster) -> Result<Pool, Errno> {
         let name = cluster.osd_map().await?.pool_names.get(&self.pool).cloned();
         let pool = cluster.pool(&name.ok_or(Errno::NOENT)?).await?;
-        Ok(pool.in_namespace(&self.view().namespace))
+        Ok(pool.in_namespace(&from_bytes(&self.view().namespace)))
     }
 
     /// What the pool is called now.
@@ -152,15 +153,15 @@ extern "C" fn rados_ioctx_get_id(ioctx: Handle<IoCtx>) -> i64 {
 extern "C" fn rados_ioctx_get_pool_name(ioctx: Handle<IoCtx>, buf: Out<u8>, len: c_uint) -> c_int {
     call(|| {
         let name = ioctx.get()?.name()?;
-        buf.copy_text(name.as_bytes(), len as usize)?;
-        Ok(name.len() as c_int)
+        buf.copy_text(&to_bytes(&name), len as usize)?;
+        Ok(to_bytes(&name).len() as c_int)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_set_namespace(ioctx: Handle<IoCtx>, namespace: Text) {
     call(|| {
-        ioctx.get()?.view().namespace = namespace.text_or_empty().into_owned();
+        ioctx.get()?.view().namespace = namespace.bytes_or_empty().to_vec();
         Ok(())
     });
 }
@@ -169,7 +170,7 @@ extern "C" fn rados_ioctx_set_namespace(ioctx: Handle<IoCtx>, namespace: Text) {
 extern "C" fn rados_ioctx_get_namespace(ioctx: Handle<IoCtx>, buf: Out<u8>, len: c_uint) -> c_int {
     call(|| {
         let namespace = ioctx.get()?.view().namespace.clone();
-        buf.copy_text(namespace.as_bytes(), len as usize)?;
+        buf.copy_text(&namespace, len as usize)?;
         Ok(namespace.len() as c_int)
     })
 }
@@ -177,7 +178,7 @@ extern "C" fn rados_ioctx_get_namespace(ioctx: Handle<IoCtx>, buf: Out<u8>, len:
 #[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_locator_set_key(ioctx: Handle<IoCtx>, key: Text) {
     call(|| {
-        ioctx.get()?.view().key = key.text_or_empty().into_owned();
+        ioctx.get()?.view().key = key.bytes_or_empty().to_vec();
         Ok(())
     });
 }

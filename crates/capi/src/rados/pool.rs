@@ -8,6 +8,7 @@ use crate::runtime::{SharedClient, block_on};
 use onego::ceph::Error;
 use onego_buf::List;
 use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -51,8 +52,8 @@ extern "C" fn rados_pool_reverse_lookup(cluster: Handle<Rados>, id: i64, buf: Ou
             Some(name) => name,
             None => name_in(block_on(client.cluster().newest_osd_map())?).ok_or(Errno::NOENT)?,
         };
-        buf.copy_text(name.as_bytes(), len)?;
-        Ok(name.len() as c_int)
+        buf.copy_text(&to_bytes(&name), len)?;
+        Ok(to_bytes(&name).len() as c_int)
     })
 }
 
@@ -208,7 +209,7 @@ extern "C" fn rados_application_metadata_remove(ioctx: Handle<IoCtx>, applicatio
 
 /// Texts one behind the other, each with a zero.
 fn joined<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<u8> {
-    texts.flat_map(|text| text.bytes().chain([0])).collect()
+    texts.flat_map(|text| to_bytes(text).into_owned().into_iter().chain([0])).collect()
 }
 
 #[unsafe(no_mangle)]
@@ -233,7 +234,7 @@ extern "C" fn rados_application_metadata_get(
         let found = in_map(ioctx.client(), ioctx.pool_id(), |pool| {
             pool.application_metadata.get(&*application)?.get(&*key).cloned()
         })?;
-        fill(value, len, &[found.ok_or(Errno::NOENT)?.as_bytes(), b"\0"].concat())
+        fill(value, len, &[&*to_bytes(&found.ok_or(Errno::NOENT)?), b"\0"].concat())
     })
 }
 

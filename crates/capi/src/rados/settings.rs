@@ -2,6 +2,7 @@
 
 use super::cluster::Rados;
 use crate::border::{Errno, Handle, In, Out, Text, done};
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ extern "C" fn rados_conf_set(cluster: Handle<Rados>, option: Text, value: Text) 
 extern "C" fn rados_conf_get(cluster: Handle<Rados>, option: Text, buf: Out<u8>, len: usize) -> c_int {
     done(|| {
         let value = cluster.get()?.conf().get(&option.text()?).ok_or(Errno::NOENT)?;
-        buf.copy_text(value.as_bytes(), len).map_err(|_| Errno::NAMETOOLONG)
+        buf.copy_text(&to_bytes(&value), len).map_err(|_| Errno::NAMETOOLONG)
     })
 }
 

@@ -6,6 +6,7 @@ use crate::runtime::{AioCompletion, block_on};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
 use onego_ceph::osdmap::PoolSnap;
 use onego_ceph::types::SnapContext;
+use onego_wire::text::to_bytes;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ extern "C" fn rados_ioctx_snap_get_name(ioctx: Handle<IoCtx>, id: u64, name: Out
     done(|| {
         let found = numbered(ioctx, id, |snap| snap.name.clone())?;
         let len = usize::try_from(len).map_err(|_| Errno::INVAL)?;
-        let mut found = [found.as_bytes(), b"\0"].concat();
+        let mut found = [&*to_bytes(&found), b"\0"].concat();
         found.resize(found.len().max(len), 0);
         name.copy(&found, len)
     })

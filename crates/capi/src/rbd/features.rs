@@ -4,6 +4,7 @@ use super::image::RbdImage;
 use crate::border::{Errno, Handle, Out, Text, done, fill};
 use onego::rbd::Features;
 use onego::rbd::upkeep::{disable_features, enable_features};
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -15,7 +16,7 @@ extern "C" fn rbd_features_to_string(features: u64, text: Out<u8>, len: Out<usiz
         if names.iter().any(|name| name.starts_with("0x")) {
             return Err(Errno::INVAL);
         }
-        fill(text, len, &[names.join(",").as_bytes(), b"\0"].concat())
+        fill(text, len, &[&*to_bytes(&names.join(",")), b"\0"].concat())
     })
 }
 

@@ -6,6 +6,7 @@ use crate::border::{Errno, Handle, In, Out, call, copied_text, done, fill, free}
 use crate::runtime::block_on;
 use onego::rbd::{ImageDetails, ImageInfo};
 use onego_ceph::cls::rbd::DirGetName;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 use std::time::SystemTime;
 
@@ -35,7 +36,7 @@ extern "C" fn rbd_stat(image: Handle<RbdImage>, stat: Out<Stat>, _len: usize) ->
         let (info, size) = (image.info(), image.size());
         let mut block_name_prefix = [0; 24];
         let shown = info.object_prefix.len().min(block_name_prefix.len() - 1);
-        block_name_prefix[..shown].copy_from_slice(&info.object_prefix.as_bytes()[..shown]);
+        block_name_prefix[..shown].copy_from_slice(&to_bytes(&info.object_prefix)[..shown]);
         stat.set(Stat {
             size,
             obj_size: info.layout.object_size(),
@@ -128,18 +129,18 @@ extern "C" fn rbd_get_id(image: Handle<RbdImage>, id: Out<u8>, len: usize) -> c_
         if image.known().is_old_format() {
             return Err(Errno::INVAL); // such an image has none
         }
-        id.copy_text(image.id().as_bytes(), len)
+        id.copy_text(&to_bytes(image.id()), len)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_block_name_prefix(image: Handle<RbdImage>, prefix: Out<u8>, len: usize) -> c_int {
-    done(|| prefix.copy_text(image.get()?.image()?.info().object_prefix.as_bytes(), len))
+    done(|| prefix.copy_text(&to_bytes(&image.get()?.image()?.info().object_prefix), len))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_name(image: Handle<RbdImage>, name: Out<u8>, len: Out<usize>) -> c_int {
-    done(|| fill(name, len, &[image.get()?.name()?.as_bytes(), b"\0"].concat()))
+    done(|| fill(name, len, &[&*to_bytes(&image.get()?.name()?), b"\0"].concat()))
 }
 
 /// A time as C has it; all zeros: it is not known.
@@ -185,7 +186,7 @@ extern "C" fn rbd_get_group(image: Handle<RbdImage>, group: Out<GroupInfo>, size
         let within = block_on(image.client().cluster().pool_by_id(pool))?;
         let within = within.in_namespace(image.pool().namespace());
         let name = block_on(within.call(GROUPS, &DirGetName { id }))?;
-        group.set(GroupInfo { name: copied_text(name.as_bytes())?, pool })
+        group.set(GroupInfo { name: copied_text(&to_bytes(&name))?, pool })
     })
 }
 

@@ -1,6 +1,7 @@
 //! Lists that are given to a program in its own memory.
 
 use crate::border::{Errno, Out};
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 
 /// How programs count: what a list has room for, and then how many there are.
@@ -45,11 +46,16 @@ pub(super) fn give<S, T: Copy>(
     out.copy(&all.iter().map(make).collect::<Result<Vec<_>, _>>()?, room)
 }
 
-/// Texts one behind the other, each with a zero.
-pub(super) fn joined(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
+/// Names one after another, each with a zero.
+pub(super) fn joined(names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
+    joined_values(names.into_iter().map(|name| to_bytes(name.as_ref()).into_owned()))
+}
+
+/// Values one after another, each with a zero.
+pub(super) fn joined_values(values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
     let mut all = Vec::new();
-    for text in texts {
-        all.extend_from_slice(text.as_ref());
+    for value in values {
+        all.extend_from_slice(value.as_ref());
         all.push(0);
     }
     all

@@ -2,6 +2,7 @@
 
 use crate::border::{Errno, Handle, Out, Text, call, done};
 use crate::runtime::lock;
+use onego_wire::text::to_bytes;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -107,7 +108,7 @@ extern "C" fn rbd_image_options_get_string(
     value: Out<u8>,
     len: usize,
 ) -> c_int {
-    done(|| value.copy_text(options.get()?.text(option).ok_or(Errno::NOENT)?.as_bytes(), len))
+    done(|| value.copy_text(&to_bytes(&options.get()?.text(option).ok_or(Errno::NOENT)?), len))
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use super::lists::give;
 use crate::border::{Errno, Handle, In, Opaque, Out, call, copied_text, done, free};
 use crate::runtime::block_on;
 use onego::rbd::ImageWatch;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A client that has the image open (`rbd_image_watcher_t`).
@@ -27,7 +28,7 @@ extern "C" fn rbd_watchers_list(
         let image = image.get()?;
         let all = block_on(image.pool().watchers(&image.header_object()))?;
         give(watchers, most, &all, |watcher| {
-            let addr = copied_text(watcher.addr.to_string().as_bytes())?;
+            let addr = copied_text(&to_bytes(&watcher.addr.to_string()))?;
             Ok(ImageWatcher { addr, id: watcher.name.num, cookie: watcher.cookie })
         })
     })

@@ -28,6 +28,14 @@ pub enum Error {
     /// The request makes no sense. Change the call.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
+    /// The name of the object is longer than any OSD takes.
+    #[error("the object's name has {len} bytes, the most is {bound}")]
+    NameTooLong {
+        /// Its bytes.
+        len: usize,
+        /// The most bytes.
+        bound: usize,
+    },
     /// The request was taken back before its reply came. An operation that changes something may have been applied.
     #[error("cancelled")]
     Cancelled,
@@ -135,9 +143,12 @@ impl Error {
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Invalid(_) | Self::TooLarge { .. } | Self::Cancelled | Self::Closed | Self::Busy { .. } => {
-                Blame::Caller
-            }
+            Self::Invalid(_)
+            | Self::NameTooLong { .. }
+            | Self::TooLarge { .. }
+            | Self::Cancelled
+            | Self::Closed
+            | Self::Busy { .. } => Blame::Caller,
             Self::Refused { .. } | Self::NoPool(_) | Self::WatchLost { .. } => Blame::Refused,
             Self::BadReply(_) | Self::Mismatch(_) | Self::BadMap { .. } | Self::Rejected { .. } => {
                 Blame::Peer
@@ -157,6 +168,7 @@ impl Error {
             Self::Refused { errno } | Self::WatchLost { errno } => *errno,
             Self::NoPool(_) => errno::ENOENT,
             Self::Invalid(_) => errno::EINVAL,
+            Self::NameTooLong { .. } => errno::ENAMETOOLONG,
             Self::TooLarge { .. } => errno::EMSGSIZE,
             Self::Cancelled => errno::ECANCELED,
             Self::Closed => errno::ESHUTDOWN,
@@ -215,6 +227,7 @@ pub mod errno {
     pub const EROFS: i32 = -30;
     pub const ERANGE: i32 = -34;
     pub const EOVERFLOW: i32 = -75;
+    pub const ENAMETOOLONG: i32 = -36;
     pub const EMSGSIZE: i32 = -90;
     pub const EOPNOTSUPP: i32 = -95;
     pub const ENOTCONN: i32 = -107;

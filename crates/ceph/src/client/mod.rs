@@ -192,6 +192,11 @@ impl<T> Client<T> {
         id
     }
 
+    /// Returns when a watch was last known to hold; `None` if it is lost, or there is none.
+    pub fn watch_confirmed(&self, id: WatchId) -> Option<Time> {
+        self.objects.confirmed(id)
+    }
+
     /// Gives a watch up. Ends with [`Outcome::Unwatched`].
     pub fn unwatch(&mut self, now: Time, id: WatchId, ticket: T) {
         self.objects.unwatch(now, &mut self.hub, id, ticket);

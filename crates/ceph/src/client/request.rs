@@ -40,9 +40,9 @@ pub struct Request {
     /// The object's name.
     pub object: ObjectName,
     /// Hashed instead of the name unless it is empty.
-    pub key: String,
+    pub key: Vec<u8>,
     /// The namespace within the pool.
-    pub namespace: String,
+    pub namespace: Vec<u8>,
     /// The operations and their flags (see [`crate::ops::op_flag`]).
     pub ops: SmallVec<[(Op, u32); 2]>,
     /// See [`flag`]. `READ` and `WRITE` are added as the operations demand; for [`Op::Call`], which may do either, and
@@ -69,8 +69,8 @@ impl Request {
         Self {
             pool,
             object,
-            key: String::new(),
-            namespace: String::new(),
+            key: Vec::new(),
+            namespace: Vec::new(),
             ops: SmallVec::new(),
             flags: 0,
             snap: NOSNAP,
@@ -94,8 +94,8 @@ impl Request {
     }
 
     /// The same request within a namespace.
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        namespace.clone_into(&mut self.namespace);
+    pub fn in_namespace(mut self, namespace: impl AsRef<[u8]>) -> Self {
+        namespace.as_ref().clone_into(&mut self.namespace);
         self
     }
 
@@ -230,7 +230,7 @@ pub struct WatchTarget {
     /// The object's name.
     pub object: ObjectName,
     /// The namespace within the pool.
-    pub namespace: String,
+    pub namespace: Vec<u8>,
 }
 
 /// The watchers' answers to a notification.

@@ -19,6 +19,6 @@ pub use mon::{
     PoolOpKind, PoolOpReply, Statfs, StatfsReply, Subscribe, SubscribeAck, Subscription,
 };
 pub use osd::{Backoff, BackoffOp, MapUpdate, WatchEvent, WatchNotify};
-pub use osd_op::{MAX_NAME_LEN, ObjectName, OpResult, OsdOp, OsdOpReply, Redirect};
+pub use osd_op::{MAX_NAME_LEN, MAX_NAMESPACE_LEN, ObjectName, OpResult, OsdOp, OsdOpReply, Redirect};
 pub use pool_stats::{GetPoolStats, GetPoolStatsReply, PoolStat};
 pub use tell::{Tell, TellReply};

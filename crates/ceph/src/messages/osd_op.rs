@@ -1,11 +1,11 @@
 //! A request to an OSD and its reply.
 
-use crate::ops::{DESCRIPTOR_LEN, MAX_OPS, Op};
+use crate::ops::{DESCRIPTOR_LEN, Op};
 use crate::types::{EVersion, EntityName, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode, envelope};
 use onego_msgr::types::{Payload, kind};
-use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
@@ -16,8 +16,11 @@ const TRACE_LEN: usize = 24;
 /// Bytes of a request's front up to `mtime`.
 const HEAD_LEN: usize = 75 + TRACE_LEN;
 
-/// Longest object name that an OSD takes, bytes (`osd_max_object_name_len`).
+/// Longest object name, and longest locator key, that an OSD takes, bytes (`osd_max_object_name_len`).
 pub const MAX_NAME_LEN: usize = 2048;
+
+/// Longest namespace that an OSD takes, bytes (`osd_max_object_namespace_len`).
+pub const MAX_NAMESPACE_LEN: usize = 256;
 
 /// The name of an object: bytes, held in place up to the length of an RBD data object's name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -43,15 +46,16 @@ impl Deref for ObjectName {
     }
 }
 
+/// The name that a text stands for (see [`text`]).
 impl From<&str> for ObjectName {
     fn from(name: &str) -> Self {
-        Self::new(name.as_bytes())
+        Self::new(&text::to_bytes(name))
     }
 }
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        f.write_str(&text::from_bytes(&self.0))
     }
 }
 
@@ -223,14 +227,11 @@ impl OsdOp {
                 None => Head::decode(version, r)?,
             };
         let locator = ObjectLocator::decode(r)?;
-        let object = ObjectName::new(bounded_name(r)?);
+        let object = ObjectName::new(r.blob("object name")?);
         let count = r.u16("number of operations")? as usize;
-        if count > MAX_OPS {
-            return Err(DecodeError::OverBound {
-                what: "operations",
-                value: count as u64,
-                bound: MAX_OPS as u64,
-            });
+        let (needed, left) = (count * DESCRIPTOR_LEN, r.left());
+        if needed > left {
+            return Err(DecodeError::Truncated { what: "operations", needed, left });
         }
         // Collecting results would move each operation twice more.
         let mut ops = SmallVec::with_capacity(count);
@@ -254,18 +255,6 @@ impl OsdOp {
             features: r.u64("features")?,
         })
     }
-}
-
-fn bounded_name<'a>(r: &mut Reader<'a>) -> Decoded<&'a [u8]> {
-    let name = r.blob("object name")?;
-    if name.len() > MAX_NAME_LEN {
-        return Err(DecodeError::OverBound {
-            what: "object name",
-            value: name.len() as u64,
-            bound: MAX_NAME_LEN as u64,
-        });
-    }
-    Ok(name)
 }
 
 /// What one operation gave.
@@ -384,7 +373,7 @@ impl Payload for OsdOpReply {
             return Err(DecodeError::TooOld { what: "osd_op_reply", version: version as u8, oldest: 7 });
         }
         let r = &mut Reader::new(front);
-        let object = ObjectName::new(bounded_name(r)?);
+        let object = ObjectName::new(r.blob("object name")?);
         let pg = PgId::decode(r)?;
         let (flags, result) = (r.u64("flags")?, r.i32("result")?);
         EVersion::decode(r)?;
@@ -417,7 +406,7 @@ impl Payload for OsdOpReply {
 
 fn decode_redirect(r: &mut Reader<'_>) -> Decoded<Redirect> {
     envelope(r, 1, "redirect", |_, r| {
-        Ok(Redirect { locator: ObjectLocator::decode(r)?, object: ObjectName::new(bounded_name(r)?) })
+        Ok(Redirect { locator: ObjectLocator::decode(r)?, object: ObjectName::new(r.blob("object name")?) })
     })
 }
 

@@ -321,10 +321,10 @@ impl Pool {
 
     /// The raw placement group of an object of this pool, whose id is `id`: its whole hash is the seed. `key`, if it
     /// is not empty, is hashed instead of the name, and `hash`, if it is not negative, is taken as it is.
-    pub fn object_pg(&self, id: i64, name: &[u8], key: &str, namespace: &str, hash: i64) -> PgId {
+    pub fn object_pg(&self, id: i64, name: &[u8], key: &[u8], namespace: &[u8], hash: i64) -> PgId {
         let seed = match u32::try_from(hash) {
             Ok(hash) => hash,
-            Err(_) => self.hash_object(name, key.as_bytes(), namespace.as_bytes()),
+            Err(_) => self.hash_object(name, key, namespace),
         };
         PgId { pool: id, seed }
     }

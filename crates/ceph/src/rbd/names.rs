@@ -1,4 +1,5 @@
 use crate::messages::ObjectName;
+use onego_wire::text;
 
 /// The object that lists the pool's images (`RBD_DIRECTORY`).
 pub const DIRECTORY: &str = "rbd_directory";
@@ -15,7 +16,7 @@ pub fn header_object(id: &str) -> ObjectName {
 
 /// May an image be called that? The `rbd` program divides names from pools and snapshots with `/` and `@`.
 pub fn valid_image_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 96 && !name.contains(['/', '@'])
+    !name.is_empty() && text::to_bytes(name).len() <= 96 && !name.contains(['/', '@'])
 }
 
 /// Hexadecimal digits of the largest number of an object.

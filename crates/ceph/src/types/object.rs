@@ -10,16 +10,16 @@ pub struct ObjectLocator {
     /// The pool, or -1.
     pub pool: i64,
     /// Hashed instead of the name unless it is empty.
-    pub key: String,
+    pub key: Vec<u8>,
     /// The namespace within the pool.
-    pub namespace: String,
+    pub namespace: Vec<u8>,
     /// The position itself instead of a hash, or -1.
     pub hash: i64,
 }
 
 impl Default for ObjectLocator {
     fn default() -> Self {
-        Self { pool: -1, key: String::new(), namespace: String::new(), hash: -1 }
+        Self { pool: -1, key: Vec::new(), namespace: Vec::new(), hash: -1 }
     }
 }
 
@@ -32,8 +32,8 @@ impl Decode for ObjectLocator {
             }
             let pool = r.i64("object_locator pool")?;
             r.i32("object_locator preferred OSD")?;
-            let key = r.string("object_locator key")?;
-            let namespace = r.string("object_locator namespace")?;
+            let key = r.blob("object_locator key")?.to_vec();
+            let namespace = r.blob("object_locator namespace")?.to_vec();
             let hash = if version >= 6 { r.i64("object_locator hash")? } else { -1 };
             Ok(Self { pool, key, namespace, hash })
         })
@@ -47,8 +47,8 @@ impl Encode for ObjectLocator {
         write_envelope(w, 6, compat, |w| {
             w.i64(self.pool);
             w.i32(-1);
-            w.string(&self.key);
-            w.string(&self.namespace);
+            w.blob(&self.key);
+            w.blob(&self.namespace);
             w.i64(self.hash);
         });
     }
@@ -58,7 +58,7 @@ impl Encode for ObjectLocator {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HObject {
     /// Locator key; empty if it is the name.
-    pub key: String,
+    pub key: Vec<u8>,
     /// The object's name: any bytes.
     pub name: Vec<u8>,
     /// The snapshot; [`NOSNAP`](super::NOSNAP) is the head.
@@ -68,7 +68,7 @@ pub struct HObject {
     /// Is this the end of everything instead of an object?
     pub max: bool,
     /// The namespace within the pool.
-    pub namespace: String,
+    pub namespace: Vec<u8>,
     /// The pool.
     pub pool: i64,
 }
@@ -77,12 +77,12 @@ impl HObject {
     /// What sorts before every object.
     pub fn min() -> Self {
         Self {
-            key: String::new(),
+            key: Vec::new(),
             name: Vec::new(),
             snap: 0,
             hash: 0,
             max: false,
-            namespace: String::new(),
+            namespace: Vec::new(),
             pool: i64::MIN,
         }
     }
@@ -98,7 +98,7 @@ impl HObject {
     }
 
     fn sort_key(&self) -> impl Ord + '_ {
-        let key = if self.key.is_empty() { &self.name } else { self.key.as_bytes() };
+        let key = if self.key.is_empty() { &self.name } else { &self.key };
         (self.pool, self.hash.reverse_bits(), &self.namespace, key, &self.name, self.snap)
     }
 }
@@ -133,12 +133,12 @@ impl Decode for HObject {
                 return Err(DecodeError::TooOld { what: "hobject", version, oldest: 4 });
             }
             Ok(Self {
-                key: r.string("hobject key")?,
+                key: r.blob("hobject key")?.to_vec(),
                 name: r.blob("hobject name")?.to_vec(),
                 snap: r.u64("hobject snap")?,
                 hash: r.u32("hobject hash")?,
                 max: r.bool("hobject max")?,
-                namespace: r.string("hobject namespace")?,
+                namespace: r.blob("hobject namespace")?.to_vec(),
                 pool: r.i64("hobject pool")?,
             })
         })
@@ -148,12 +148,12 @@ impl Decode for HObject {
 impl Encode for HObject {
     fn encode(&self, w: &mut Writer) {
         write_envelope(w, 4, 3, |w| {
-            w.string(&self.key);
+            w.blob(&self.key);
             w.blob(&self.name);
             w.u64(self.snap);
             w.u32(self.hash);
             w.bool(self.max);
-            w.string(&self.namespace);
+            w.blob(&self.namespace);
             w.i64(self.pool);
         });
     }

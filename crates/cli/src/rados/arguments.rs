@@ -1,6 +1,7 @@
 //! What several commands take: names of objects, and values.
 
 use crate::failure::Failure;
+use onego::text;
 use std::io::{self, Read as _};
 
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ const MAX_VALUE: u64 = 64 << 20;
 /// A value on the command line, or else what standard input has.
 pub(super) fn value(given: Option<&str>) -> Result<Vec<u8>, Failure> {
     if let Some(given) = given {
-        return Ok(given.as_bytes().to_vec());
+        return Ok(text::to_bytes(given).into_owned());
     }
     let mut value = Vec::new();
     io::stdin()

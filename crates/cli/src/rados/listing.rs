@@ -3,10 +3,11 @@
 use super::scope::{Scope, Style, json};
 use crate::ceph::errno::{because, failed};
 use crate::failure::Failure;
+use crate::names;
 use crate::output;
 use onego::rados::{Cluster, ObjectEntry};
 use serde::Serialize;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 #[derive(clap::Args)]
 pub(super) struct LsOptions {
@@ -45,7 +46,9 @@ pub(super) async fn objects(cluster: &Cluster, scope: &Scope, options: &LsOption
     }
     let all = options.all && !options.default && scope.namespace.is_none();
     let mut listing = if all { pool.all_objects() } else { pool.objects() };
-    let mut list = List { out: BufWriter::new(scope.sink()?), style: scope.style()?, all, count: 0 };
+    let on_terminal = scope.output.is_none() && io::stdout().is_terminal();
+    let mut list =
+        List { out: BufWriter::new(scope.sink()?), style: scope.style()?, all, on_terminal, count: 0 };
     list.begin().map_err(output::failed)?;
     while let Some(entry) = listing.try_next().await.map_err(because("error listing objects"))? {
         list.add(&entry).map_err(output::failed)?;
@@ -59,6 +62,7 @@ struct List<W> {
     style: Style,
     /// Are namespaces named?
     all: bool,
+    on_terminal: bool,
     count: u64,
 }
 
@@ -71,11 +75,15 @@ impl<W: Write> List<W> {
         let ObjectEntry { namespace, name, key: locator } = entry;
         self.count += 1;
         if self.style == Style::Plain {
-            if self.all {
-                write!(self.out, "{namespace}\t")?;
+            // Tabs divide the columns; in a name they are escaped.
+            let columns = self.all.then_some(namespace).into_iter().chain([name]);
+            for (n, column) in columns.chain(Some(locator).filter(|locator| !locator.is_empty())).enumerate()
+            {
+                let tab: &[u8] = if n > 0 { b"\t" } else { b"" };
+                self.out.write_all(tab)?;
+                self.out.write_all(&names::shown(column, self.on_terminal))?;
             }
-            let tab = if locator.is_empty() { "" } else { "\t" };
-            return writeln!(self.out, "{name}{tab}{locator}");
+            return self.out.write_all(b"\n");
         }
         let comma = if self.count > 1 { "," } else { "" };
         let text = json(&Listed { namespace, name, locator }, self.style);
@@ -103,7 +111,7 @@ mod tests {
     use super::*;
 
     fn listed(style: Style, all: bool, entries: &[ObjectEntry]) -> String {
-        let mut list = List { out: Vec::new(), style, all, count: 0 };
+        let mut list = List { out: Vec::new(), style, all, on_terminal: false, count: 0 };
         list.begin().unwrap();
         entries.iter().try_for_each(|entry| list.add(entry)).unwrap();
         list.end().unwrap();

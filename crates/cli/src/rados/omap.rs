@@ -5,8 +5,10 @@ use super::hexdump::hexdump;
 use crate::ceph::errno::{because, failed, sentence};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::names;
 use crate::output;
 use onego::rados::{Omap, OmapPage, Pool, ReadOp, WriteOp};
+use onego::text;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -111,10 +113,10 @@ pub(super) async fn get(pool: &Pool, options: &GetOptions) -> Result<(), Failure
     let place = format!("{}/{object}/{key}", pool.name());
     let what = || because(format!("error getting omap value {place}"));
     let mut op = ReadOp::new();
-    let found = op.omap_by_keys(BTreeSet::from([key.as_bytes().to_vec()]));
+    let found = op.omap_by_keys(BTreeSet::from([text::to_bytes(key).into_owned()]));
     let reply = pool.operate_read(object, op).await.map_err(what())?;
     let found = reply.get(&found).map_err(what())?;
-    match found.get(key.as_bytes()) {
+    match found.get(&*text::to_bytes(key)) {
         Some(value) => show("value", &value.to_vec(), file.as_deref()),
         None => {
             output::lines([format!("No such key: {place}")])?;
@@ -132,7 +134,7 @@ fn show(what: &str, value: &[u8], file: Option<&str>) -> Result<(), Failure> {
     if file == "-" {
         return output::bytes(value);
     }
-    fs::write(file, value).map_err(|error| {
+    fs::write(names::path(file), value).map_err(|error| {
         failed(format!("failed to open file: {}", sentence(error.raw_os_error().unwrap_or_default())))
     })
 }
@@ -140,13 +142,13 @@ fn show(what: &str, value: &[u8], file: Option<&str>) -> Result<(), Failure> {
 pub(super) async fn set(pool: &Pool, options: &SetOptions) -> Result<(), Failure> {
     let SetOptions { object, key, value: given } = options;
     let what = format!("error setting omap value {}/{object}/{key}", pool.name());
-    let entries = Omap::from([(key.as_bytes().to_vec(), value(given.as_deref())?.into())]);
+    let entries = Omap::from([(text::to_bytes(key).into_owned(), value(given.as_deref())?.into())]);
     pool.set_omap(object, entries).await.map_err(because(what))
 }
 
 pub(super) async fn remove(pool: &Pool, KeyArg { object, key }: &KeyArg) -> Result<(), Failure> {
     let what = format!("error removing omap key {}/{object}/{key}", pool.name());
-    pool.remove_omap(object, BTreeSet::from([key.as_bytes().to_vec()])).await.map_err(because(what))
+    pool.remove_omap(object, BTreeSet::from([text::to_bytes(key).into_owned()])).await.map_err(because(what))
 }
 
 pub(super) async fn clear(pool: &Pool, ObjectsArg { objects }: &ObjectsArg) -> Result<(), Failure> {
@@ -176,6 +178,6 @@ pub(super) async fn get_header(pool: &Pool, options: &GetHeaderOptions) -> Resul
 pub(super) async fn set_header(pool: &Pool, options: &SetHeaderOptions) -> Result<(), Failure> {
     let SetHeaderOptions { object, value } = options;
     let what = format!("error setting omap value {}/{object}", pool.name());
-    let op = WriteOp::new().set_omap_header(value.as_bytes().to_vec());
+    let op = WriteOp::new().set_omap_header(text::to_bytes(value).into_owned());
     pool.operate_write(object, op).await.map(drop).map_err(because(what))
 }

@@ -4,6 +4,7 @@ use super::scope::{Scope, number};
 use super::window::Window;
 use crate::ceph::errno::{because, failed, sentence};
 use crate::failure::Failure;
+use crate::names;
 use crate::output;
 use onego::SegmentMut;
 use onego::ceph::Error;
@@ -52,7 +53,7 @@ pub(super) async fn get(pool: &Pool, scope: &Scope, options: &GetOptions) -> Res
     let mut sink: Box<dyn Write> = if options.file == STANDARD {
         Box::new(io::stdout().lock())
     } else {
-        let opened = File::create(&options.file);
+        let opened = File::create(names::path(&options.file));
         Box::new(opened.map_err(|error| {
             let reason = sentence(error.raw_os_error().unwrap_or_default());
             failed(format!("failed to open file: {reason}\n{what}: {reason}"))
@@ -189,7 +190,7 @@ impl Upload {
         let (input, total): (Box<dyn Read>, _) = if name == STANDARD {
             (Box::new(io::stdin().lock()), None)
         } else {
-            let file = File::open(name).map_err(unreadable(name))?;
+            let file = File::open(names::path(name)).map_err(unreadable(name))?;
             let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file);
             let total = metadata.map(|metadata| metadata.len());
             (Box::new(file), total)

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use onego::rados::{Notified, Pool, WatchEvent};
+use onego::text;
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io;
@@ -86,7 +87,7 @@ pub(super) async fn notify(pool: &Pool, options: &NotifyOptions) -> Result<(), F
     let NotifyOptions { object, message } = options;
     // A string on the wire: its length, and its bytes.
     let mut payload = (message.len() as u32).to_le_bytes().to_vec();
-    payload.extend_from_slice(message.as_bytes());
+    payload.extend_from_slice(&text::to_bytes(message));
     let Notified { acknowledgements, missed, .. } =
         pool.notify(object, payload, PATIENCE).await.map_err(because_twice("error calling notify"))?;
     let mut text = String::new();

@@ -28,7 +28,7 @@ impl PrintOptions {
     ) -> Result<(), Failure> {
         match self.format {
             output::Format::Plain => output::lines(lines()),
-            output::Format::Json if self.pretty_format => output::lines([pretty(&value())]),
+            output::Format::Json if self.pretty_format => output::text(&format!("{}\n", pretty(&value()))),
             output::Format::Json => output::json(&value()),
         }
     }

@@ -104,7 +104,7 @@ fn look(watched: &mut [Watched]) -> Seen {
 
 fn show(options: &Options, seen: &Seen) -> Result<(), Failure> {
     if options.json {
-        return output::lines(seen.iter().map(|(addr, seen)| tables::json(*addr, seen)));
+        return seen.iter().try_for_each(|(addr, seen)| output::json(&tables::json(*addr, seen)));
     }
     if !options.once {
         let clear = if io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "\n" };

@@ -47,6 +47,8 @@ pub(crate) enum CephCommand {
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
     Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
+    /// Gives the time since a watch was last confirmed; `None`: it is lost.
+    WatchAge { watch: WatchId, done: oneshot::Sender<Option<Duration>> },
     /// Ends a watch.
     Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
     /// Acknowledges a notification.

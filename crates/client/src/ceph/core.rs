@@ -130,6 +130,10 @@ impl Core {
                 let monitors = self.client.monmap().cloned();
                 drop(done.send(Acquaintance { global_id, addr, monitors }));
             }
+            CephCommand::WatchAge { watch, done } => {
+                let confirmed = self.client.watch_confirmed(watch);
+                let _ = done.send(confirmed.map(|confirmed| now.since(confirmed)));
+            }
             CephCommand::FollowLog { entries } => {
                 self.log.add(entries);
                 self.client.want_log(true);

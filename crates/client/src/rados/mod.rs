@@ -26,7 +26,7 @@ pub use outputs::{OmapPage, Stat, Watcher};
 pub(crate) use pool::WeakPool;
 pub use pool::{ObjectEntry, Pool};
 pub use raw::MonitorInfo;
-pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent};
+pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, WatchMonitor};
 
 /// Methods of object classes: code that an OSD runs next to an object. A structure of a method's arguments that
 /// implements [`Method`](class::Method) is called by [`Pool::call`], [`ReadOp::call`] and [`WriteOp::call`].

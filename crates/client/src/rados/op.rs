@@ -8,7 +8,7 @@ use onego_ceph::ops::{self, Compare, CompareWith, Omap, Op};
 use onego_ceph::outputs;
 use onego_ceph::types::Utime;
 use onego_msgr::encoding::Decode;
-use onego_wire::{Decoded, Reader};
+use onego_wire::{Decoded, Reader, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -160,7 +160,7 @@ impl ReadOp {
 
     /// An extended attribute. Without it, all fails with ENODATA.
     pub fn xattr(&mut self, name: &str) -> Output<List> {
-        self.add(Op::GetXattr { name: name.to_owned() }, |output| Ok(output.clone()))
+        self.add(Op::GetXattr { name: text::to_bytes(name).into_owned() }, |output| Ok(output.clone()))
     }
 
     /// All extended attributes.
@@ -254,12 +254,12 @@ impl WriteOp {
 
     /// Sets an extended attribute.
     pub fn set_xattr(self, name: &str, value: impl Into<List>) -> Self {
-        self.and(Op::SetXattr { name: name.to_owned(), value: value.into() })
+        self.and(Op::SetXattr { name: text::to_bytes(name).into_owned(), value: value.into() })
     }
 
     /// Removes an extended attribute.
     pub fn remove_xattr(self, name: &str) -> Self {
-        self.and(Op::RmXattr { name: name.to_owned() })
+        self.and(Op::RmXattr { name: text::to_bytes(name).into_owned() })
     }
 
     /// Sets entries of the object's map.
@@ -309,7 +309,7 @@ impl WriteOp {
     /// Fails all, with ECANCELED, unless an extended attribute compares so. A comparison with bytes holds if the given
     /// value stands to the attribute's as `compare` says.
     pub fn compare_xattr(self, name: &str, compare: Compare, with: CompareWith) -> Self {
-        self.and(Op::CmpXattr { name: name.to_owned(), compare, with })
+        self.and(Op::CmpXattr { name: text::to_bytes(name).into_owned(), compare, with })
     }
 
     /// Fails all unless the object has these bytes at byte `offset`.

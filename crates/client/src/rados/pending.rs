@@ -30,6 +30,8 @@ impl Answer for RequestOutcome {}
 
 impl Answer for Acquaintance {}
 
+impl Answer for Option<std::time::Duration> {}
+
 impl Answer for Result<Outcome, Error> {}
 
 impl Answer for OpenedImage {

@@ -14,9 +14,10 @@ use onego_ceph::ops::{Omap, Op, flag};
 use onego_ceph::outputs::{CloneInfos, Listed};
 use onego_ceph::types::{HObject, NOSNAP, SNAPDIR, SnapContext};
 use onego_msgr::encoding::Decode as _;
-use onego_wire::{Decoded, Reader};
+use onego_wire::{Decoded, Reader, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// A pool of objects. Cheap to clone.
 ///
@@ -42,6 +43,14 @@ pub struct Pool {
     snap: u64,
     /// The snapshots that writes keep.
     snap_context: SnapContext,
+    /// An image whose name stands for its id here.
+    known_image: Option<Arc<KnownImage>>,
+}
+
+/// An image by what it was called when it was opened, and by its id.
+struct KnownImage {
+    name: String,
+    id: String,
 }
 
 /// A pool, without keeping the connection to its cluster.
@@ -62,7 +71,7 @@ impl WeakPool {
     }
 }
 
-/// An object, as it is listed.
+/// An object, as it is listed. Names may be any bytes: [`text::to_bytes`](crate::text::to_bytes) gives them back.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectEntry {
     /// Its namespace.
@@ -127,6 +136,7 @@ impl Pool {
             flags: 0,
             snap: NOSNAP,
             snap_context: SnapContext::default(),
+            known_image: None,
         }
     }
 
@@ -143,7 +153,7 @@ impl Pool {
 
     /// The same pool, seen from within a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), ..self.clone() }
+        Self { namespace: namespace.to_owned(), known_image: None, ..self.clone() }
     }
 
     /// The same pool, in which objects are placed by this key instead of their names; an empty one is none. An object
@@ -162,6 +172,19 @@ impl Pool {
     /// The same pool, to which requests wait for room, or not, as they do to another one.
     pub(crate) fn with_flags_of(&self, other: &Self) -> Self {
         Self { flags: other.flags, ..self.clone() }
+    }
+
+    /// The same pool, in which a name stands for the image with this id, whatever else is called so: also for an image in the
+    /// trash. So what is open of an image can be changed by functions that take names.
+    pub fn with_image(&self, name: &str, id: &str) -> Self {
+        let known = KnownImage { name: name.to_owned(), id: id.to_owned() };
+        Self { known_image: Some(Arc::new(known)), ..self.clone() }
+    }
+
+    /// The id of the image that a name [stands for](Self::with_image).
+    pub(crate) fn known_image(&self, name: &str) -> Option<&str> {
+        let known = self.known_image.as_ref().filter(|known| known.name == name)?;
+        Some(&known.id)
     }
 
     /// The same pool as it was at a snapshot of this number; `u64::MAX - 1` (NOSNAP) stands for now. It can only be read.
@@ -205,8 +228,9 @@ impl Pool {
     }
 
     fn request(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Request {
-        let mut request = Request::new(self.id, ObjectName::from(object)).in_namespace(&self.namespace);
-        request.key.clone_from(&self.locator);
+        let mut request =
+            Request::new(self.id, ObjectName::from(object)).in_namespace(text::to_bytes(&self.namespace));
+        request.key = text::to_bytes(&self.locator).into_owned();
         request.ops.extend(ops.into_iter().map(|op| (op, 0)));
         request.snap = self.snap;
         request.snap_context = self.snap_context.clone();
@@ -353,7 +377,7 @@ impl Pool {
 
     /// An extended attribute.
     pub async fn get_xattr(&self, object: &str, name: &str) -> Result<List, Error> {
-        self.output(object, Op::GetXattr { name: name.to_owned() }).await
+        self.output(object, Op::GetXattr { name: text::to_bytes(name).into_owned() }).await
     }
 
     /// All extended attributes.
@@ -363,12 +387,13 @@ impl Pool {
 
     /// Sets an extended attribute.
     pub async fn set_xattr(&self, object: &str, name: &str, value: impl Into<List>) -> Result<(), Error> {
-        self.change(object, Op::SetXattr { name: name.to_owned(), value: value.into() }).await
+        self.change(object, Op::SetXattr { name: text::to_bytes(name).into_owned(), value: value.into() })
+            .await
     }
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, object: &str, name: &str) -> Result<(), Error> {
-        self.change(object, Op::RmXattr { name: name.to_owned() }).await
+        self.change(object, Op::RmXattr { name: text::to_bytes(name).into_owned() }).await
     }
 
     /// At most `max` entries of the object's map behind the key `after`.
@@ -433,9 +458,9 @@ fn page(pool: Pool, namespace: String, cursor: HObject) -> NextPage<ObjectEntry,
     Box::pin(async move {
         let listed = pool.in_namespace(&namespace).list_page(&cursor, LIST_PAGE, &[]).await?;
         let entry = |listed: Listed| ObjectEntry {
-            namespace: listed.namespace,
-            name: String::from_utf8_lossy(&listed.name).into_owned(),
-            key: listed.key,
+            namespace: text::from_bytes(&listed.namespace).into_owned(),
+            name: text::from_bytes(&listed.name).into_owned(),
+            key: text::from_bytes(&listed.key).into_owned(),
         };
         let items = listed.objects.into_iter().map(entry).collect();
         let next = (listed.cursor != HObject::max()).then(|| page(pool, namespace, listed.cursor));

@@ -15,6 +15,7 @@ use onego_ceph::outputs::Listing;
 use onego_ceph::types::HObject;
 use onego_msgr::addr::EntityAddr;
 use onego_msgr::encoding::Decode as _;
+use onego_wire::text;
 use std::sync::Arc;
 
 /// A monitor of a cluster.
@@ -30,7 +31,7 @@ impl Pool {
     /// At most `max` objects of this namespace from a cursor on, and where the list goes on, until that is
     /// [`HObject::max`]. `filter`, if there is one, is what an OSD chooses objects by.
     pub async fn list_page(&self, from: &HObject, max: u64, filter: &[u8]) -> Result<Listing, Error> {
-        let mut request = Listing::request(self.id(), self.namespace(), from, max);
+        let mut request = Listing::request(self.id(), &text::to_bytes(self.namespace()), from, max);
         if let Some((op, _)) = request.ops.first_mut()
             && let Op::PgNls { count, epoch, cursor } = op
             && !filter.is_empty()

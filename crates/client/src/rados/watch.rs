@@ -10,6 +10,7 @@ use onego_buf::List;
 use onego_ceph::client::{Outcome, WatchId, WatchTarget};
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::Op;
+use onego_wire::text;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -100,6 +101,11 @@ impl Watch {
         self.id.cookie()
     }
 
+    /// A view of the watch, which does not keep it.
+    pub fn monitor(&self) -> WatchMonitor {
+        WatchMonitor { pool: self.pool.clone(), id: self.id }
+    }
+
     /// Ends the watch, and waits until the object's OSD knows; dropping it does the same without waiting.
     pub async fn close(mut self) -> Result<(), Error> {
         self.is_closed = true;
@@ -110,6 +116,23 @@ impl Watch {
     /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
     pub async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+/// A view of a [`Watch`].
+#[derive(Debug, Clone)]
+pub struct WatchMonitor {
+    pool: Pool,
+    id: WatchId,
+}
+
+impl WatchMonitor {
+    /// Returns how long ago the watch was known to hold; `None` if it is lost or has ended. The client asks the OSD every few
+    /// seconds by itself.
+    pub async fn age(&self) -> Result<Option<Duration>, Error> {
+        let (done, answer) = oneshot::channel();
+        self.pool.cluster().send(CephCommand::WatchAge { watch: self.id, done }).await?;
+        Ok(self.pool.cluster().answer(answer).await?)
     }
 }
 
@@ -192,7 +215,7 @@ impl Pool {
         WatchTarget {
             pool: self.id(),
             object: ObjectName::from(object),
-            namespace: self.namespace().to_owned(),
+            namespace: text::to_bytes(self.namespace()).into_owned(),
         }
     }
 

@@ -26,17 +26,22 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Bounds on what clients may send. A front holds a few names and numbers.
-const MON_LIMITS: Limits =
-    Limits { control: 64 << 10, front: 1 << 20, middle: 64 << 10, data: 16 << 20, discard: 0 };
+/// Bounds on what clients may send. Whatever a client can send, it gets an answer: one whose connection was closed would send
+/// it again for ever. A front has names and numbers, of which none need be sensible.
+const MON_LIMITS: Limits = Limits {
+    control: 64 << 10,
+    front: 16 << 20,
+    middle: 64 << 10,
+    data: crate::mon::MAX_INPUT,
+    discard: u32::MAX,
+};
 
 /// More than an OSD takes in one request, so that larger ones can be answered with an error.
 const OSD_LIMITS: Limits = Limits {
     control: 64 << 10,
-    front: 1 << 20,
+    front: 16 << 20,
     middle: 64 << 10,
     data: onego_ceph::ops::MAX_PAYLOAD,
-    // Whatever a client can send, it gets an answer: one whose connection was closed would send it again for ever.
     discard: u32::MAX,
 };
 

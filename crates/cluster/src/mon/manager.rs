@@ -34,7 +34,7 @@ impl Mon {
         let Tell { command, input, .. } = message.decode()?;
         // Clients leave out which cluster they mean.
         let command = MonCommand { fsid: self.fsid, command, input };
-        let reply = self.command(now, usage, session, command, Audience::Manager);
+        let reply = self.command(now, usage, session, command, Audience::Manager, message.discarded);
         let CommandReply { result, status, output, .. } = reply;
         let mut answer = Message::of(tid, &TellReply { result, status, output });
         answer.header.kind = answer_kind;

@@ -6,6 +6,7 @@ use super::refusal::Refusal;
 use super::session::Role;
 use super::space::PoolSpace;
 use super::usage::Usage;
+use crate::errno::EFBIG;
 use onego_ceph::caps::MonAccess;
 use onego_ceph::messages::{
     Auth, AuthReply, CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand,
@@ -14,6 +15,9 @@ use onego_ceph::messages::{
 use onego_msgr::Message;
 use onego_msgr::auth::method;
 use onego_wire::{ConnId, Decoded, Time};
+
+/// Bytes of a command's input: whole keyrings and maps. Longer ones are discarded as they come, and answered.
+pub(crate) const MAX_INPUT: u32 = 16 << 20;
 
 impl Mon {
     /// A message came in. An error is one of the peer, and an end to its session.
@@ -38,14 +42,21 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::MON_COMMAND => {
-                let answer = self.command(now, usage, session, message.decode()?, Audience::Cluster);
+                let answer = self.command(
+                    now,
+                    usage,
+                    session,
+                    message.decode()?,
+                    Audience::Cluster,
+                    message.discarded,
+                );
                 self.reply(session, tid, &answer);
             }
             kind::COMMAND => {
                 let Tell { fsid, command, input } = message.decode()?;
                 let command = MonCommand { fsid, command, input };
                 let CommandReply { result, status, output, .. } =
-                    self.command(now, usage, session, command, Audience::Monitor);
+                    self.command(now, usage, session, command, Audience::Monitor, message.discarded);
                 self.reply(session, tid, &TellReply { result, status, output });
             }
             // Neither message has an answer that says no (ceph `src/mon/MgrStatMonitor.cc`).
@@ -109,8 +120,12 @@ impl Mon {
         session: ConnId,
         command: MonCommand,
         audience: Audience,
+        discarded: usize,
     ) -> CommandReply {
-        let outcome = if command.fsid.is_zero() || command.fsid == self.fsid {
+        let outcome = if discarded > 0 {
+            let text = format!("the command's input has {discarded} bytes, the most is {MAX_INPUT}");
+            Err(Refusal::new(EFBIG, text))
+        } else if command.fsid.is_zero() || command.fsid == self.fsid {
             let peer = self.sessions.get(&session).map(|session| &session.peer);
             let caller = command::Caller::of(peer);
             let cap = self.cap(session);

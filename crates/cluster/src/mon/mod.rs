@@ -29,6 +29,7 @@ pub(crate) use command::version_json;
 pub(crate) use first_map::{FirstOsd, MGR_GLOBAL_ID};
 pub(crate) use fullness::{Fullness, Marks, OSD_BITS, POOL_FLAGS};
 pub(crate) use maps::{MapBytes, MapHistory};
+pub(crate) use messages::MAX_INPUT;
 pub use monitor::NewPool;
 pub(crate) use monitor::{Identity, Mon, default_size};
 pub(crate) use osds::Order;

@@ -8,7 +8,7 @@ use super::session::Origin;
 use super::store::extent::check_extent;
 use super::store::object::State;
 use onego_ceph::caps::{Call, OsdAccess};
-use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
+use onego_ceph::messages::{MAX_NAME_LEN, MAX_NAMESPACE_LEN, OsdOp};
 use onego_ceph::ops::{MAX_WRITE, Op, WatchOp, flag};
 use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
@@ -58,8 +58,19 @@ pub(super) fn admit(request: &mut OsdOp, origin: &Origin, map: &OsdMap) -> Verdi
         // The number of placement groups has changed, or the client cannot count.
         return if request.epoch < map.epoch { Verdict::Drop } else { Verdict::Refuse(Errno::NXIO) };
     }
-    if request.object.is_empty() || request.object.len() > MAX_NAME_LEN {
-        return Verdict::Refuse(if request.object.is_empty() { Errno::INVAL } else { Errno::NAMETOOLONG });
+    if request.object.len() > MAX_NAME_LEN
+        || request.locator.key.len() > MAX_NAME_LEN
+        || request.locator.namespace.len() > MAX_NAMESPACE_LEN
+    {
+        return Verdict::Refuse(Errno::NAMETOOLONG);
+    }
+    if request.object.is_empty() {
+        return Verdict::Refuse(Errno::INVAL);
+    }
+    // The snapshot directory alone lists clones, and methods never run in parallel (PrimaryLogPG.cc, do_op).
+    let lists_clones = ops.iter().any(|(op, _)| matches!(op, Op::ListSnaps));
+    if request.flags & flag::PARALLEL_EXEC != 0 || (lists_clones && request.snap != SNAPDIR) {
+        return Verdict::Refuse(Errno::INVAL);
     }
     let access = match access(ops) {
         Ok(access) => access,

@@ -81,8 +81,8 @@ impl<'a> Parts<'a> {
 impl Encode for Name {
     fn encode(&self, w: &mut Writer) {
         w.u32(self.hash);
-        w.string(&self.namespace);
-        w.string(&self.key);
+        w.blob(&self.namespace);
+        w.blob(&self.key);
         w.blob(&self.name);
     }
 }
@@ -91,8 +91,8 @@ impl Decode for Name {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self {
             hash: r.u32("hash of an object")?,
-            namespace: r.string("namespace")?,
-            key: r.string("key of an object")?,
+            namespace: r.blob("namespace")?.to_vec(),
+            key: r.blob("key of an object")?.to_vec(),
             name: ObjectName::new(r.blob("name of an object")?),
         })
     }
@@ -183,12 +183,12 @@ impl Mutation {
             }
             Self::SetXattr { name, value } => {
                 w.u8(tag::SET_XATTR);
-                w.string(name);
+                w.blob(name);
                 w.blob(value);
             }
             Self::RemoveXattr { name } => {
                 w.u8(tag::REMOVE_XATTR);
-                w.string(name);
+                w.blob(name);
             }
             Self::OmapSet { key, value } => {
                 w.u8(tag::OMAP_SET);
@@ -251,8 +251,8 @@ impl Mutation {
             tag::GROW_TO => Self::GrowTo { size: r.u64(what)? },
             tag::TRUNCATE => Self::Truncate { size: r.u64(what)? },
             tag::ZERO => Self::Zero { offset: r.u64(what)?, len: r.u64(what)? },
-            tag::SET_XATTR => Self::SetXattr { name: r.string(what)?, value: r.blob(what)?.to_vec() },
-            tag::REMOVE_XATTR => Self::RemoveXattr { name: r.string(what)? },
+            tag::SET_XATTR => Self::SetXattr { name: r.blob(what)?.to_vec(), value: r.blob(what)?.to_vec() },
+            tag::REMOVE_XATTR => Self::RemoveXattr { name: r.blob(what)?.to_vec() },
             tag::OMAP_SET => Self::OmapSet { key: r.blob(what)?.to_vec(), value: r.blob(what)?.to_vec() },
             tag::OMAP_REMOVE => Self::OmapRemove { key: r.blob(what)?.to_vec() },
             tag::OMAP_REMOVE_RANGE => {
@@ -380,7 +380,7 @@ impl State {
         state.mtime = Utime::decode(r)?;
         state.version = r.u64("version of an object")?;
         for _ in 0..r.count(8, "attributes")? {
-            state.set_xattr(String::decode(r)?, Vec::decode(r)?);
+            state.set_xattr(Vec::decode(r)?, Vec::decode(r)?);
         }
         for _ in 0..r.count(8, "entries of a map")? {
             let key = r.blob("key of a map")?.to_vec();

@@ -116,6 +116,7 @@ impl Execution<'_> {
             // There are no cache tiers in which something could be kept.
             Op::PgNls { .. } | Op::PgNlsFilter { .. } | Op::CachePin { .. } => Err(Errno::INVAL),
             Op::Unknown { .. } => Err(Errno::OPNOTSUPP),
+            Op::Malformed { .. } => Err(Errno::INVAL),
             _ => self.run_omap_op(op),
         }
     }

@@ -215,7 +215,7 @@ mod tests {
         }
         for osd in 0..3 {
             assert_eq!(trio.memory(osd, "o"), memory, "osd.{osd}");
-            assert_eq!(trio.state(osd, "o").unwrap().meta().xattrs()["x"], [49]);
+            assert_eq!(trio.state(osd, "o").unwrap().meta().xattrs()[&b"x"[..]], [49]);
         }
         let used = trio.used();
         assert!(used[0] > 200_000 && used == [used[0]; 3], "{used:?}");

@@ -50,7 +50,7 @@ impl Rights {
         });
         let wanted = admit::wanted(ops);
         let locator = &request.locator;
-        let object = if locator.key.is_empty() { &request.object[..] } else { locator.key.as_bytes() };
+        let object = if locator.key.is_empty() { &request.object[..] } else { &locator.key };
         let place = || Place { namespace: locator.namespace.as_ref(), object };
         grants.allows_anywhere(wanted) || grants.allows(place(), wanted, &admit::calls(ops))
     }

@@ -32,11 +32,11 @@ pub(crate) enum Mutation {
         len: u64,
     },
     SetXattr {
-        name: String,
+        name: Vec<u8>,
         value: Vec<u8>,
     },
     RemoveXattr {
-        name: String,
+        name: Vec<u8>,
     },
     OmapSet {
         key: Vec<u8>,
@@ -162,12 +162,12 @@ impl<'a> Editor<'a> {
         self.state.zero(offset, len);
     }
 
-    pub(crate) fn set_xattr(&mut self, name: String, value: Vec<u8>) {
+    pub(crate) fn set_xattr(&mut self, name: Vec<u8>, value: Vec<u8>) {
         self.note(|| Mutation::SetXattr { name: name.clone(), value: value.clone() });
         self.state.set_xattr(name, value);
     }
 
-    pub(crate) fn remove_xattr(&mut self, name: &str) {
+    pub(crate) fn remove_xattr(&mut self, name: &[u8]) {
         self.note(|| Mutation::RemoveXattr { name: name.to_owned() });
         self.state.remove_xattr(name);
     }

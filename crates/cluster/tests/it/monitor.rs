@@ -336,3 +336,19 @@ fn every_command_answers_in_every_format() {
     }
     assert!(asked > 100);
 }
+
+/// A client whose connection ends when it gives a command gives it again on the next, without end.
+#[test]
+fn a_command_that_is_too_large_is_answered_and_the_session_goes_on() {
+    let mut net = Net::new();
+    let client = net.client(MON);
+    let set = r#"{"prefix": "config-key set", "key": "k"}"#;
+    let (result, status, _) = net.command_with(client, set, &"v".repeat((16 << 20) + 1));
+    assert_eq!(
+        (result, status.as_str()),
+        (-27, "the command's input has 16777217 bytes, the most is 16777216")
+    );
+    let long = format!(r#"{{"prefix": "config-key set", "key": "k", "val": "{}"}}"#, "v".repeat(2 << 20));
+    assert_eq!(net.command(client, &long).0, -22);
+    net.done(client, r#""prefix": "config-key ls""#);
+}

@@ -535,3 +535,35 @@ fn what_is_too_large_is_refused_with_the_numbers_that_ceph_has() {
     let reply = ask(&mut net, client, &op).unwrap();
     assert_eq!((reply.result, reply.ops[0].output.len()), (0, 120 << 20));
 }
+
+/// A client whose connection ends when it sends a request opens the next and sends it again, without end.
+#[test]
+fn names_that_are_too_long_and_many_operations_are_answered_and_the_session_goes_on() {
+    const ENAMETOOLONG: i32 = -36;
+    const EINVAL: i32 = -22;
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    let mut name = |name: &str, key: usize, namespace: usize| {
+        let mut op = write(&net, name, vec![1]);
+        let pool = &net.machine.osdmap().unwrap().pools[&1];
+        (op.locator.key, op.locator.namespace) = (vec![b'k'; key], vec![b'n'; namespace]);
+        op.hash = pool.hash_object(name.as_bytes(), &op.locator.key, &op.locator.namespace);
+        op.pg.pg = pool.pg(PgId { pool: 1, seed: op.hash });
+        let answer = ask(&mut net, client, &op);
+        answer.unwrap_or_else(|| panic!("no answer: {} {key} {namespace}", name.len())).result
+    };
+    for (len, expected) in [(2048, 0), (2049, ENAMETOOLONG), (1 << 20, ENAMETOOLONG)] {
+        assert_eq!(name(&"o".repeat(len), 0, 0), expected, "{len}");
+        assert_eq!(name("o", len, 0), expected, "{len}");
+    }
+    assert_eq!((name("o", 0, 256), name("o", 0, 257)), (0, ENAMETOOLONG));
+    let op = request(&net, "many", (0..4097).map(|n| Op::Write { offset: n, data: vec![1].into() }));
+    assert_eq!(ask(&mut net, client, &op).expect("an answer").result, 0);
+    let op = request(&net, "many", vec![Op::Stat; 65_535]);
+    let reply = ask(&mut net, client, &op).expect("an answer");
+    assert_eq!((reply.result, reply.ops.len()), (0, 65_535));
+    // The input lacks the count of entries.
+    let op = request(&net, "many", [Op::Malformed { code: onego_ceph::ops::code::OMAP_SET_VALS }]);
+    assert_eq!(ask(&mut net, client, &op).expect("an answer").result, EINVAL);
+    assert!(!net.is_closed(client));
+}

@@ -4,6 +4,7 @@ use super::error::StreamError;
 use super::input::StreamBytes;
 use super::record::{DiffRecord, DiffVersion, MAX_NAME, tag};
 use onego_buf::{List, Segment};
+use onego_wire::text;
 
 /// What comes of a diff.
 #[derive(Debug, Clone)]
@@ -272,9 +273,7 @@ impl Body {
         let start = self.header + 4;
         let Some(mut bytes) = input.peek(start + length as usize) else { return Ok(None) };
         input.advance(bytes.len());
-        let name = String::from_utf8(bytes.split_off(start))
-            .map_err(|_| StreamError::NotUtf8 { position: self.position, tag: char::from(self.tag) })?;
-        Ok(Some(name))
+        Ok(Some(text::from_bytes(&bytes.split_off(start)).into_owned()))
     }
 
     /// Offset and length, where the record's own length follows from that length.

@@ -30,14 +30,6 @@ pub enum StreamError {
         /// Its bytes, as it says.
         length: u64,
     },
-    /// A name has no UTF-8.
-    #[error("byte {position}: the name in the record {tag:?} is not UTF-8")]
-    NotUtf8 {
-        /// Where the record begins.
-        position: u64,
-        /// Its kind.
-        tag: char,
-    },
     /// A record of the first part is in the second.
     #[error("byte {position}: a record {tag:?} behind the first data")]
     Late {

@@ -6,6 +6,7 @@ use super::error::StreamError;
 use super::input::StreamBytes;
 use super::record::{MAX_NAME, string};
 use onego_buf::Segment;
+use onego_wire::text;
 
 /// Most bytes of a key with its value in the header of an image.
 pub const MAX_METADATA: u64 = 1 << 20;
@@ -68,9 +69,10 @@ impl ImageRecord {
             Self::StripeUnit(unit) => number(tag::STRIPE_UNIT, *unit),
             Self::StripeCount(count) => number(tag::STRIPE_COUNT, *count),
             Self::Metadata { key, value } => {
+                let key = text::to_bytes(key);
                 out.push(tag::METADATA);
                 out.extend((8 + key.len() as u64 + value.len() as u64).to_le_bytes());
-                string(key.as_bytes(), out);
+                string(&key, out);
                 string(value, out);
             }
             Self::Diffs(count) => {
@@ -247,8 +249,7 @@ fn metadata(input: &mut StreamBytes, length: u64) -> Result<Option<ImageRecord>,
     if !reader.is_empty() || key.len() as u64 > MAX_NAME {
         return Err(wrong(length));
     }
-    let key = String::from_utf8(key.to_vec())
-        .map_err(|_| StreamError::NotUtf8 { position, tag: char::from(tag::METADATA) })?;
+    let key = text::from_bytes(key).into_owned();
     input.advance(record.len());
     Ok(Some(ImageRecord::Metadata { key, value }))
 }

@@ -1,5 +1,7 @@
 //! What a diff consists of, and how it is written.
 
+use onego_wire::text;
+
 /// Most bytes of a snapshot's name or of a key, as Ceph's importer bounds them.
 pub const MAX_NAME: u64 = 4096;
 
@@ -99,8 +101,9 @@ fn begin(tag: u8, length: u64, version: DiffVersion, out: &mut Vec<u8>) {
 }
 
 fn named(tag: u8, name: &str, version: DiffVersion, out: &mut Vec<u8>) {
+    let name = text::to_bytes(name);
     begin(tag, 4 + name.len() as u64, version, out);
-    string(name.as_bytes(), out);
+    string(&name, out);
 }
 
 /// A length of 32 bits, and as many bytes.

@@ -39,7 +39,7 @@ pub(super) fn place_of_hash(pool: i64, hash: u32) -> HObject {
 pub(super) fn place_of(map: &OsdMap, pool: i64, object: &Listed) -> Result<HObject, Errno> {
     let known = map.pools.get(&pool).ok_or(Errno::NOENT)?;
     let Listed { namespace, name, key } = object.clone();
-    let hash = known.hash_object(&name, key.as_bytes(), namespace.as_bytes());
+    let hash = known.hash_object(&name, &key, &namespace);
     Ok(HObject { key, name, namespace, hash, snap: NOSNAP, max: false, pool })
 }
 
@@ -107,9 +107,9 @@ impl ListedObject {
             name_len: object.name.len(),
             name: text(&object.name)?,
             namespace_len: object.namespace.len(),
-            namespace: text(object.namespace.as_bytes())?,
+            namespace: text(&object.namespace)?,
             key_len: object.key.len(),
-            key: text(object.key.as_bytes())?,
+            key: text(&object.key)?,
         })
     }
 }

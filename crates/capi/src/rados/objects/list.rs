@@ -17,7 +17,9 @@ const PAGE: u64 = 1000;
 /// A list that a program walks over (`rados_list_ctx_t`).
 struct ObjectList {
     client: Arc<SharedClient>,
-    pool: Pool,
+    pool_id: i64,
+    /// The error is that of the first use: a list of a pool that is gone opens.
+    pool: Result<Pool, Errno>,
     state: Mutex<ListState>,
 }
 
@@ -38,20 +40,21 @@ impl ObjectList {
     /// The placement group that has a hash.
     fn group(&self, hash: u32) -> Result<u32, Errno> {
         let map = block_on(self.client.cluster().osd_map())?;
-        let raw = PgId { pool: self.pool.id(), seed: hash };
+        let raw = PgId { pool: self.pool_id, seed: hash };
         Ok(map.pool_pg(raw).ok_or(Errno::NOENT)?.seed)
     }
 
     /// The place of an object of this pool.
     fn place(&self, object: &Listed) -> Result<HObject, Errno> {
         let map = block_on(self.client.cluster().osd_map())?;
-        place_of(&map, self.pool.id(), object)
+        place_of(&map, self.pool_id, object)
     }
 
     /// The next object; `None`: there is no more.
     fn next(&self, state: &mut ListState) -> Result<Option<Listed>, Errno> {
         while state.page.is_empty() && !state.cursor.max {
-            let page = block_on(self.pool.list_page(&state.cursor, PAGE, &[]))?;
+            let pool = self.pool.as_ref().map_err(|errno| *errno)?;
+            let page = block_on(pool.list_page(&state.cursor, PAGE, &[]))?;
             (state.page, state.cursor) = (page.objects.into(), page.cursor);
         }
         state.last = None;
@@ -75,7 +78,7 @@ impl ObjectList {
 extern "C" fn rados_nobjects_list_open(ioctx: Handle<IoCtx>, list: Out<Handle<ObjectList>>) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
-        let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
+        let (client, pool_id, pool) = (Arc::clone(ioctx.client()), ioctx.pool_id(), ioctx.pool());
         let state = ListState {
             page: VecDeque::new(),
             cursor: HObject::min(),
@@ -83,7 +86,7 @@ extern "C" fn rados_nobjects_list_open(ioctx: Handle<IoCtx>, list: Out<Handle<Ob
             last: None,
             shown: Default::default(),
         };
-        list.give(Arc::new(ObjectList { client, pool, state: Mutex::new(state) }))
+        list.give(Arc::new(ObjectList { client, pool_id, pool, state: Mutex::new(state) }))
     })
 }
 
@@ -117,7 +120,7 @@ extern "C" fn rados_nobjects_list_next2(
         let mut state = lock(&list.state);
         let next = list.next(&mut state)?.ok_or(Errno::NOENT)?;
         let with_zero = |text: &[u8]| [text, b"\0"].concat();
-        state.shown = [&next.name[..], next.key.as_bytes(), next.namespace.as_bytes()].map(with_zero);
+        state.shown = [&next.name[..], &next.key, &next.namespace].map(with_zero);
         let [name, locator, within] = &state.shown;
         entry.set(name.as_ptr().cast())?;
         // A key that is none is shown as null.
@@ -141,7 +144,7 @@ extern "C" fn rados_nobjects_list_get_pg_hash_position(list: Handle<ObjectList>)
 extern "C" fn rados_nobjects_list_seek(list: Handle<ObjectList>, position: u32) -> u32 {
     call(|| {
         let list = list.get()?;
-        list.seek(place_of_hash(list.pool.id(), list.group(position)?))
+        list.seek(place_of_hash(list.pool_id, list.group(position)?))
     })
 }
 

@@ -8,6 +8,7 @@ use onego_ceph::cls::Method;
 use onego_ceph::cls::lock::{BreakLock, GetInfo, Lock, LockInfo, Unlock, kind};
 use onego_ceph::ops::flag;
 use onego_ceph::types::Utime;
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 
 /// Seconds and microseconds (`struct timeval`).
@@ -137,7 +138,7 @@ pub(crate) fn holders(ioctx: Handle<IoCtx>, oid: Text, name: Text) -> Result<Loc
 
 /// Texts one behind the other, each with a zero.
 fn joined(texts: impl Iterator<Item = String>) -> Vec<u8> {
-    texts.flat_map(|text| text.into_bytes().into_iter().chain([0])).collect()
+    texts.flat_map(|text| to_bytes(&text).into_owned().into_iter().chain([0])).collect()
 }
 
 #[unsafe(no_mangle)]
@@ -158,7 +159,7 @@ extern "C" fn rados_list_lockers(
     call(|| {
         let info = holders(ioctx, oid, name)?;
         let filled = [
-            fill(tag, tag_len, &[info.tag.as_bytes(), b"\0"].concat()),
+            fill(tag, tag_len, &[&*to_bytes(&info.tag), b"\0"].concat()),
             fill(clients, clients_len, &joined(info.lockers.keys().map(|id| id.locker.to_string()))),
             fill(cookies, cookies_len, &joined(info.lockers.keys().map(|id| id.cookie.clone()))),
             fill(addrs, addrs_len, &joined(info.lockers.values().map(|locker| locker.addr.to_string()))),

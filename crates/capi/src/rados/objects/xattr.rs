@@ -29,7 +29,7 @@ fn output(reply: onego_ceph::client::OpReply) -> Result<List, Errno> {
 
 fn get(ioctx: Handle<IoCtx>, oid: Text, how: How, name: Text, buf: Out<u8>, len: usize) -> c_int {
     let ask = |request: &mut onego_ceph::client::Request, _: &_| {
-        request.ops.push((Op::GetXattr { name: name.text()?.into_owned() }, 0));
+        request.ops.push((Op::GetXattr { name: name.bytes()?.to_vec() }, 0));
         Ok(())
     };
     submit(ioctx, oid, how, ask, move |reply| {
@@ -53,12 +53,12 @@ fn get_all(ioctx: Handle<IoCtx>, oid: Text, how: How, iter: Out<Handle<Pairs>>) 
 
 fn set(ioctx: Handle<IoCtx>, oid: Text, how: How, name: Text, buf: In<u8>, len: usize) -> c_int {
     change(ioctx, oid, how, |_| {
-        Ok(Op::SetXattr { name: name.text()?.into_owned(), value: buf.slice(len)?.into() })
+        Ok(Op::SetXattr { name: name.bytes()?.to_vec(), value: buf.slice(len)?.into() })
     })
 }
 
 fn remove(ioctx: Handle<IoCtx>, oid: Text, how: How, name: Text) -> c_int {
-    change(ioctx, oid, how, |_| Ok(Op::RmXattr { name: name.text()?.into_owned() }))
+    change(ioctx, oid, how, |_| Ok(Op::RmXattr { name: name.bytes()?.to_vec() }))
 }
 
 #[unsafe(no_mangle)]

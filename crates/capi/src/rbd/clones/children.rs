@@ -8,6 +8,7 @@ use crate::runtime::block_on;
 use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::clones::{Child, children_of_id};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 fn children(image: &RbdImage) -> Result<Vec<Child>, Errno> {
@@ -60,9 +61,9 @@ extern "C" fn rbd_list_children2(image: Handle<RbdImage>, infos: Out<ChildInfo>,
                 return Ok(ChildInfo { pool: null, image: null, id: null, in_trash: false });
             };
             Ok(ChildInfo {
-                pool: copied_text(child.pool.as_bytes())?,
-                image: copied_text(child.image.as_bytes())?,
-                id: copied_text(child.id.as_bytes())?,
+                pool: copied_text(&to_bytes(&child.pool))?,
+                image: copied_text(&to_bytes(&child.image))?,
+                id: copied_text(&to_bytes(&child.id))?,
                 in_trash: child.in_trash,
             })
         })?;

@@ -1,6 +1,7 @@
 //! Images that are named with their pools.
 
 use crate::border::{Errno, In, call, copied_text, free};
+use onego_wire::text::to_bytes;
 use std::ffi::c_char;
 
 /// An image that is linked to another one (`rbd_linked_image_spec_t`).
@@ -30,10 +31,10 @@ impl Linked {
     pub(super) fn copied(&self) -> Result<LinkedImage, Errno> {
         Ok(LinkedImage {
             pool_id: self.pool_id,
-            pool: copied_text(self.pool.as_bytes())?,
-            namespace: copied_text(self.namespace.as_bytes())?,
-            id: copied_text(self.id.as_bytes())?,
-            name: copied_text(self.name.as_bytes())?,
+            pool: copied_text(&to_bytes(&self.pool))?,
+            namespace: copied_text(&to_bytes(&self.namespace))?,
+            id: copied_text(&to_bytes(&self.id))?,
+            name: copied_text(&to_bytes(&self.name))?,
             in_trash: self.in_trash,
         })
     }

@@ -9,6 +9,7 @@ use onego::rados::Pool;
 use onego::rbd::{ImageDetails, Parent};
 use onego_ceph::cls::rbd::DirGetName;
 use onego_ceph::rbd::DIRECTORY;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A snapshot (`rbd_snap_spec_t`).
@@ -66,7 +67,7 @@ extern "C" fn rbd_get_parent(
     done(|| {
         let found = parent(image)?;
         parent_image.set(found.image.copied()?)?;
-        snapshot.set(SnapSpec { id: found.id, kind: found.kind, name: copied_text(found.name.as_bytes())? })
+        snapshot.set(SnapSpec { id: found.id, kind: found.kind, name: copied_text(&to_bytes(&found.name))? })
     })
 }
 
@@ -84,7 +85,7 @@ extern "C" fn rbd_snap_spec_cleanup(snapshot: In<SnapSpec>) {
 fn copy_names(names: &[(Out<u8>, &str, usize)]) -> Result<(), Errno> {
     for (out, text, room) in names {
         if !out.is_null() {
-            out.copy_text(text.as_bytes(), *room)?;
+            out.copy_text(&to_bytes(text), *room)?;
         }
     }
     Ok(())

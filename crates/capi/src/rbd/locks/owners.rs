@@ -9,6 +9,7 @@ use crate::runtime::block_on;
 use onego::ceph::EntityName;
 use onego::rados::LockHolder;
 use onego_buf::List;
+use onego_wire::text::to_bytes;
 use serde_json::json;
 use std::ffi::{c_char, c_int};
 
@@ -42,7 +43,7 @@ extern "C" fn rbd_lock_get_owners(
             }
             found => found?,
         };
-        give(owners, most, &[found], |holder| copied_text(holder.addr.to_string().as_bytes()))?;
+        give(owners, most, &[found], |holder| copied_text(&to_bytes(&holder.addr.to_string())))?;
         mode.set(EXCLUSIVE)
     })
 }

@@ -8,6 +8,7 @@ use crate::rbd::lists::give;
 use crate::runtime::block_on;
 use onego::rbd::pools::mirroring::peers;
 use onego_ceph::cls::rbd::mirror_direction;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A peer (`rbd_mirror_peer_t`).
@@ -39,9 +40,9 @@ extern "C" fn rbd_mirror_peer_list(ioctx: Handle<IoCtx>, found: Out<OldPeer>, mo
         let all = block_on(peers(&pool_of(ioctx)?))?;
         give(found, most, &all, |peer| {
             Ok(OldPeer {
-                uuid: copied_text(peer.uuid.as_bytes())?,
-                cluster_name: copied_text(peer.site_name.as_bytes())?,
-                client_name: copied_text(peer.client_name.as_bytes())?,
+                uuid: copied_text(&to_bytes(&peer.uuid))?,
+                cluster_name: copied_text(&to_bytes(&peer.site_name))?,
+                client_name: copied_text(&to_bytes(&peer.client_name))?,
             })
         })?;
         Ok(all.len() as c_int)

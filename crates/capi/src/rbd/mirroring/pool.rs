@@ -7,6 +7,7 @@ use crate::runtime::block_on;
 use onego::rbd::pools::mirroring::{
     MirrorMode, mode, remote_namespace, set_mode, set_remote_namespace, uuid,
 };
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -35,12 +36,12 @@ extern "C" fn rbd_mirror_mode_set(ioctx: Handle<IoCtx>, wanted: c_int) -> c_int 
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_mirror_uuid_get(ioctx: Handle<IoCtx>, name: Out<u8>, len: Out<usize>) -> c_int {
-    done(|| fill(name, len, &[block_on(uuid(&pool_of(ioctx)?))?.as_bytes(), b"\0"].concat()))
+    done(|| fill(name, len, &[&*to_bytes(&block_on(uuid(&pool_of(ioctx)?))?), b"\0"].concat()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_mirror_remote_namespace_get(ioctx: Handle<IoCtx>, name: Out<u8>, len: Out<usize>) -> c_int {
-    done(|| fill(name, len, &[block_on(remote_namespace(&pool_of(ioctx)?))?.as_bytes(), b"\0"].concat()))
+    done(|| fill(name, len, &[&*to_bytes(&block_on(remote_namespace(&pool_of(ioctx)?))?), b"\0"].concat()))
 }
 
 #[unsafe(no_mangle)]

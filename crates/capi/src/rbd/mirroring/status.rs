@@ -8,6 +8,7 @@ use crate::border::{Errno, Handle, In, Out, call, copied_array, copied_text, don
 use crate::rbd::image::RbdImage;
 use crate::rbd::lists::check_size;
 use crate::runtime::{AioCompletion, block_on};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// The state of an image of which nothing is known (`MIRROR_IMAGE_STATUS_STATE_UNKNOWN`).
@@ -48,7 +49,7 @@ impl GlobalStatus {
             up: false,
         };
         Ok(Self {
-            name: copied_text(name.as_bytes())?,
+            name: copied_text(&to_bytes(name))?,
             info: MirrorInfo::unmirrored()?,
             site_count: 1,
             sites: copied_array(&[here])?,
@@ -83,7 +84,7 @@ pub(super) struct ImageStatus {
 impl ImageStatus {
     fn unmirrored(name: &str) -> Result<Self, Errno> {
         Ok(Self {
-            name: copied_text(name.as_bytes())?,
+            name: copied_text(&to_bytes(name))?,
             info: MirrorInfo::unmirrored()?,
             state: UNKNOWN,
             description: copied_text(NOT_FOUND)?,

@@ -8,6 +8,7 @@ use crate::rbd::lists::give;
 use crate::runtime::block_on;
 use onego::rbd::all_metadata;
 use onego::rbd::pools::pool_settings;
+use onego_wire::text::{from_bytes, to_bytes};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 
@@ -44,7 +45,7 @@ fn configured(setting: impl Fn(&str) -> Option<String>) -> Set {
 fn put_over(set: &mut Set, metadata: &BTreeMap<String, Vec<u8>>, source: Source) {
     for (name, value) in set.iter_mut() {
         if let Some(set) = metadata.get(&format!("{PREFIX}{name}")) {
-            *value = (String::from_utf8_lossy(set).into_owned(), source);
+            *value = (from_bytes(set).into_owned(), source);
         }
     }
 }
@@ -53,8 +54,8 @@ fn give_set(set: &Set, options: Out<ConfigOption>, most: Out<c_int>) -> Result<(
     let all: Vec<_> = set.iter().collect();
     give(options, most, &all, |(name, (value, source))| {
         Ok(ConfigOption {
-            name: copied_text(name.as_bytes())?,
-            value: copied_text(value.as_bytes())?,
+            name: copied_text(&to_bytes(name))?,
+            value: copied_text(&to_bytes(value))?,
             source: *source as c_int,
         })
     })

@@ -7,6 +7,7 @@ use crate::rbd::lists::{check_size, give};
 use crate::runtime::block_on;
 use onego::rbd::image_name;
 use onego::rbd::pools::{GroupImage, add_to_group, group_images, remove_from_group};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 #[unsafe(no_mangle)]
@@ -74,7 +75,7 @@ extern "C" fn rbd_group_image_list(
         let all = block_on(group_images(&pool, &group.text()?))?;
         give(images, most, &all, |image: &GroupImage| {
             Ok(ImageOfGroup {
-                name: copied_text(image.image.as_bytes())?,
+                name: copied_text(&to_bytes(&image.image))?,
                 pool: block_on(pool.cluster().pool(&image.pool))?.id(),
                 state: image.is_incomplete.into(),
             })

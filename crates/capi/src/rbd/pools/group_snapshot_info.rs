@@ -9,6 +9,7 @@ use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::image_name;
 use onego_ceph::cls::rbd::{DirGetId, GroupSnapList, GroupSnapshot, ImageSnapshotSpec, group_snapshot_state};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A snapshot of an image that a group's is made of (`rbd_group_image_snap_info_t`).
@@ -59,7 +60,7 @@ async fn records(pool: &Pool, group: &str) -> Result<(String, Vec<GroupSnapshot>
 fn image_snap(pool: &Pool, part: &ImageSnapshotSpec) -> Result<ImageSnap, Errno> {
     let home = block_on(pool.cluster().pool_by_id(part.pool))?.in_namespace(pool.namespace());
     let name = block_on(image_name(&home, &part.image_id))?;
-    Ok(ImageSnap { image: copied_text(name.as_bytes())?, pool: part.pool, snapshot: part.snap })
+    Ok(ImageSnap { image: copied_text(&to_bytes(&name))?, pool: part.pool, snapshot: part.snap })
 }
 
 fn details(pool: &Pool, group: &str, record: &GroupSnapshot) -> Result<GroupSnapDetails, Errno> {
@@ -70,9 +71,9 @@ fn details(pool: &Pool, group: &str, record: &GroupSnapshot) -> Result<GroupSnap
         false => format!(".group.{:x}_{group}_{}", pool.id(), record.id),
     };
     Ok(GroupSnapDetails {
-        id: copied_text(record.id.as_bytes())?,
-        name: copied_text(record.name.as_bytes())?,
-        image_snap_name: copied_text(image_snap_name.as_bytes())?,
+        id: copied_text(&to_bytes(&record.id))?,
+        name: copied_text(&to_bytes(&record.name))?,
+        image_snap_name: copied_text(&to_bytes(&image_snap_name))?,
         is_complete: (record.state == group_snapshot_state::COMPLETE).into(),
         kind: 0,
         images_count: images.len(),

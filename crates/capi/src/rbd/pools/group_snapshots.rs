@@ -10,6 +10,7 @@ use crate::runtime::block_on;
 use onego::rbd::pools::{
     create_group_snapshot, group_snapshots, remove_group_snapshot, rename_group_snapshot, rollback_group,
 };
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 #[unsafe(no_mangle)]
@@ -58,7 +59,7 @@ extern "C" fn rbd_group_snap_list(
         check_size::<GroupSnap>(size)?;
         let all = block_on(group_snapshots(&pool_of(ioctx)?, &group.text()?))?;
         give(snapshots, most, &all, |(name, is_complete)| {
-            Ok(GroupSnap { name: copied_text(name.as_bytes())?, is_complete: (*is_complete).into() })
+            Ok(GroupSnap { name: copied_text(&to_bytes(name))?, is_complete: (*is_complete).into() })
         })?;
         Ok(all.len() as c_int)
     })

@@ -7,6 +7,7 @@ use crate::rbd::lists::joined;
 use crate::runtime::block_on;
 use onego::rbd::pools::{create_group, groups, remove_group, rename_group};
 use onego_ceph::cls::rbd::DirGetId;
+use onego_wire::text::to_bytes;
 use std::ffi::c_int;
 
 /// The object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
@@ -41,6 +42,6 @@ extern "C" fn rbd_group_get_id(ioctx: Handle<IoCtx>, name: Text, id: Out<u8>, si
     done(|| {
         let call = DirGetId { name: name.text()?.into_owned() };
         let found = block_on(pool_of(ioctx)?.call(DIRECTORY, &call))?;
-        fill(id, size, &[found.as_bytes(), b"\0"].concat())
+        fill(id, size, &[&*to_bytes(&found), b"\0"].concat())
     })
 }

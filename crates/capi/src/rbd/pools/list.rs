@@ -8,6 +8,7 @@ use crate::runtime::block_on;
 use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::{ImageEntry, list_with_ids};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A pool's images. A namespace that is not there has none.
@@ -40,7 +41,7 @@ extern "C" fn rbd_list2(ioctx: Handle<IoCtx>, specs: Out<ImageSpec>, most: Out<u
     done(|| {
         let all = block_on(images(&pool_of(ioctx)?))?;
         give(specs, most, &all, |image| {
-            let (id, name) = (copied_text(image.id.as_bytes())?, copied_text(image.name.as_bytes())?);
+            let (id, name) = (copied_text(&to_bytes(&image.id))?, copied_text(&to_bytes(&image.name))?);
             Ok(ImageSpec { id, name })
         })
     })

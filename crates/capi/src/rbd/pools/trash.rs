@@ -10,6 +10,7 @@ use onego::rados::Pool;
 use onego::rbd::pools::{
     TrashEntry, TrashPurge, TrashSource, move_to_trash, purge_trash, remove_from_trash, restore, trash,
 };
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 use std::time::{Duration, SystemTime};
 
@@ -39,8 +40,8 @@ fn info(entry: &TrashEntry) -> Result<TrashInfo, Errno> {
         _ => return Err(Errno::IO),
     };
     Ok(TrashInfo {
-        id: copied_text(entry.id.as_bytes())?,
-        name: copied_text(entry.name.as_bytes())?,
+        id: copied_text(&to_bytes(&entry.id))?,
+        name: copied_text(&to_bytes(&entry.name))?,
         source,
         deleted: seconds(entry.deleted),
         kept_until: seconds(entry.kept_until),

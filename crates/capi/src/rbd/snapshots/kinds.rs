@@ -6,6 +6,7 @@ use crate::rbd::lists::{check_size, joined};
 use crate::runtime::block_on;
 use onego::rbd::pools::group_snapshot_names;
 use onego::rbd::snapshots::SnapshotKind;
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 fn kind(image: Handle<RbdImage>, id: u64) -> Result<SnapshotKind, Errno> {
@@ -41,8 +42,8 @@ extern "C" fn rbd_snap_get_group_namespace(
         let (_, group, snapshot) = block_on(names)?;
         of.set(OfGroup {
             pool,
-            group: copied_text(group.as_bytes())?,
-            snapshot: copied_text(snapshot.as_bytes())?,
+            group: copied_text(&to_bytes(&group))?,
+            snapshot: copied_text(&to_bytes(&snapshot))?,
         })
     })
 }
@@ -74,7 +75,7 @@ extern "C" fn rbd_snap_get_trash_namespace(
     name: Out<u8>,
     len: usize,
 ) -> c_int {
-    done(|| name.copy_text(in_trash(image, id)?.0.as_bytes(), len))
+    done(|| name.copy_text(&to_bytes(&in_trash(image, id)?.0), len))
 }
 
 /// What a removed snapshot was (`rbd_snap_trash_namespace_t`).
@@ -94,7 +95,7 @@ extern "C" fn rbd_snap_get_trash_namespace2(
     done(|| {
         check_size::<InTrash>(size)?;
         let (name, kind) = in_trash(image, id)?;
-        of.set(InTrash { kind, name: copied_text(name.as_bytes())? })
+        of.set(InTrash { kind, name: copied_text(&to_bytes(&name))? })
     })
 }
 
@@ -147,7 +148,7 @@ extern "C" fn rbd_snap_get_mirror_namespace(
             peers: peer_uuids.len(),
             peer_uuids: copied(&joined(&peer_uuids))?,
             complete,
-            primary_uuid: copied_text(primary_uuid.as_bytes())?,
+            primary_uuid: copied_text(&to_bytes(&primary_uuid))?,
             primary_snap,
             last_copied_object,
         })

@@ -5,6 +5,7 @@ use crate::rbd::image::RbdImage;
 use crate::rbd::info::timespec;
 use crate::runtime::block_on;
 use onego::rbd::snapshots::{Snapshot, limit, set_limit};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// A snapshot as programs see it (`rbd_snap_info_t`).
@@ -20,9 +21,6 @@ struct SnapInfo {
 #[unsafe(no_mangle)]
 extern "C" fn rbd_snap_list(image: Handle<RbdImage>, snaps: Out<SnapInfo>, most: Out<c_int>) -> c_int {
     call(|| {
-        if snaps.is_null() {
-            return Err(Errno::INVAL);
-        }
         let all = image.get()?.details()?.snapshots;
         let room = usize::try_from(most.read()?).map_err(|_| Errno::INVAL)?;
         if room < all.len() + 1 {
@@ -30,7 +28,7 @@ extern "C" fn rbd_snap_list(image: Handle<RbdImage>, snaps: Out<SnapInfo>, most:
             return Err(Errno::RANGE);
         }
         let info = |snap: &Snapshot| {
-            Ok(SnapInfo { id: snap.id, size: snap.size, name: copied_text(snap.name.as_bytes())? })
+            Ok(SnapInfo { id: snap.id, size: snap.size, name: copied_text(&to_bytes(&snap.name))? })
         };
         let mut infos = all.iter().map(info).collect::<Result<Vec<_>, Errno>>()?;
         infos.push(SnapInfo { id: 0, size: 0, name: std::ptr::null_mut() });
@@ -83,7 +81,7 @@ extern "C" fn rbd_snap_get_id(image: Handle<RbdImage>, name: Text, id: Out<u64>)
 extern "C" fn rbd_snap_get_name(image: Handle<RbdImage>, id: u64, name: Out<u8>, len: Out<usize>) -> c_int {
     done(|| {
         let found = numbered(image, id, |snap| snap.name.clone())?;
-        fill(name, len, &[found.as_bytes(), b"\0"].concat())
+        fill(name, len, &[&*to_bytes(&found), b"\0"].concat())
     })
 }
 

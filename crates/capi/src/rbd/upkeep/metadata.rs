@@ -2,7 +2,7 @@
 
 use crate::border::{Errno, Handle, Out, Text, done, fill};
 use crate::rbd::image::RbdImage;
-use crate::rbd::lists::joined;
+use crate::rbd::lists::{joined, joined_values};
 use crate::runtime::block_on;
 use onego::rbd;
 use onego_ceph::cls::rbd::MetadataList;
@@ -71,7 +71,9 @@ pub(in crate::rbd) fn give_entries(
     (keys, keys_len): (Out<u8>, Out<usize>),
     (values, values_len): (Out<u8>, Out<usize>),
 ) -> Result<(), Errno> {
-    let filled =
-        (fill(keys, keys_len, &joined(entries.keys())), fill(values, values_len, &joined(entries.values())));
+    let filled = (
+        fill(keys, keys_len, &joined(entries.keys())),
+        fill(values, values_len, &joined_values(entries.values())),
+    );
     filled.0.and(filled.1)
 }

@@ -6,6 +6,7 @@ use crate::rbd::image::{RbdImage, pool_of};
 use crate::rbd::lists::check_size;
 use crate::runtime::block_on;
 use onego::rbd::migration::{MigrationOrigin, source_spec, status};
+use onego_wire::text::to_bytes;
 use std::ffi::{c_char, c_int};
 
 /// How far a migration is (`rbd_image_migration_status_t`).
@@ -40,15 +41,15 @@ extern "C" fn rbd_migration_status(
         };
         found.set(MigrationStatus {
             source_pool,
-            source_namespace: copied_text(namespace.as_bytes())?,
-            source_name: copied_text(name.as_bytes())?,
-            source_id: copied_text(id.as_bytes())?,
+            source_namespace: copied_text(&to_bytes(&namespace))?,
+            source_name: copied_text(&to_bytes(&name))?,
+            source_id: copied_text(&to_bytes(&id))?,
             destination_pool: destination.pool,
-            destination_namespace: copied_text(destination.namespace.as_bytes())?,
-            destination_name: copied_text(destination.image.as_bytes())?,
-            destination_id: copied_text(destination.id.as_bytes())?,
+            destination_namespace: copied_text(&to_bytes(&destination.namespace))?,
+            destination_name: copied_text(&to_bytes(&destination.image))?,
+            destination_id: copied_text(&to_bytes(&destination.id))?,
             state: known.state.into(),
-            description: copied_text(known.description.as_bytes())?,
+            description: copied_text(&to_bytes(&known.description))?,
         })
     })
 }
@@ -83,6 +84,6 @@ extern "C" fn rbd_get_migration_source_spec(
     done(|| {
         let image = image.get()?;
         let json = block_on(source_spec(image.pool(), image.known()))?;
-        fill(text, len, &[json.as_bytes(), b"\0"].concat())
+        fill(text, len, &[&*to_bytes(&json), b"\0"].concat())
     })
 }

@@ -79,6 +79,8 @@ impl<T> Objects<T> {
             what,
             ticket: Some(ticket),
             committed: false,
+            asked: now,
+            confirmed: None,
             lost: false,
             generation: 0,
             request: None,
@@ -126,7 +128,7 @@ impl<T> Objects<T> {
         }
         let tid = self.send_linger(now, hub, target, op, owner, flags);
         if let Some(linger) = self.lingers.by_id.get_mut(&id) {
-            linger.request = Some(tid);
+            (linger.request, linger.asked) = (Some(tid), now);
         }
     }
 
@@ -192,6 +194,11 @@ impl<T> Objects<T> {
         Some(linger)
     }
 
+    /// Returns when a watch was last known to hold; `None` if it is lost, or there is none.
+    pub(crate) fn confirmed(&self, id: WatchId) -> Option<Time> {
+        self.lingers.by_id.get(&id).filter(|linger| !linger.lost)?.confirmed
+    }
+
     /// A request that no caller waits for has ended.
     pub(super) fn linger_finished(
         &mut self,
@@ -209,6 +216,7 @@ impl<T> Objects<T> {
             Owner::Ping(id) => {
                 if let Some(linger) = self.lingers.by_id.get_mut(&id) {
                     linger.ping = None;
+                    linger.confirmed = if reply.is_ok() { Some(linger.asked) } else { linger.confirmed };
                 }
                 if let Err(error) = reply {
                     self.watch_lost(hub, id, &error);
@@ -225,6 +233,7 @@ impl<T> Objects<T> {
         match reply {
             Ok(_) => {
                 linger.committed = true;
+                linger.confirmed = Some(linger.asked);
                 if let Some(ticket) = linger.ticket.take() {
                     hub.complete(ticket, Ok(Outcome::Watching(id)), None);
                 }
@@ -357,7 +366,7 @@ impl<T> Objects<T> {
             // To read, so that it is not held back while writes are: the watch would be lost meanwhile.
             let tid = self.send_linger(now, hub, target, op, Owner::Ping(id), flag::READ);
             if let Some(linger) = self.lingers.by_id.get_mut(&id) {
-                linger.ping = Some(tid);
+                (linger.ping, linger.asked) = (Some(tid), now);
             }
         }
     }

@@ -33,6 +33,10 @@ pub(super) struct Linger<T> {
     pub(super) ticket: Option<T>,
     /// The OSD has confirmed the watch.
     pub(super) committed: bool,
+    /// When the newest request that registers or pings was sent.
+    pub(super) asked: Time,
+    /// When the newest of them was sent that the OSD has answered: the watch was known to hold then.
+    pub(super) confirmed: Option<Time>,
     pub(super) lost: bool,
     /// Times it was registered again.
     pub(super) generation: u32,
@@ -83,7 +87,7 @@ impl<T> Lingers<T> {
 /// The interval that an object's placement group is in.
 pub(super) fn interval(map: &OsdMap, target: &WatchTarget) -> Option<Interval> {
     let pool = map.pools.get(&target.pool)?;
-    let pg = pool.pg(pool.object_pg(target.pool, &target.object, "", &target.namespace, -1));
+    let pg = pool.pg(pool.object_pg(target.pool, &target.object, b"", &target.namespace, -1));
     let (size, min_size, pg_num) = (pool.size, pool.min_size, pool.pg_num);
     Some(Interval { pg, placement: map.place(pg), size, min_size, pg_num })
 }

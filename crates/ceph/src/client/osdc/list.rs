@@ -19,7 +19,7 @@ impl Listing {
     ///
     /// The cursor is a place in the order of all objects, in which each placement group is a range, and names by its
     /// hash the group that has what follows. So it holds also if groups are split or merged meanwhile.
-    pub fn request(pool: i64, namespace: &str, from: &HObject, max: u64) -> Request {
+    pub fn request(pool: i64, namespace: &[u8], from: &HObject, max: u64) -> Request {
         let op = Op::PgNls { count: max, epoch: 0, cursor: List::from(from.to_bytes()) };
         let mut request = Request::one(pool, ObjectName::default(), op)
             .in_namespace(namespace)

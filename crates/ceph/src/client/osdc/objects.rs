@@ -362,7 +362,7 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
         return Err(Error::Invalid("it has too many operations"));
     }
     if request.object.len() > MAX_NAME_LEN {
-        return Err(Error::Invalid("the object's name is too long"));
+        return Err(Error::NameTooLong { len: request.object.len(), bound: MAX_NAME_LEN });
     }
     if request.object.is_empty() != request.group.is_some() {
         return Err(Error::Invalid("it must be either to an object or to a placement group"));

@@ -4,7 +4,7 @@
 //! needs, and with a payload that may already be in the caller's buffer.
 
 use crate::messages::{ObjectName, OpResult, OsdOpReply, Payload, Redirect};
-use crate::ops::{DESCRIPTOR_LEN, MAX_OPS};
+use crate::ops::DESCRIPTOR_LEN;
 use crate::types::{EVersion, Epoch, ObjectLocator, PgId};
 use onego_buf::List;
 use onego_msgr::Header;
@@ -52,13 +52,6 @@ pub(super) fn decode(
     EVersion::decode(r)?;
     let epoch = r.u32("epoch")?;
     let count = r.count(DESCRIPTOR_LEN, "operations")?;
-    if count > MAX_OPS {
-        return Err(DecodeError::OverBound {
-            what: "operations",
-            value: count as u64,
-            bound: MAX_OPS as u64,
-        });
-    }
     let mut ops = SmallVec::<[OpResult; 1]>::new();
     let mut left = placed.unwrap_or(data.len());
     for _ in 0..count {

@@ -8,7 +8,7 @@
 use crate::cls::{methods, structure};
 use crate::types::SnapContext;
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
 use std::ops::Range;
 
 structure! {
@@ -177,9 +177,9 @@ fn take_name(names: &mut &[u8]) -> Decoded<String> {
     let what = "name of a snapshot";
     let end = names.iter().position(|byte| *byte == 0);
     let end = end.ok_or(DecodeError::Truncated { what, needed: names.len() + 1, left: names.len() })?;
-    let name = std::str::from_utf8(&names[..end]).map_err(|_| DecodeError::NotUtf8 { what })?;
+    let name = text::from_bytes(&names[..end]).into_owned();
     *names = &names[end + 1..];
-    Ok(name.to_owned())
+    Ok(name)
 }
 
 impl Encode for Format1Header {
@@ -189,13 +189,13 @@ impl Encode for Format1Header {
         w.u64(self.snap_seq);
         w.count(self.snapshots.len());
         w.u32(self.reserved);
-        w.u64(self.snapshots.iter().map(|snapshot| snapshot.name.len() as u64 + 1).sum());
+        w.u64(self.snapshots.iter().map(|snapshot| text::to_bytes(&snapshot.name).len() as u64 + 1).sum());
         for snapshot in &self.snapshots {
             w.u64(snapshot.id);
             w.u64(snapshot.image_size);
         }
         for snapshot in &self.snapshots {
-            w.put(snapshot.name.as_bytes());
+            w.put(&text::to_bytes(&snapshot.name));
             w.u8(0);
         }
     }
@@ -275,8 +275,10 @@ mod tests {
         assert!(changed(96, 1).is_err() && changed(96, 3).is_err() && changed(99, 0xff).is_err());
         // Names that are shorter or longer than they say, or so long that lengths run over.
         assert!(changed(104, 4).is_err() && changed(104, 6).is_err() && changed(111, 0xff).is_err());
-        // A name that does not end, or that is no text.
-        assert!(changed(148, b'x').is_err() && changed(144, 0xff).is_err());
+        // A name that does not end.
+        assert!(changed(148, b'x').is_err());
+        // One that is not UTF-8 is a name like any other.
+        assert_eq!(changed(144, 0xff).unwrap().to_bytes()[144], 0xff);
         assert_eq!(changed(148, 0).unwrap(), header());
     }
 }

@@ -9,7 +9,7 @@ use onego_msgr::Message;
 use onego_wire::Writer;
 
 fn target(object: &ObjectName) -> WatchTarget {
-    WatchTarget { pool: POOL, object: object.clone(), namespace: String::new() }
+    WatchTarget { pool: POOL, object: object.clone(), namespace: Vec::new() }
 }
 
 /// A cluster with a watch that is established, and its name on the wire.

@@ -69,7 +69,7 @@ fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
     let id = map.pool_id("one").unwrap();
     let pool = &map.pools[&id];
     for ((name, space), place) in OBJECTS.iter().zip(places) {
-        let raw = pool.object_pg(id, name.as_bytes(), "", space, -1);
+        let raw = pool.object_pg(id, name.as_bytes(), b"", space.as_bytes(), -1);
         let expected = format!("-> pg {raw} ({})", pool.pg(raw));
         assert!(place.contains(&expected), "{expected} for {name} in {space:?}: {place}");
     }

@@ -87,7 +87,7 @@ fn objects_are_where_osdmaptool_says() {
         let name = &"rbd_data.10226b8b4567.0000000000000fff"[..length];
         let theirs = osdmaptool(&file, &["--test-map-object", name, "--pool", "1"]);
         let pool = &map.pools[&1];
-        let pg = pool.pg(pool.object_pg(1, name.as_bytes(), "", "", -1));
+        let pg = pool.pg(pool.object_pg(1, name.as_bytes(), b"", b"", -1));
         assert!(theirs.contains(&format!("-> {pg} ->")), "{name} is in {pg}, osdmaptool says {theirs}");
     }
 }

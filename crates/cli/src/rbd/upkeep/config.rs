@@ -10,6 +10,7 @@ use crate::rbd::print::PrintOptions;
 use crate::rbd::table::Alignment::Left;
 use onego::ceph::Error;
 use onego::rbd::{self, pools};
+use onego::text;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -127,7 +128,7 @@ fn image(access: &Access, command: &ImageConfig) -> Result<(), Failure> {
         let info = rbd::info(&pool, &named.name).await?;
         let value = rbd::metadata(&pool, &info, &key).await?;
         match command {
-            ImageConfig::Set(_) => rbd::set_metadata(&pool, &info, &key, words[1].as_bytes()).await?,
+            ImageConfig::Set(_) => rbd::set_metadata(&pool, &info, &key, &text::to_bytes(&words[1])).await?,
             ImageConfig::Rm(_) if value.is_some() => rbd::remove_metadata(&pool, &info, &key).await?,
             _ => return print_value(value, &words[0]),
         }
@@ -151,7 +152,7 @@ fn pool(access: &Access, command: &PoolConfig) -> Result<(), Failure> {
         PoolConfig::Set { pool, key: name, value } => {
             let key = key(name)?;
             access.with_cluster(async |cluster| {
-                Ok(pools::set_pool_setting(&cluster.pool(pool).await?, &key, value.as_bytes()).await?)
+                Ok(pools::set_pool_setting(&cluster.pool(pool).await?, &key, &text::to_bytes(value)).await?)
             })
         }
         PoolConfig::Rm { pool, key: name } => {

@@ -9,6 +9,7 @@ use crate::rbd::print::PrintOptions;
 use crate::rbd::table::{self, Alignment::Left};
 use onego::ceph::Error;
 use onego::rbd;
+use onego::text;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -56,7 +57,7 @@ pub(crate) fn metadata(access: &Access, command: &MetadataCommand) -> Result<(),
             access.with_cluster(async |cluster| {
                 let pool = image.pool(cluster).await?;
                 let info = rbd::info(&pool, &image.name).await?;
-                Ok(rbd::set_metadata(&pool, &info, &words[0], words[1].as_bytes()).await?)
+                Ok(rbd::set_metadata(&pool, &info, &words[0], &text::to_bytes(&words[1])).await?)
             })
         }
         MetadataCommand::Get(options) => {

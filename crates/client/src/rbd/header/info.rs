@@ -108,7 +108,11 @@ impl ImageInfo {
         let id = if self.is_old_format() { &self.name } else { &self.id };
         ImageFacts {
             id: id.clone(),
-            header: WatchTarget { pool: pool.id(), object, namespace: pool.namespace().to_owned() },
+            header: WatchTarget {
+                pool: pool.id(),
+                object,
+                namespace: onego_wire::text::to_bytes(pool.namespace()).into_owned(),
+            },
             format: self.format,
             data: self.data(pool, snap),
             state: self.state.clone(),

@@ -12,6 +12,9 @@ use onego_ceph::types::NOSNAP;
 impl Header {
     /// The image called `name`, of either format.
     pub(crate) async fn named(pool: &Pool, name: &str) -> Result<Self, Error> {
+        if let Some(id) = pool.known_image(name) {
+            return Ok(Self::v2(pool, id, name));
+        }
         match pool.call(&id_object(name).to_string(), &GetId {}).await {
             Ok(id) => Ok(Self::v2(pool, &id, name)),
             Err(Error::NotFound { .. }) => match exists(pool, name, ImageFormat::V1).await? {

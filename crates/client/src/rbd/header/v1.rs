@@ -18,7 +18,7 @@ use onego_ceph::rbd::{DIRECTORY, ImageFormat, Layout};
 use onego_ceph::types::NOSNAP;
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_rbd::ImageState;
-use onego_wire::{DecodeError, Reader, Writer};
+use onego_wire::{Reader, Writer, text};
 use std::collections::BTreeMap;
 
 async fn read(header: &Header) -> Result<Format1Header, Error> {
@@ -113,7 +113,7 @@ pub(in crate::rbd) async fn create(
     let header = Header::v1(pool, name);
     // Of two that make it, one makes the header, and that one lists it.
     header.operate(op).await.map_err(|error| taken(error, pool, name))?;
-    let listed = change_directory(pool, &[TmapCommand::Set { key: name.as_bytes(), value: &[] }]).await;
+    let listed = change_directory(pool, &[TmapCommand::Set { key: &text::to_bytes(name), value: &[] }]).await;
     if listed.is_err() {
         // What is left behind would keep the name taken for ever. The first error is the one to tell.
         let _ = pool.remove(&header.object()).await;
@@ -134,8 +134,8 @@ pub(in crate::rbd) async fn rename(header: &Header, to: &str) -> Result<(), Erro
     }
     let renamed = Header::v1(pool, to);
     renamed.operate(op).await.map_err(|error| taken(error, pool, to))?;
-    let (old, new) = (header.name.as_bytes(), to.as_bytes());
-    let change = [TmapCommand::Set { key: new, value: &[] }, TmapCommand::RemoveIfThere { key: old }];
+    let (old, new) = (text::to_bytes(&header.name), text::to_bytes(to));
+    let change = [TmapCommand::Set { key: &new, value: &[] }, TmapCommand::RemoveIfThere { key: &old }];
     if let Err(error) = change_directory(pool, &change).await {
         // Nothing is called so. The first error is the one to tell.
         let _ = pool.remove(&renamed.object()).await;
@@ -154,13 +154,13 @@ fn taken(error: Error, pool: &Pool, name: &str) -> Error {
 
 /// Takes a name off the list.
 pub(super) async fn forget_name(pool: &Pool, name: &str) -> Result<(), Error> {
-    change_directory(pool, &[TmapCommand::RemoveIfThere { key: name.as_bytes() }]).await
+    change_directory(pool, &[TmapCommand::RemoveIfThere { key: &text::to_bytes(name) }]).await
 }
 
 /// Takes a name off the list that no image has: somebody has removed it, and not come to an end. Fails with [`Error::NotFound`]
 /// if it is not there.
 pub(in crate::rbd) async fn forget_lost_name(pool: &Pool, name: &str) -> Result<(), Error> {
-    change_directory(pool, &[TmapCommand::Remove { key: name.as_bytes() }]).await
+    change_directory(pool, &[TmapCommand::Remove { key: &text::to_bytes(name) }]).await
 }
 
 /// The names of a pool's images of format 1, in order.
@@ -174,13 +174,8 @@ pub(in crate::rbd) async fn names(pool: &Pool) -> Result<Vec<String>, Error> {
     }
     let bad = |error| undecodable(format!("the directory of images of pool {}", pool.name()), error);
     let bytes = bytes.to_segment();
-    let name = |name: &[u8]| String::from_utf8(name.to_vec()).map_err(|_| not_utf8());
     let map = Tmap::decode(&bytes).map_err(bad)?;
-    map.entries.into_keys().map(|key| name(key).map_err(bad)).collect()
-}
-
-fn not_utf8() -> DecodeError {
-    DecodeError::NotUtf8 { what: "name of an image" }
+    Ok(map.entries.into_keys().map(|key| text::from_bytes(key).into_owned()).collect())
 }
 
 async fn change_directory(pool: &Pool, commands: &[TmapCommand<'_>]) -> Result<(), Error> {

@@ -5,4 +5,8 @@ mod encrypted;
 mod format1;
 mod full;
 mod imported;
+mod maps;
 mod names;
+mod owned;
+mod shared;
+mod trash;

@@ -1,8 +1,9 @@
-//! Users see the images that they may see.
+//! Names are bytes, and users see what they may see.
 
 use onego::ceph::{Config, Error, Identity};
 use onego::rados::Cluster;
-use onego::rbd::{self, CreateOptions, pools};
+use onego::rbd::{self, CreateOptions, Image, pools};
+use onego::text;
 use onego_cluster::Config as ClusterConfig;
 
 fn options() -> CreateOptions {
@@ -15,6 +16,50 @@ async fn list(pool: &onego::rados::Pool) -> Result<Vec<String>, Error> {
         names.push(name);
     }
     Ok(names)
+}
+
+#[test]
+fn names_of_objects_and_images_are_any_bytes() {
+    let server = onego_cluster::Cluster::start(ClusterConfig::default()).unwrap();
+    let work = async {
+        let cluster = Cluster::connect(&Config::from_text(&server.conf()).unwrap()).await?;
+        let pool = cluster.pool("rbd").await?;
+        let raw = &b"a\xff\xf4\x8f\xbb\xbf/\n"[..];
+        let name = text::from_bytes(raw).into_owned();
+        pool.write_full(&name, b"bytes".to_vec()).await?;
+        pool.set_xattr(&name, &name, b"value".to_vec()).await?;
+        let within = pool.in_namespace(&name);
+        within.write_full("within", b"more".to_vec()).await?;
+        let (mut found, mut listing) = (Vec::new(), pool.all_objects());
+        while let Some(entry) = listing.try_next().await? {
+            let [namespace, name] =
+                [&entry.namespace, &entry.name].map(|name| text::to_bytes(name).into_owned());
+            found.push((namespace, name));
+        }
+        found.sort();
+        assert_eq!(found, [(Vec::new(), raw.to_vec()), (raw.to_vec(), b"within".to_vec())]);
+        assert_eq!(pool.read(&name, 0, 0).await?.to_vec(), b"bytes");
+        assert!(pool.xattrs(&name).await?.into_keys().eq([name.clone()]));
+        pool.remove(&name).await?;
+
+        let bad = text::from_bytes(b"bad\xff").into_owned();
+        for image in [&bad, "good"] {
+            rbd::create(&pool, image, &options()).await?;
+        }
+        assert_eq!(list(&pool).await?, [bad.as_str(), "good"]);
+        assert_eq!(
+            pool.read("rbd_id.bad\u{10feff}", 0, 0).await?.len(),
+            4 + rbd::info(&pool, &bad).await?.id.len()
+        );
+        let image = Image::open(&pool, &bad).await?;
+        image.write(0, vec![7; 512]).await?;
+        image.close().await?;
+        rbd::snapshots::create(&pool, &bad, &bad).await?;
+        let details = rbd::ImageDetails::of(&pool, &bad).await?;
+        assert_eq!(details.snapshot(&bad)?.name, bad);
+        Ok::<_, Error>(())
+    };
+    smol::block_on(work).unwrap();
 }
 
 #[test]

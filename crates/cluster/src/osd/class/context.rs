@@ -6,7 +6,7 @@ use crate::osd::transaction::Editor;
 use onego_buf::{List, Segment};
 use onego_ceph::types::Utime;
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::Reader;
+use onego_wire::{Reader, text};
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// What a method sees: its object and its caller.
@@ -38,7 +38,7 @@ impl Context<'_> {
 
     /// The value of a key of the object's map.
     pub(super) fn raw(&self, key: &str) -> Outcome<&[u8]> {
-        self.state.meta().omap().get(key.as_bytes()).map(Vec::as_slice).ok_or(Errno::NOENT)
+        self.state.meta().omap().get(&*text::to_bytes(key)).map(Vec::as_slice).ok_or(Errno::NOENT)
     }
 
     /// The value of a key, decoded. EIO: it is something else.
@@ -61,14 +61,14 @@ impl Context<'_> {
 
     pub(super) fn set_raw(&mut self, key: &str, value: Vec<u8>) {
         self.changes();
-        self.state.omap_set(key.into(), value);
+        self.state.omap_set(text::to_bytes(key).into_owned(), value);
     }
 
     /// Removes a key. ENOENT: the object does not exist; a key that does not is no error.
     pub(super) fn unset(&mut self, key: &str) -> Outcome<()> {
         self.must_exist()?;
         self.changes();
-        self.state.omap_remove(key.as_bytes());
+        self.state.omap_remove(&text::to_bytes(key));
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Context<'_> {
     pub(super) fn unset_if_there(&mut self, key: &str) {
         if self.raw(key).is_ok() {
             self.changes();
-            self.state.omap_remove(key.as_bytes());
+            self.state.omap_remove(&text::to_bytes(key));
         }
     }
 
@@ -86,11 +86,11 @@ impl Context<'_> {
         prefix: &'static str,
         after: &str,
     ) -> impl Iterator<Item = (String, &'a [u8])> + use<'a> {
-        let start = [prefix, after].concat().into_bytes();
+        let start = [prefix.as_bytes(), &text::to_bytes(after)].concat();
         let range = self.state.meta().omap().range::<[u8], _>((Excluded(&start[..]), Unbounded));
         range.map_while(move |(key, value)| {
             let name = key.strip_prefix(prefix.as_bytes())?;
-            Some((String::from_utf8_lossy(name).into_owned(), value.as_slice()))
+            Some((text::from_bytes(name).into_owned(), value.as_slice()))
         })
     }
 

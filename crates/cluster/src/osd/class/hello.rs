@@ -49,7 +49,7 @@ fn greeting(name: &[u8]) -> Outcome<Vec<u8>> {
 /// Notes the caller in an attribute.
 fn note_caller(context: &mut Context<'_>, attribute: &str) {
     let caller = format!("{} {}", context.origin.name, context.origin.addr);
-    context.state.set_xattr(attribute.to_owned(), caller.into_bytes());
+    context.state.set_xattr(attribute.into(), caller.into_bytes());
 }
 
 fn say_hello(_: &mut Context<'_>, name: &[u8]) -> Outcome<Vec<u8>> {
@@ -73,7 +73,7 @@ fn replay(context: &mut Context<'_>, _: &[u8]) -> Outcome<Vec<u8>> {
 /// Sets the attribute that the methods set which return something.
 fn set_attribute(context: &mut Context<'_>) {
     context.changes();
-    context.state.set_xattr("foo".to_owned(), b"bar".to_vec());
+    context.state.set_xattr("foo".into(), b"bar".to_vec());
     context.number = NUMBER;
 }
 

@@ -9,7 +9,7 @@ use onego_ceph::cls::lock::{
 use onego_ceph::types::Utime;
 use onego_msgr::addr::{AddrKind, EntityAddr};
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::Reader;
+use onego_wire::{Reader, text};
 
 fn is_valid(lock_kind: u8) -> bool {
     matches!(lock_kind, kind::EXCLUSIVE | kind::SHARED | kind::EXCLUSIVE_EPHEMERAL)
@@ -26,10 +26,15 @@ fn plus(time: Utime, duration: Utime) -> Utime {
     Utime { sec, nsec: nsec % 1_000_000_000 }
 }
 
+/// The attribute that has a lock.
+fn attribute(name: &str) -> Vec<u8> {
+    text::to_bytes(&[XATTR_PREFIX, name].concat()).into_owned()
+}
+
 /// The lock without those whose time is up. ENOENT: the object does not exist.
 fn read(context: &Context<'_>, name: &str) -> Outcome<LockInfo> {
     context.must_exist()?;
-    let Some(bytes) = context.state.meta().xattrs().get(&[XATTR_PREFIX, name].concat()) else {
+    let Some(bytes) = context.state.meta().xattrs().get(&attribute(name)) else {
         return Ok(LockInfo::default());
     };
     let mut info = LockInfo::decode(&mut Reader::new(bytes)).map_err(|_| Errno::IO)?;
@@ -40,7 +45,7 @@ fn read(context: &Context<'_>, name: &str) -> Outcome<LockInfo> {
 
 fn write(context: &mut Context<'_>, name: &str, info: &LockInfo) {
     context.changes();
-    context.state.set_xattr([XATTR_PREFIX, name].concat(), info.to_bytes());
+    context.state.set_xattr(attribute(name), info.to_bytes());
 }
 
 fn caller(context: &Context<'_>, cookie: String) -> LockerId {
@@ -110,8 +115,9 @@ pub(super) fn get_info(context: &mut Context<'_>, call: GetInfo) -> Outcome<Lock
 
 pub(super) fn list_locks(context: &mut Context<'_>, _: ListLocks) -> Outcome<LockNames> {
     context.must_exist()?;
-    let names = context.state.meta().xattrs().keys().filter_map(|name| name.strip_prefix(XATTR_PREFIX));
-    Ok(LockNames { locks: names.map(str::to_owned).collect() })
+    let attributes = context.state.meta().xattrs().keys();
+    let names = attributes.filter_map(|name| name.strip_prefix(XATTR_PREFIX.as_bytes()));
+    Ok(LockNames { locks: names.map(|name| text::from_bytes(name).into_owned()).collect() })
 }
 
 /// The lock, if the caller holds it in this way.

@@ -17,7 +17,7 @@ use onego_wire::Reader;
 const MAX_OBJECTS: u64 = 1024;
 
 /// The namespace that stands for all of them (`librados::all_nspaces`).
-const ALL_NAMESPACES: &str = "\u{1}";
+const ALL_NAMESPACES: &[u8] = b"\x01";
 
 /// The result that says that the listing is at its end.
 const AT_END: i32 = 1;
@@ -53,7 +53,7 @@ impl Osd {
         &self,
         pg: PgId,
         pool: &Pool,
-        (namespace, snap): (&str, u64),
+        (namespace, snap): (&[u8], u64),
         count: u64,
         cursor: &List,
     ) -> Outcome<(bool, Listing)> {

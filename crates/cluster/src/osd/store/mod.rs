@@ -26,8 +26,8 @@ pub(crate) struct ObjectId(usize);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) hash: u32,
-    pub(crate) namespace: String,
-    pub(crate) key: String,
+    pub(crate) namespace: Vec<u8>,
+    pub(crate) key: Vec<u8>,
     pub(crate) name: ObjectName,
 }
 
@@ -51,8 +51,8 @@ impl Name {
 pub(crate) struct Identity<'a> {
     pub(crate) pool: i64,
     pub(crate) hash: u32,
-    pub(crate) namespace: &'a str,
-    pub(crate) key: &'a str,
+    pub(crate) namespace: &'a [u8],
+    pub(crate) key: &'a [u8],
     pub(crate) name: &'a [u8],
 }
 
@@ -422,7 +422,7 @@ mod tests {
             for i in 0..500u32 {
                 let name = i.to_string();
                 let hash = rjenkins(name.as_bytes());
-                let identity = Identity { pool: 1, hash, namespace: "", key: "", name: name.as_bytes() };
+                let identity = Identity { pool: 1, hash, namespace: b"", key: b"", name: name.as_bytes() };
                 let id = store.prepare(&identity);
                 store.state_mut(id).0.create();
                 store.changed(id);

@@ -17,7 +17,7 @@ const ENTRY_OVERHEAD: u64 = 64;
 /// Attributes and map of an object. Few objects have any, and hardly any operation changes them.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Meta {
-    xattrs: BTreeMap<String, Vec<u8>>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     omap: BTreeMap<Vec<u8>, Vec<u8>>,
     header: Vec<u8>,
     /// Memory that all of it takes.
@@ -37,7 +37,7 @@ fn cost(key: usize, value: usize) -> u64 {
 }
 
 impl Meta {
-    pub(crate) fn xattrs(&self) -> &BTreeMap<String, Vec<u8>> {
+    pub(crate) fn xattrs(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
         &self.xattrs
     }
 
@@ -53,13 +53,13 @@ impl Meta {
         self.bytes
     }
 
-    fn set_xattr(&mut self, name: String, value: Vec<u8>) {
+    fn set_xattr(&mut self, name: Vec<u8>, value: Vec<u8>) {
         self.remove_xattr(&name);
         self.bytes += cost(name.len(), value.len());
         self.xattrs.insert(name, value);
     }
 
-    fn remove_xattr(&mut self, name: &str) {
+    fn remove_xattr(&mut self, name: &[u8]) {
         if let Some(old) = self.xattrs.remove(name) {
             self.bytes -= cost(name.len(), old.len());
         }
@@ -257,11 +257,11 @@ impl State {
         self.data_mut().remove(offset, len);
     }
 
-    pub(crate) fn set_xattr(&mut self, name: String, value: Vec<u8>) {
+    pub(crate) fn set_xattr(&mut self, name: Vec<u8>, value: Vec<u8>) {
         self.meta_mut().set_xattr(name, value);
     }
 
-    pub(crate) fn remove_xattr(&mut self, name: &str) {
+    pub(crate) fn remove_xattr(&mut self, name: &[u8]) {
         if self.meta().xattrs.contains_key(name) {
             self.meta_mut().remove_xattr(name);
         }
@@ -323,7 +323,7 @@ mod tests {
         state.omap_remove_range(&[2], &[5]);
         assert_eq!(state.meta().omap().len(), 7);
         state.omap_remove(&[9]);
-        state.remove_xattr("a");
+        state.remove_xattr(b"a");
         state.omap_clear();
         assert_eq!(state.footprint(), empty);
     }

@@ -119,6 +119,16 @@ fn names_that_are_empty_or_too_long_are_refused() {
     assert_eq!(bench.ask("", vec![write(0, b"x")]).result, failed(Errno::INVAL));
 }
 
+#[test]
+fn what_no_osd_does_is_refused() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"x"));
+    assert_eq!(bench.run(Op::ListSnaps), failed(Errno::INVAL), "clones are listed of all snapshots together");
+    let mut request = bench.request("o", vec![(read(0, 0), 0)]);
+    request.flags |= onego_ceph::ops::flag::PARALLEL_EXEC;
+    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::INVAL));
+}
+
 /// The request, for an object elsewhere in the pool.
 fn moved(bench: &Bench, mut request: OsdOp, namespace: &str, key: &str) -> OsdOp {
     let pool = &bench.map.pools[&POOL];

@@ -34,10 +34,10 @@ fn attributes_are_set_read_and_removed() {
     bench.run(Op::RmXattr { name: "color".into() });
     assert_eq!(bench.run(get()), failed(Errno::NODATA));
     assert_eq!(bench.run(Op::RmXattr { name: "color".into() }), 0);
-    let long = Op::SetXattr { name: "n".repeat(101), value: List::new() };
+    let long = Op::SetXattr { name: b"n".repeat(101), value: List::new() };
     assert_eq!(bench.run(long), failed(Errno::NAMETOOLONG));
     // As with Ceph, only the length of a request bounds a value.
-    let name = "n".repeat(100);
+    let name = b"n".repeat(100);
     let large = vec![b'v'; 5 << 20];
     assert_eq!(bench.run(Op::SetXattr { name: name.clone(), value: large.clone().into() }), 0);
     assert_eq!(bench.get(Op::GetXattr { name }), large);

@@ -42,7 +42,7 @@ fn clone() -> ImageFacts {
 /// A request to an ancestor's object, which is answered.
 fn ancestral(bed: &mut Bed, object: &str, result: i32, bytes: &[u8]) -> (u64, u64) {
     let (request, ticket) = bed.request(object);
-    assert_eq!((request.snap, request.pool, request.namespace.as_str()), (4, 2, "old"));
+    assert_eq!((request.snap, request.pool, &request.namespace[..]), (4, 2, &b"old"[..]));
     let Op::Read { offset, length } = request.ops[0].0 else { panic!("{request:?}") };
     bed.reply(ticket, result, if result == 0 { vec![bytes.to_vec()] } else { Vec::new() });
     (offset, length)

@@ -134,7 +134,7 @@ pub(super) struct Bed {
 pub(super) fn facts(features: Features) -> ImageFacts {
     ImageFacts {
         id: "abc".into(),
-        header: WatchTarget { pool: 1, object: header_object("abc"), namespace: String::new() },
+        header: WatchTarget { pool: 1, object: header_object("abc"), namespace: Vec::new() },
         format: ImageFormat::V2,
         data: DataObjects {
             pool: 1,

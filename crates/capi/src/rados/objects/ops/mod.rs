@@ -13,6 +13,9 @@ use std::sync::Mutex;
 /// What becomes of the result of one operation, and of its output.
 type Taker = Box<dyn FnOnce(i32, &onego_buf::List) + Send>;
 
+/// Hands the program the outcomes of operations.
+type TakeReply = Box<dyn FnOnce(&OpReply) + Send>;
+
 /// Operations that a program has put together (`rados_write_op_t`, `rados_read_op_t`). Once they are carried out, there are none,
 /// and others may be added.
 #[derive(Default)]
@@ -25,23 +28,25 @@ struct Added {
     /// The operations and their flags.
     ops: Vec<(Op, u32)>,
     takers: Vec<(usize, Taker)>,
+    /// Error of the first operation that could not be added. Functions that add return nothing, so all operations fail.
+    refused: Option<Errno>,
 }
 
 impl Ops {
-    fn add(&self, op: Op) {
-        lock(&self.ops).ops.push((op, 0));
+    fn add(&self, op: Result<Op, Errno>) {
+        lock(&self.ops).push(op);
     }
 
     /// Adds an operation whose outcome the program wants.
-    fn add_taken(&self, op: Op, taker: impl FnOnce(i32, &onego_buf::List) + Send + 'static) {
+    fn add_taken(&self, op: Result<Op, Errno>, taker: impl FnOnce(i32, &onego_buf::List) + Send + 'static) {
         let mut added = lock(&self.ops);
-        added.ops.push((op, 0));
-        let index = added.ops.len() - 1;
+        added.push(op);
+        let index = added.ops.len().saturating_sub(1);
         added.takers.push((index, Box::new(taker)));
     }
 
     /// Adds an operation whose result the program wants.
-    fn add_with_result(&self, op: Op, result: Out<c_int>) {
+    fn add_with_result(&self, op: Result<Op, Errno>, result: Out<c_int>) {
         self.add_taken(op, move |errno, _| result.set_if_wanted(errno));
     }
 
@@ -53,16 +58,28 @@ impl Ops {
     }
 
     /// The operations, and what becomes of their outcomes.
-    fn take(&self) -> (Vec<(Op, u32)>, impl FnOnce(&OpReply) + Send + 'static) {
-        let Added { ops, takers } = std::mem::take(&mut *lock(&self.ops));
-        let take = move |reply: &OpReply| {
+    fn take(&self) -> Result<(Vec<(Op, u32)>, TakeReply), Errno> {
+        let Added { ops, takers, refused } = std::mem::take(&mut *lock(&self.ops));
+        if let Some(errno) = refused {
+            return Err(errno);
+        }
+        let take = Box::new(move |reply: &OpReply| {
             for (index, taker) in takers {
                 if let Some(op) = reply.ops.get(index) {
                     taker(op.result, &op.output);
                 }
             }
-        };
-        (ops, take)
+        });
+        Ok((ops, take))
+    }
+}
+
+impl Added {
+    fn push(&mut self, op: Result<Op, Errno>) {
+        match op {
+            Ok(op) => self.ops.push((op, 0)),
+            Err(errno) => self.refused = self.refused.or(Some(errno)),
+        }
     }
 }
 
@@ -96,7 +113,7 @@ fn comparison(number: u8) -> Result<Compare, Errno> {
 
 fn compare_xattr(name: Text, number: u8, value: In<u8>, len: usize) -> Result<Op, Errno> {
     Ok(Op::CmpXattr {
-        name: name.text()?.into_owned(),
+        name: name.bytes()?.to_vec(),
         compare: comparison(number)?,
         with: CompareWith::Bytes(bytes(value, len)?.to_vec()),
     })

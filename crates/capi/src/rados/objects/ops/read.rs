@@ -39,7 +39,7 @@ extern "C" fn rados_read_op_set_flags(ops: Handle<ReadOps>, flags: c_int) {
 #[unsafe(no_mangle)]
 extern "C" fn rados_read_op_assert_exists(ops: Handle<ReadOps>) {
     call(|| {
-        ops.get()?.add(Op::Stat);
+        ops.get()?.add(Ok(Op::Stat));
         Ok(())
     });
 }
@@ -47,7 +47,7 @@ extern "C" fn rados_read_op_assert_exists(ops: Handle<ReadOps>) {
 #[unsafe(no_mangle)]
 extern "C" fn rados_read_op_assert_version(ops: Handle<ReadOps>, version: u64) {
     call(|| {
-        ops.get()?.add(Op::AssertVer { version });
+        ops.get()?.add(Ok(Op::AssertVer { version }));
         Ok(())
     });
 }
@@ -61,7 +61,7 @@ extern "C" fn rados_read_op_cmpxattr(
     len: usize,
 ) {
     call(|| {
-        ops.get()?.add(compare_xattr(name, comparison, value, len)?);
+        ops.get()?.add(compare_xattr(name, comparison, value, len));
         Ok(())
     });
 }
@@ -74,7 +74,7 @@ pub(in crate::rados::objects) fn add(
     take: impl FnOnce(&List) -> Result<(), Errno> + Send + 'static,
 ) {
     call(|| {
-        ops.get()?.add_taken(op()?, move |errno, output| {
+        ops.get()?.add_taken(op(), move |errno, output| {
             let taken = Errno::check(errno).and_then(|value| take(output).map(|()| value));
             result.set_if_wanted(taken.unwrap_or_else(Errno::negative));
         });
@@ -247,8 +247,9 @@ extern "C" fn rados_read_op_exec_user_buf(
         || call_op(class, method, input, len),
         result,
         move |output| {
-            used.set_if_wanted(output.len());
-            out.copy(&output.to_segment(), out_len)
+            let copied = out.copy(&output.to_segment(), out_len);
+            used.set_if_wanted(if copied.is_ok() { output.len() } else { 0 });
+            copied
         },
     );
 }
@@ -262,7 +263,7 @@ fn vals(
     result: Out<c_int>,
 ) {
     let op = || {
-        let [after, prefix] = [after, prefix].map(|text| text.text_or_empty().as_bytes().to_vec());
+        let [after, prefix] = [after, prefix].map(|text| text.bytes_or_empty().to_vec());
         Ok(Op::OmapGetVals { after, max, prefix })
     };
     let pairs = Pairs::give(iter);
@@ -319,7 +320,7 @@ extern "C" fn rados_read_op_omap_get_keys2(
     more: Out<u8>,
     result: Out<c_int>,
 ) {
-    let op = || Ok(Op::OmapGetKeys { after: after.text_or_empty().as_bytes().to_vec(), max });
+    let op = || Ok(Op::OmapGetKeys { after: after.bytes_or_empty().to_vec(), max });
     let pairs = Pairs::give(iter);
     add(ops, op, result, move |output| {
         let (keys, has_more) = decode(output, |r| {
@@ -373,7 +374,7 @@ extern "C" fn rados_read_op_omap_get_vals_by_keys2(
 
 fn operate(ops: Handle<ReadOps>, ioctx: Handle<IoCtx>, object: Text, how: How, flags: c_int) -> c_int {
     call(|| {
-        let (ops, take) = ops.get()?.take();
+        let (ops, take) = ops.get()?.take()?;
         let ask = |request: &mut onego_ceph::client::Request, _: &_| {
             request.ops.extend(ops);
             request.flags |= request_flags(flags);

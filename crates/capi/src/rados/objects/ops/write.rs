@@ -40,7 +40,8 @@ macro_rules! adds {
         extern "C" fn $name(ops: Handle<WriteOps>, $($argument: $type),*) {
             call(|| {
                 let ops = ops.get()?;
-                ops.add($op);
+                let op = || Ok($op);
+                ops.add(op());
                 Ok(())
             });
         }
@@ -54,9 +55,9 @@ adds! {
         compare_xattr(name, comparison, value, len)?
     }
     rados_write_op_setxattr(name: Text, value: In<u8>, len: usize) {
-        Op::SetXattr { name: name.text()?.into_owned(), value: bytes(value, len)? }
+        Op::SetXattr { name: name.bytes()?.to_vec(), value: bytes(value, len)? }
     }
-    rados_write_op_rmxattr(name: Text) { Op::RmXattr { name: name.text()?.into_owned() } }
+    rados_write_op_rmxattr(name: Text) { Op::RmXattr { name: name.bytes()?.to_vec() } }
     rados_write_op_create(exclusive: c_int, _category: Text) { Op::Create { exclusive: exclusive != 0 } }
     rados_write_op_write(buf: In<u8>, len: usize, offset: u64) {
         Op::Write { offset, data: bytes(buf, len)? }
@@ -110,7 +111,8 @@ macro_rules! adds_with_result {
         extern "C" fn $name(ops: Handle<WriteOps>, $($argument: $type,)* result: Out<c_int>) {
             call(|| {
                 let ops = ops.get()?;
-                ops.add_with_result($op, result);
+                let op = || Ok($op);
+                ops.add_with_result(op(), result);
                 Ok(())
             });
         }
@@ -145,7 +147,7 @@ fn operate(
     flags: c_int,
 ) -> c_int {
     call(|| {
-        let (ops, take) = ops.get()?.take();
+        let (ops, take) = ops.get()?.take()?;
         let ask = |request: &mut onego_ceph::client::Request, _: &_| {
             request.ops.extend(ops);
             request.flags |= flag::WRITE | request_flags(flags);

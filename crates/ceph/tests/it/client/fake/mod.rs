@@ -487,7 +487,7 @@ impl Fake {
     /// The placement group of an object.
     pub(crate) fn group(&self, object: &ObjectName) -> PgId {
         let pool = &self.map.pools[&POOL];
-        pool.pg(pool.object_pg(POOL, object, "", "", -1))
+        pool.pg(pool.object_pg(POOL, object, b"", b"", -1))
     }
 
     /// Has the client ask for the next map.
@@ -504,7 +504,7 @@ impl Fake {
     /// Objects whose primary is that OSD.
     pub(crate) fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
         (0..1000).map(|n| ObjectName::from(format!("object{n}").as_str())).filter(move |name| {
-            let raw = self.map.pools[&POOL].object_pg(POOL, name, "", "", -1);
+            let raw = self.map.pools[&POOL].object_pg(POOL, name, b"", b"", -1);
             self.map.place(raw).acting_primary == osd
         })
     }
