@@ -33,6 +33,7 @@ numbers! {
     NAMETOOLONG = 36;
     NOSYS = 38;
     NODATA = 61;
+    BADMSG = 74;
     OVERFLOW = 75;
     OLDSNAPC = 85;
     MSGSIZE = 90;

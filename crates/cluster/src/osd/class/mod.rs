@@ -9,6 +9,7 @@ mod method;
 mod rbd;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub(super) use context::Context;
 pub(super) use method::Entry;
@@ -23,7 +24,7 @@ pub(super) fn find(class: &str, name: &str) -> Option<&'static Entry> {
 }
 
 fn all() -> impl Iterator<Item = &'static Entry> {
-    METHODS.iter().chain(rbd::METHODS).chain(hello::METHODS)
+    METHODS.iter().chain(rbd::METHODS).chain(hello::METHODS).chain(values::METHODS)
 }
 
 static METHODS: &[Entry] = &[
