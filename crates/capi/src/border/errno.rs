@@ -22,6 +22,7 @@ impl Errno {
     pub(crate) const NOTSUP: Self = Self(libc::EOPNOTSUPP);
     pub(crate) const ISCONN: Self = Self(libc::EISCONN);
     pub(crate) const NOTCONN: Self = Self(libc::ENOTCONN);
+    pub(crate) const SHUTDOWN: Self = Self(libc::ESHUTDOWN);
     pub(crate) const TIMEDOUT: Self = Self(libc::ETIMEDOUT);
 
     /// As functions return it.

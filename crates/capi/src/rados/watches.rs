@@ -1,8 +1,8 @@
 //! The watches that a handle of a cluster has, and the callbacks that tell its program what happens to them.
 
 use crate::border::{Errno, Opaque};
-use crate::runtime::{Callbacks, lock, next_of, spawn};
-use onego::rados::{Notification, Watch, WatchEvent};
+use crate::runtime::{Callbacks, block_on, lock, next_of, spawn};
+use onego::rados::{Notification, Watch, WatchEvent, WatchMonitor};
 use onego_buf::List;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -30,6 +30,7 @@ pub(super) enum Told {
 struct Watched {
     /// `None`: it is given up.
     watch: Mutex<Option<Watch>>,
+    monitor: WatchMonitor,
     cookie: u64,
     is_lost: AtomicBool,
     told: Told,
@@ -56,6 +57,7 @@ impl Watches {
     ) -> Result<(), Errno> {
         let watched = Arc::new(Watched {
             cookie: watch.cookie(),
+            monitor: watch.monitor(),
             watch: Mutex::new(Some(watch)),
             is_lost: AtomicBool::new(false),
             told,
@@ -72,9 +74,10 @@ impl Watches {
         lock(&self.by_cookie).get(&cookie).cloned().ok_or(Errno::NOTCONN)
     }
 
-    /// Fails if the watch is lost.
-    pub(super) fn check(&self, cookie: u64) -> Result<(), Errno> {
-        if self.get(cookie)?.is_lost.load(Ordering::Relaxed) { Err(Errno::NOTCONN) } else { Ok(()) }
+    /// Returns how many milliseconds ago the watch was known to hold. Fails if it is lost.
+    pub(super) fn check(&self, cookie: u64) -> Result<c_int, Errno> {
+        let age = block_on(self.get(cookie)?.monitor.age())?.ok_or(Errno::NOTCONN)?;
+        Ok(c_int::try_from(age.as_millis()).unwrap_or(c_int::MAX))
     }
 
     /// Takes a watch, so that its program is told nothing more; `None`: it was lost.

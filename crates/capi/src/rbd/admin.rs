@@ -3,7 +3,7 @@
 use super::image::{RbdImage, pool_of};
 use super::new_image::NewImage;
 use super::options::ImageOptions;
-use super::progress::{CallbackResult, Progress, run_until_refused, tell, tell_and_ask};
+use super::progress::{CallbackResult, Progress, run_until_refused, tell_and_ask, tell_objects};
 use crate::border::{Errno, Handle, Opaque, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
@@ -94,21 +94,25 @@ extern "C" fn rbd_rename(ioctx: Handle<IoCtx>, from: Text, to: Text) -> c_int {
     done(|| Ok(block_on(pools::rename(&pool_of(ioctx)?, &from.text()?, &to.text()?))?))
 }
 
-fn resize(image: Handle<RbdImage>, size: u64, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
-    let image = image.get()?;
+fn resize(image: Handle<RbdImage>, size: u64, progress: Progress, argument: Opaque) -> Result<(), Errno> {
+    let (image, answer) = (image.get()?, CallbackResult::default());
     image.check_head()?;
     let open = image.image()?;
     open.check_writable().map_err(|_| Errno::ROFS)?;
+    let told = tell_objects(progress, argument, &answer, open.info().layout.object_size());
     // Of an encrypted image it is the size of the data, which only the open image knows.
     if open.is_encrypted() {
-        return Ok(block_on(open.resize(size, told))?);
+        return run_until_refused(&answer, open.resize(size, told));
     }
-    image.change(async |pool, name| rbd::resize(pool, name, size, told).await)
+    image.change_until(
+        async |pool, name| rbd::resize(pool, name, size, told).await,
+        |work| run_until_refused(&answer, work),
+    )
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_resize(image: Handle<RbdImage>, size: u64) -> c_int {
-    done(|| resize(image, size, |_, _| {}))
+    done(|| resize(image, size, None, Opaque(std::ptr::null_mut())))
 }
 
 #[unsafe(no_mangle)]
@@ -118,7 +122,7 @@ extern "C" fn rbd_resize_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| resize(image, size, tell(progress, argument)))
+    done(|| resize(image, size, progress, argument))
 }
 
 #[unsafe(no_mangle)]
@@ -133,6 +137,6 @@ extern "C" fn rbd_resize2(
         if !may_shrink && size < image.get()?.image()?.size() {
             return Err(Errno::INVAL);
         }
-        resize(image, size, tell(progress, argument))
+        resize(image, size, progress, argument)
     })
 }

@@ -8,6 +8,7 @@ use crate::runtime::{Events, SharedClient, block_on, lock};
 use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::{Image, ImageDetails, ImageInfo};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A handle of an image (`rbd_image_t`).
@@ -184,9 +185,23 @@ impl RbdImage {
         &self,
         change: impl AsyncFnOnce(&Pool, &str) -> Result<T, Error>,
     ) -> Result<T, Errno> {
+        self.change_until(change, |work| block_on(work).map_err(Errno::from))
+    }
+
+    /// The same, as `run` runs it.
+    pub(super) fn change_until<T>(
+        &self,
+        change: impl AsyncFnOnce(&Pool, &str) -> Result<T, Error>,
+        run: impl FnOnce(Pin<&mut dyn Future<Output = Result<T, Error>>>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
         self.check_access()?;
         let name = self.name()?;
-        let changed = block_on(change(&self.pool, &name))?;
+        // Another image may have the name by now, where this one is in the trash.
+        let pool = match self.id() {
+            "" => self.pool.clone(),
+            id => self.pool.with_image(&name, id),
+        };
+        let changed = run(pin!(change(&pool, &name)))?;
         self.refresh()?;
         if let Some(head) = self.head().filter(Image::is_writable) {
             // The change is made, also where another client keeps the lock and has made it.
@@ -258,11 +273,14 @@ impl RbdImage {
             // The snapshot may be gone by now, and nothing was written there.
             let _ = image.close().await;
         }
-        if let Some(image) = head {
-            image.flush().await?;
-            image.close().await?;
+        let Some(image) = head else { return Ok(()) };
+        let flushed = image.flush().await;
+        match flushed.and(image.close().await).map_err(Errno::from) {
+            // Others have broken the lock and shut this client out: writes have failed on their own, and nothing is left
+            // to release.
+            Err(Errno::SHUTDOWN | Errno::ROFS) => Ok(()),
+            closed => closed,
         }
-        Ok(())
     }
 }
 

@@ -39,6 +39,17 @@ pub(super) fn tell_and_ask(
     }
 }
 
+/// As [`tell_and_ask`], for work that counts bytes: librbd reports objects.
+pub(super) fn tell_objects(
+    progress: Progress,
+    argument: Opaque,
+    answer: &CallbackResult,
+    object_size: u64,
+) -> impl FnMut(u64, u64) + use<> {
+    let mut tell = tell_and_ask(progress, argument, answer);
+    move |done, all| tell(done.div_ceil(object_size), all.div_ceil(object_size))
+}
+
 /// Runs something until a program answers with a negative errno.
 pub(super) fn run_until_refused(
     answer: &CallbackResult,
@@ -46,8 +57,9 @@ pub(super) fn run_until_refused(
 ) -> Result<(), Errno> {
     let mut work = pin!(work);
     block_on(poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(result.map_err(Errno::from)),
-        Poll::Pending if answer.get() < 0 => Poll::Ready(Err(Errno(-answer.get()))),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+        _ if answer.get() < 0 => Poll::Ready(Err(Errno(-answer.get()))),
+        Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
     }))
 }

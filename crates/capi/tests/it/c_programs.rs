@@ -80,6 +80,11 @@ fn what_programs_in_c_are_told_of_mirroring_holds() {
 }
 
 #[test]
+fn what_programs_in_c_rely_on_at_the_edges_holds() {
+    run("edges");
+}
+
+#[test]
 fn the_library_needs_only_libc_and_libgcc() {
     let dynamic = output(Command::new("readelf").arg("--dynamic").arg(library()));
     let needed: BTreeSet<&str> = dynamic

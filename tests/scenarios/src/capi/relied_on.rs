@@ -7,7 +7,7 @@ use anyhow::Result;
 use onego_sandbox::{Sandbox, sh, workspace};
 
 /// Programs in `crates/capi/tests`.
-pub(super) const PROGRAMS: &[&str] = &["traps", "objects", "images", "old_images", "mirroring"];
+pub(super) const PROGRAMS: &[&str] = &["traps", "objects", "images", "old_images", "mirroring", "edges"];
 
 /// Programs whose results come from object classes, so a real cluster has to confirm them.
 pub(super) const OF_CLASSES: &[&str] = &["mirroring"];

@@ -13,11 +13,14 @@ use std::sync::Arc;
 /// Most bytes of a write: above that librados says E2BIG.
 const MAX_WRITE: usize = u32::MAX as usize / 2;
 
+/// Fails if a write, or what it is repeated to, is longer than librados takes: before anything else, so that calls with
+/// a completion fail themselves and leave it alone.
+fn check_len(len: usize) -> Result<(), Errno> {
+    if len > MAX_WRITE { Err(Errno::TOOBIG) } else { Ok(()) }
+}
+
 /// Lends the bytes of a write.
 fn data(buf: In<u8>, len: usize, operation: &Arc<Operation>) -> Result<onego_buf::List, Errno> {
-    if len > MAX_WRITE {
-        return Err(Errno::TOOBIG);
-    }
     if len == 0 {
         return Ok(onego_buf::List::new());
     }
@@ -26,19 +29,33 @@ fn data(buf: In<u8>, len: usize, operation: &Arc<Operation>) -> Result<onego_buf
 
 /// Returns the length of a repeated write: OSDs make all of it in memory.
 pub(super) fn repeated(write_len: usize) -> Result<u64, Errno> {
-    if write_len > MAX_WRITE { Err(Errno::TOOBIG) } else { Ok(write_len as u64) }
+    check_len(write_len).map(|()| write_len as u64)
+}
+
+/// A change by bytes of these lengths.
+fn change_by(
+    ioctx: Handle<IoCtx>,
+    oid: Text,
+    how: How,
+    lengths: &[usize],
+    op: impl FnOnce(&Arc<Operation>) -> Result<Op, Errno>,
+) -> c_int {
+    match lengths.iter().try_for_each(|len| check_len(*len)) {
+        Ok(()) => change(ioctx, oid, how, op),
+        Err(errno) => errno.negative(),
+    }
 }
 
 fn write(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: In<u8>, len: usize, offset: u64) -> c_int {
-    change(ioctx, oid, how, |operation| Ok(Op::Write { offset, data: data(buf, len, operation)? }))
+    change_by(ioctx, oid, how, &[len], |operation| Ok(Op::Write { offset, data: data(buf, len, operation)? }))
 }
 
 fn write_full(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: In<u8>, len: usize) -> c_int {
-    change(ioctx, oid, how, |operation| Ok(Op::WriteFull { data: data(buf, len, operation)? }))
+    change_by(ioctx, oid, how, &[len], |operation| Ok(Op::WriteFull { data: data(buf, len, operation)? }))
 }
 
 fn append(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: In<u8>, len: usize) -> c_int {
-    change(ioctx, oid, how, |operation| Ok(Op::Append { data: data(buf, len, operation)? }))
+    change_by(ioctx, oid, how, &[len], |operation| Ok(Op::Append { data: data(buf, len, operation)? }))
 }
 
 fn write_same(
@@ -50,8 +67,8 @@ fn write_same(
     offset: u64,
 ) -> c_int {
     let (len, write_len) = lengths;
-    change(ioctx, oid, how, |operation| {
-        Ok(Op::WriteSame { offset, length: repeated(write_len)?, data: data(buf, len, operation)? })
+    change_by(ioctx, oid, how, &[len, write_len], |operation| {
+        Ok(Op::WriteSame { offset, length: write_len as u64, data: data(buf, len, operation)? })
     })
 }
 
@@ -107,7 +124,9 @@ fn remove(ioctx: Handle<IoCtx>, oid: Text, how: How) -> c_int {
 }
 
 fn compare(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: In<u8>, len: usize, offset: u64) -> c_int {
-    change(ioctx, oid, how, |operation| Ok(Op::CmpExt { offset, data: data(buf, len, operation)? }))
+    change_by(ioctx, oid, how, &[len], |operation| {
+        Ok(Op::CmpExt { offset, data: data(buf, len, operation)? })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -124,9 +143,6 @@ extern "C" fn rados_aio_write(
     len: usize,
     offset: u64,
 ) -> c_int {
-    if len > MAX_WRITE {
-        return Errno::TOOBIG.negative();
-    }
     write(ioctx, oid, How::Later(completion), buf, len, offset)
 }
 

@@ -160,7 +160,7 @@ extern "C" fn rados_aio_unwatch(
 /// lost.
 #[unsafe(no_mangle)]
 extern "C" fn rados_watch_check(ioctx: Handle<IoCtx>, cookie: u64) -> c_int {
-    done(|| ioctx.get()?.rados().watches().check(cookie))
+    call(|| ioctx.get()?.rados().watches().check(cookie))
 }
 
 /// Waits until all callbacks that were due have returned.

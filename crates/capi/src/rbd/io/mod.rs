@@ -259,8 +259,17 @@ fn write_vector(
     }
 }
 
-/// Bytes that one piece of a long repeated write has at most, so that its list stays short.
+/// Bytes that one piece of a long repeated write has at most.
 const MAX_REPEATED: usize = 4 << 20;
+
+/// Bytes of a pattern that is repeated as it lies there. One that is shorter is made longer first: a list of a piece's many
+/// copies would take more memory than the piece.
+const MIN_PATTERN: usize = 64 << 10;
+
+/// Most bytes of calls that return them as an `int`.
+fn check_int(len: u64) -> Result<(), Errno> {
+    if len > c_int::MAX as u64 { Err(Errno::INVAL) } else { Ok(()) }
+}
 
 fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, pattern: (In<u8>, usize)) -> isize {
     let (buf, pattern_len) = pattern;
@@ -271,7 +280,13 @@ fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, patter
         let image = image.image()?;
         writable(&image)?;
         let len = clip(&image, offset, len)?;
-        let pattern = List::from(buf.lend(pattern_len, Arc::clone(operation))?);
+        let (pattern, pattern_len) = match pattern_len {
+            short @ ..MIN_PATTERN => {
+                let copies = (MIN_PATTERN / short).min(len.div_ceil(short)).max(1);
+                (List::from(buf.slice(short)?.repeat(copies)), short * copies)
+            }
+            long => (List::from(buf.lend(long, Arc::clone(operation))?), long),
+        };
         Ok(async move {
             let piece = (MAX_REPEATED / pattern_len).max(1) * pattern_len;
             let mut at = 0;
@@ -493,7 +508,10 @@ extern "C" fn rbd_writesame(
     data_len: usize,
     _flags: c_int,
 ) -> isize {
-    write_same(image, How::Wait, offset, len, (buf, data_len))
+    match check_int(len as u64) {
+        Ok(()) => write_same(image, How::Wait, offset, len, (buf, data_len)),
+        Err(errno) => errno.negative() as isize,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -511,7 +529,10 @@ extern "C" fn rbd_aio_writesame(
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_discard(image: Handle<RbdImage>, offset: u64, len: u64) -> c_int {
-    discard(image, How::Wait, offset, len) as c_int
+    match check_int(len) {
+        Ok(()) => discard(image, How::Wait, offset, len) as c_int,
+        Err(errno) => errno.negative(),
+    }
 }
 
 #[unsafe(no_mangle)]

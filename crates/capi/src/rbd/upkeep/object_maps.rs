@@ -2,7 +2,7 @@
 
 use crate::border::{Errno, Handle, Opaque, done};
 use crate::rbd::image::RbdImage;
-use crate::rbd::progress::{Progress, tell};
+use crate::rbd::progress::{CallbackResult, Progress, run_until_refused, tell, tell_and_ask};
 use onego::rbd::upkeep;
 use std::ffi::c_int;
 
@@ -21,15 +21,24 @@ extern "C" fn rbd_rebuild_object_map(image: Handle<RbdImage>, progress: Progress
     })
 }
 
-fn sparsify(image: Handle<RbdImage>, block: usize, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
-    let image = image.get()?;
+fn sparsify(
+    image: Handle<RbdImage>,
+    block: usize,
+    progress: Progress,
+    argument: Opaque,
+) -> Result<(), Errno> {
+    let (image, answer) = (image.get()?, CallbackResult::default());
     image.check_head()?;
-    image.change(async |pool, name| upkeep::sparsify(pool, name, block as u64, told).await)
+    let told = tell_and_ask(progress, argument, &answer);
+    image.change_until(
+        async |pool, name| upkeep::sparsify(pool, name, block as u64, told).await,
+        |work| run_until_refused(&answer, work),
+    )
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_sparsify(image: Handle<RbdImage>, block: usize) -> c_int {
-    done(|| sparsify(image, block, |_, _| {}))
+    done(|| sparsify(image, block, None, Opaque(std::ptr::null_mut())))
 }
 
 #[unsafe(no_mangle)]
@@ -39,5 +48,5 @@ extern "C" fn rbd_sparsify_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| sparsify(image, block, tell(progress, argument)))
+    done(|| sparsify(image, block, progress, argument))
 }
