@@ -110,6 +110,18 @@ impl Extents {
 
     /// Most bytes of memory that a write of `len` bytes at `offset` takes on top of what is taken already.
     pub fn growth(&self, offset: u64, len: u64) -> u64 {
+        // What is adopted may fill but half its block.
+        let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
+        self.growth_of(offset, len, taken)
+    }
+
+    /// The same, if the bytes fill their memory.
+    pub fn growth_of_tight(&self, offset: u64, len: u64) -> u64 {
+        self.growth_of(offset, len, len)
+    }
+
+    /// The same, if the memory of the bytes has a length of `taken`.
+    fn growth_of(&self, offset: u64, len: u64, taken: u64) -> u64 {
         let end = offset + len;
         let (mut freed, mut writable) = (0, 0);
         for (start, piece) in self.overlapping(offset, len) {
@@ -124,16 +136,17 @@ impl Extents {
                 freed += block.len;
             }
         }
-        self.growth_for(offset, len, freed, writable)
+        self.growth_for(offset, len, taken, freed, writable)
     }
 
     /// The same, if the write is to go to a copy because others hold this one.
     pub fn growth_of_copy(&self, offset: u64, len: u64) -> u64 {
-        self.growth_for(offset, len, 0, 0)
+        let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
+        self.growth_for(offset, len, taken, 0, 0)
     }
 
     /// The same, if a write gives back `freed` bytes, and finds `writable` bytes in memory that nobody else holds.
-    fn growth_for(&self, offset: u64, len: u64, freed: u64, writable: u64) -> u64 {
+    fn growth_for(&self, offset: u64, len: u64, taken: u64, freed: u64, writable: u64) -> u64 {
         if self.goes_in_place(offset, len) {
             // What is copied goes in place if all of it is there.
             if writable == len {
@@ -143,8 +156,6 @@ impl Extents {
                 return chunks.end - chunks.start + 2 * PIECE_OVERHEAD;
             }
         }
-        // What is adopted may fill but half its block.
-        let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
         (taken + PIECE_OVERHEAD).saturating_sub(freed)
     }
 

@@ -33,8 +33,9 @@ pub struct Export {
     pub squash: Squash,
     /// The networks whose hosts are let in. Empty: all hosts.
     pub allow: Vec<Network>,
-    /// Calls must come from a port below 1024, which takes a privileged program on the client. Otherwise every user of an
-    /// admitted host can claim to be any other, because nothing else proves an `AUTH_SYS` credential.
+    /// Calls over TCP must come from a port below 1024, which takes a privileged program on the client. Otherwise every user
+    /// of an admitted host can claim to be any other, because nothing else proves an `AUTH_SYS` credential. Over RDMA, NFS is
+    /// admitted from any port, because kernels connect from any; MOUNT, which gives the first handle, is not.
     pub secure: bool,
 }
 
@@ -85,19 +86,26 @@ impl Export {
         self.allow.is_empty() || self.allow.iter().any(|network| network.contains(host))
     }
 
-    /// Are calls taken that come from that port?
+    /// Returns whether calls from that port are admitted.
     pub(super) fn takes(&self, port: u16) -> bool {
         !self.secure || port < FIRST_FREE_PORT
     }
 
     /// The path of a directory from the root, by the path that a client mounts.
     pub(super) fn within<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        let root = self.path.trim_end_matches('/').as_bytes();
+        // Slashes in a row are one, as in all paths of POSIX.
+        let mut inner = path;
         if path.iter().all(|byte| *byte == b'/') {
             return Some(b"");
         }
-        let inner = path.strip_prefix(root)?;
-        (inner.is_empty() || inner.starts_with(b"/")).then_some(inner)
+        for root in self.path.split('/').filter(|name| !name.is_empty()) {
+            let start = inner.iter().position(|byte| *byte != b'/')?;
+            inner = inner[start..].strip_prefix(root.as_bytes())?;
+            if !inner.is_empty() && !inner.starts_with(b"/") {
+                return None;
+            }
+        }
+        Some(inner)
     }
 
     /// The caller that a credential stands for.
@@ -192,11 +200,19 @@ mod tests {
             ("/export/", Some("/")),
             ("/export/a/b", Some("/a/b")),
             ("/", Some("")),
+            ("//export", Some("")),
+            ("//export///a", Some("///a")),
+            ("/expor", None),
+            ("/export2/a", None),
             ("/exports", None),
             ("/other", None),
         ] {
             assert_eq!(export.within(path.as_bytes()), inner.map(str::as_bytes), "{path}");
         }
+        let deep = Export { path: "/srv//data/".into(), ..Export::default() };
+        assert_eq!(deep.within(b"/srv/data"), Some(&b""[..]));
+        assert_eq!(deep.within(b"//srv///data/x"), Some(&b"/x"[..]));
+        assert_eq!(deep.within(b"/srv"), None);
         let root = Export { path: "/".into(), ..Export::default() };
         assert_eq!(root.within(b"/a"), Some(&b"/a"[..]));
     }

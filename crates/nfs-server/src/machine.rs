@@ -102,7 +102,7 @@ impl ServerMachine {
     /// May a client connect?
     fn lets_in(&mut self, now: Time, peer: SocketAddr, rdma: bool) -> bool {
         if !self.program.export().lets_in(peer.ip()) {
-            tracing::info!(%peer, "a connection is refused: its host is not let in");
+            self.program.log_refused_host(peer.ip());
             return false;
         }
         if !self.connections.make_room(now, peer.ip(), rdma) {

@@ -11,7 +11,7 @@ use super::procedures::limits::receive_buffer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
 use onego_nfs::rpc::{
-    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter,
+    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter, flavor,
 };
 use onego_nfs::v3;
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
@@ -36,10 +36,25 @@ pub(super) struct Program {
     export: Export,
     duplicates: DuplicateRequestCache,
     mounts: BTreeSet<(IpAddr, mount::Path)>,
+    refused: RefusedHosts,
     /// The front of the reply that is made.
     front: Writer,
     calls: u64,
     pub(super) operations: Operations,
+}
+
+/// Most hosts whose refusals are logged: a log has a bound, too.
+const LOGGED_MAX: usize = 1024;
+
+/// Hosts whose refusal has been logged.
+#[derive(Debug, Default)]
+struct RefusedHosts(BTreeSet<IpAddr>);
+
+impl RefusedHosts {
+    /// Returns whether a refusal of that host is to be logged: once, at most.
+    fn is_new(&mut self, host: IpAddr) -> bool {
+        self.0.len() < LOGGED_MAX && self.0.insert(host)
+    }
 }
 
 /// The client at the other end of a connection.
@@ -47,25 +62,24 @@ pub(super) struct Program {
 pub(super) struct Peer {
     host: IpAddr,
     port: u16,
-    /// A message has said that calls from that port are refused.
-    warned: bool,
+    is_rdma: bool,
     /// The credential of the last call, as its header has it: mostly that of the next call, too.
     last: Option<(u32, Vec<u8>)>,
     caller: Caller,
 }
 
 impl Peer {
-    pub(super) fn new(peer: SocketAddr) -> Self {
+    pub(super) fn new(peer: SocketAddr, is_rdma: bool) -> Self {
         let (host, port, caller) = (peer.ip(), peer.port(), Caller::nobody());
-        Self { host, port, warned: false, last: None, caller }
+        Self { host, port, is_rdma, last: None, caller }
     }
 
-    /// Are calls from its port taken?
-    fn is_trusted(&mut self, export: &Export) -> bool {
-        let trusted = export.takes(self.port);
-        if !trusted && !std::mem::replace(&mut self.warned, true) {
+    /// Returns whether calls from its port are admitted; those of NFS from any port over RDMA.
+    fn is_trusted(&self, export: &Export, is_nfs: bool, refused: &mut RefusedHosts) -> bool {
+        let trusted = export.takes(self.port) || (is_nfs && self.is_rdma);
+        if !trusted && refused.is_new(self.host) {
             let Self { host, port, .. } = self;
-            tracing::info!(%host, port, "calls are refused: they come from a port that is not below 1024 (--insecure takes them)");
+            tracing::warn!(%host, port, "calls are refused: they come from a port that is not below 1024 (--insecure admits them)");
         }
         trusted
     }
@@ -99,7 +113,15 @@ pub(super) enum Outcome<'a> {
 impl Program {
     pub(super) fn new(execution: Execution, export: Export) -> Self {
         let (duplicates, mounts, front) = (DuplicateRequestCache::new(), BTreeSet::new(), Writer::new());
-        Self { execution, export, duplicates, mounts, front, calls: 0, operations: Operations::default() }
+        let (refused, operations) = (RefusedHosts::default(), Operations::default());
+        Self { execution, export, duplicates, mounts, refused, front, calls: 0, operations }
+    }
+
+    /// Logs that a host is refused, the first time.
+    pub(super) fn log_refused_host(&mut self, host: IpAddr) {
+        if self.refused.is_new(host) {
+            tracing::warn!(%host, "connections are refused: the export is not for this host");
+        }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -129,10 +151,15 @@ impl Program {
         if let Some(refused) = refusal(&header) {
             return self.say(header.xid, Ok(refused));
         }
-        // NULL needs no credential.
-        if header.procedure != v3::Null::NUMBER {
+        if header.procedure == v3::Null::NUMBER {
+            // NULL needs no credential, but clients try flavors by it.
+            if ![flavor::NONE, flavor::SYS].contains(&header.flavor) {
+                return self.say(header.xid, Err(Denied::TOO_WEAK));
+            }
+        } else {
             // MOUNT has a status of its own for that, and its other answers are no secret.
-            let trusted = header.program == mount::PROGRAM || peer.is_trusted(&self.export);
+            let trusted =
+                header.program == mount::PROGRAM || peer.is_trusted(&self.export, true, &mut self.refused);
             let identified =
                 if trusted { peer.identify(&header, &self.export) } else { Err(Denied::TOO_WEAK) };
             if let Err(denied) = identified {
@@ -236,7 +263,7 @@ impl Program {
         let Ok(path) = mount::Path::read_all(arguments, List::new()) else {
             return self.say(xid, Ok(Accepted::GarbageArguments));
         };
-        if !peer.is_trusted(&self.export) {
+        if !peer.is_trusted(&self.export, false, &mut self.refused) {
             let refused = Err(MountStatus::Access);
             put_results::<mount::Mnt>(xid, refused, &mut self.front, &mut List::new());
             return Outcome::Reply(self.front.as_slice(), List::new());
@@ -322,5 +349,19 @@ fn refusal(header: &Header<'_>) -> Option<Accepted> {
         Some(Accepted::ProcedureUnavailable)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_refusal_is_logged_once_for_each_host_and_for_a_bounded_number_of_them() {
+        let mut refused = RefusedHosts::default();
+        let mut logged = |host: u32| refused.is_new(Ipv4Addr::from_bits(host).into());
+        assert!(logged(1) && !logged(1) && logged(2));
+        assert_eq!((0..10_000).filter(|host| logged(*host)).count(), LOGGED_MAX - 2);
     }
 }

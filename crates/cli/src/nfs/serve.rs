@@ -29,9 +29,11 @@ Other programs use it, too; with a port that is not 2049 they need to be told, a
 
 The rights of callers:
   Clients say which user makes a call, and nothing proves it (AUTH_SYS). So the owner of a host that is let in has the
-  files of every user but root (and of root with --squash none). --allow says which hosts are let in; calls come from
-  ports below 1024, which only root and the like have on a host, unless --insecure is given. The kernel's client over
-  RDMA uses other ports: it takes --insecure.
+  files of every user but root (and of root with --squash none). --allow says which hosts are let in; calls over TCP come
+  from ports below 1024, which only root and the like have on a host, unless --insecure is given. Over RDMA ports say
+  nothing, and kernels use any: with --rdma, a user of a host that is let in who learns the handle of a file can use it as
+  any user, by iWARP in software (without --rdma-device) without privileges. Only MOUNT gives the first handle, and it
+  takes a port below 1024 in any case.
   A server that runs as root has the system check each call with the rights of its caller, ACLs included. One that does
   not does everything as the user that it runs as, for all callers.
 

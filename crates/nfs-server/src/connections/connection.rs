@@ -54,7 +54,8 @@ pub(super) struct NfsConnection {
 
 impl NfsConnection {
     pub(super) fn new(transport: Transport, peer: SocketAddr) -> Self {
-        Self { transport, peer: Peer::new(peer), answered: 0, more: false, jobs: 0, to_come: 0 }
+        let peer = Peer::new(peer, transport.is_rdma());
+        Self { transport, peer, answered: 0, more: false, jobs: 0, to_come: 0 }
     }
 
     /// Are there replies enough for a send?

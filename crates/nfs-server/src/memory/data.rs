@@ -8,7 +8,7 @@ use crate::file_system::Context;
 use crate::procedures::attributes::check_data;
 use crate::procedures::inodes::{Access, Contents};
 use crate::procedures::limits::MODE_ALL;
-use onego_buf::List;
+use onego_buf::{List, SegmentMut};
 use onego_nfs::v3::{self, SetAttributes, SetTime, Stability, Status, Verifier};
 use std::time::Duration;
 
@@ -97,7 +97,17 @@ impl Contents for Memory {
             return Ok(0);
         }
         let end = offset + len as u64;
-        self.room(self.nodes[*id].regular()?.data.growth(offset, len as u64))?;
+        let file = self.nodes[*id].regular()?;
+        let data = match self.room(file.data.growth(offset, len as u64)) {
+            Ok(()) => data,
+            // Memory that the data fills takes less room than that in which it was received may.
+            Err(_) => {
+                self.room(file.data.growth_of_tight(offset, len as u64))?;
+                let mut tight = SegmentMut::zeroed(len);
+                data.copy_to(&mut tight);
+                tight.into()
+            }
+        };
         let now = self.stamp(cx.now);
         self.change_data(*id, |file| {
             file.data.write(offset, data);

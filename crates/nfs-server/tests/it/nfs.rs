@@ -121,6 +121,10 @@ fn who_cannot_be_understood_is_told_so() {
     let mut other_flavor = getattr.clone();
     other_flavor[27] = 6;
     assert_eq!(denied(&mut net, &other_flavor), Denied::TOO_WEAK);
+    // NULL as well: clients try flavors by it.
+    let mut null = header(v3::PROGRAM, 3, v3::Null::NUMBER, &user(0));
+    null[27] = 6;
+    assert_eq!(denied(&mut net, &null), Denied::TOO_WEAK);
     let mut broken = getattr.clone();
     // A group more than there are.
     let groups = broken.len() - 8 - 4;

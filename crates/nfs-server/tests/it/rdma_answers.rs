@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const NOW: Time = Time::from_nanos(1_700_000_000_000_000_000);
 
-/// A server, and a client that says what a test wants.
+/// A server, and a client that says what a test wants, from a port that every program may use, as Linux's client does.
 struct Ends {
     server: ServerMachine,
     conn: ConnId,
@@ -31,7 +31,7 @@ impl Ends {
             ServerMachine::new(Vec::new(), Some(&rdma), Export::default(), Box::new(fs), pool.clone());
         assert!(matches!(server.next_action(NOW), Some(Action::Listen { .. })));
         server.listening(NOW, ListenerId(0), Ok(addr));
-        let conn = server.accepted(NOW, ListenerId(0), "10.0.0.2:700".parse().unwrap(), addr);
+        let conn = server.accepted(NOW, ListenerId(0), "10.0.0.2:40700".parse().unwrap(), addr);
         let told = rdma::Config::new(pool.clone()).parameters().encode();
         let transport = Arc::new(iwarp::Config::new(pool));
         let mut client = Connection::connect(NOW, transport, Box::new(|| 4), &told).unwrap();

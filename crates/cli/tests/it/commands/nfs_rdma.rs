@@ -1,8 +1,9 @@
 //! Files over RDMA, between our server and our client.
 
 use crate::support::{FileServer, Place};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -130,4 +131,23 @@ fn a_client_that_cannot_be_let_in_is_told_why() {
     assert_eq!(said.get(3).map(|control| control & 0xf), Some(7), "{said:x?}");
     // The server is there for others.
     assert_eq!(place.onego(&format!("nfs ls {}", url_of(&server, "", ""))), "");
+}
+
+#[test]
+fn a_refused_host_is_logged_once() {
+    let place = Place::new();
+    let line = "nfs serve --mem --tcp 0 --rdma 0 --format json --die-with-parent";
+    let mut command = place.command(line);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let port = serde_json::from_str::<serde_json::Value>(&said).unwrap()["port"].as_u64().unwrap();
+    for _ in 0..3 {
+        place.onego_fails(&format!("nfs ls nfs://127.0.0.1:{port}/export?noresvport"));
+    }
+    server.kill().unwrap();
+    let logged = String::from_utf8(server.wait_with_output().unwrap().stderr).unwrap();
+    let refusals =
+        logged.lines().filter(|line| line.contains("calls are refused") && line.contains("--insecure"));
+    assert_eq!(refusals.count(), 1, "{logged}");
 }
