@@ -642,7 +642,14 @@ impl Op {
         });
         Ok(match code {
             code::READ | code::SYNC_READ => Op::Read { offset: a.u64(what)?, length: a.u64(what)? },
-            code::SPARSE_READ => Op::SparseRead { offset: a.u64(what)?, length: a.u64(what)? },
+            code::SPARSE_READ => {
+                let (offset, length, _) = (a.u64(what)?, a.u64(what)?, a.u64(what)?);
+                // As Ceph's OSDs (PrimaryLogPG.cc, do_sparse_read).
+                match a.u32(what)? {
+                    0 => Op::SparseRead { offset, length },
+                    value => return Err(DecodeError::Invalid { what: "truncation", value: value.into() }),
+                }
+            }
             code::MAPEXT => Op::MapExt { offset: a.u64(what)?, length: a.u64(what)? },
             code::ZERO => Op::Zero { offset: a.u64(what)?, length: a.u64(what)? },
             code::WRITE => {

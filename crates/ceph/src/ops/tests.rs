@@ -70,6 +70,16 @@ fn every_operation_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_sparse_read_of_a_truncated_object_makes_no_sense() {
+    let (mut front, mut data) = (Writer::new(), List::new());
+    Op::SparseRead { offset: 0, length: 8 }.encode(0, &mut front, &mut data);
+    // The sequence of the truncation is the last of the arguments.
+    front.as_mut_slice()[DESCRIPTOR_LEN - 8] = 1;
+    let read = Op::decode(&mut Reader::new(front.as_slice()), &mut data);
+    assert_eq!(read, Ok((Op::Malformed { code: code::SPARSE_READ }, 0)));
+}
+
+#[test]
 fn an_operation_that_makes_no_sense_is_kept_to_be_refused() {
     let (mut front, mut data) = (Writer::new(), List::new());
     Op::Write { offset: 0, data: vec![1; 8].into() }.encode(0, &mut front, &mut data);
