@@ -10,3 +10,4 @@ mod names;
 mod owned;
 mod shared;
 mod trash;
+mod validated;
