@@ -350,7 +350,10 @@ fn one(world: &World, seed: u64) -> Seen {
                 return seen;
             }
             Run::Refused | Run::Failed => seen.failed += 1,
-            Run::Interrupted => seen.interrupted += 1,
+            Run::Interrupted => {
+                seen.interrupted += 1;
+                lose_writes(&to, &mut random);
+            }
         }
         if existing != Existing::InPlace || run == Run::Refused {
             let after = to.bytes();
@@ -372,6 +375,22 @@ fn one(world: &World, seed: u64) -> Seen {
         }
     }
     seen
+}
+
+/// Undoes writes that were in flight when the copy ended: a copy that is killed may leave them out, and a server that crashes
+/// loses those that it kept in memory.
+fn lose_writes(to: &End, random: &mut Random) {
+    let partial = to.path.with_file_name(".copy.onego-partial");
+    let Ok(file) = File::options().write(true).open(&partial) else { return };
+    let len = file.metadata().unwrap().len();
+    let unsure = TUNING.span + if matches!(to.device, Source::Nfs(_)) { TUNING.unstable } else { 0 };
+    let first = len.saturating_sub(unsure).next_multiple_of(BLOCK as u64);
+    for at in (first..len).step_by(BLOCK) {
+        if random.one_in(3) {
+            let end = len.min(at + BLOCK as u64);
+            file.write_all_at(&vec![0; (end - at) as usize], at).unwrap();
+        }
+    }
 }
 
 fn job<'a>(source: &'a Source, destination: &'a Source, existing: Existing, depth: usize) -> CopyJob<'a> {
