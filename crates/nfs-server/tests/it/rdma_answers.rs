@@ -76,8 +76,13 @@ impl Ends {
         }
     }
 
-    /// Sends a message, and says what became of the call. `None`: it is not answered.
+    /// Sends a message, and returns the status of the call. `None`: it is not answered.
     fn told(&mut self, chunks: Chunks, message: &[u8]) -> Option<Result<Accepted, Denied>> {
+        self.answer(chunks, message).map(|(result, _)| result)
+    }
+
+    /// The same, with the results.
+    fn answer(&mut self, chunks: Chunks, message: &[u8]) -> Option<(Result<Accepted, Denied>, Vec<u8>)> {
         let mut w = Writer::new();
         Header { xid: 7, credits: 8, content: Content::Message(chunks) }.encode(&mut w);
         let bytes = [w.as_slice(), message].concat();
@@ -90,7 +95,8 @@ impl Ends {
         assert_eq!((header.xid, header.content), (7, Content::Message(Chunks::default())));
         let reply = Reply::decode(&mut r).unwrap();
         assert_eq!(reply.xid, 7);
-        Some(reply.result)
+        let results = message[message.len() - r.left()..].to_vec();
+        Some((reply.result, results))
     }
 
     /// A call as it should be is answered.
@@ -174,4 +180,23 @@ fn a_payload_of_another_length_than_its_front_says_is_garbage() {
     let reads = vec![ReadSegment { position: front.len() as u32, target }];
     let chunks = Chunks { reads, ..Chunks::default() };
     assert_eq!(ends.told(chunks, &front), Some(Ok(Accepted::Success)));
+}
+
+#[test]
+fn nfs_is_admitted_from_any_port_and_the_first_handle_is_not() {
+    let mut ends = Ends::new();
+    let getattr = [&call(v3::PROGRAM, 3, v3::Getattr::NUMBER)[..], &[0, 0, 0, 4, 1, 2, 3, 4]].concat();
+    let (result, status) = ends.answer(Chunks::default(), &getattr).unwrap();
+    assert_eq!(
+        (result, status),
+        (Ok(Accepted::Success), (v3::Status::Badhandle as u32).to_be_bytes().to_vec())
+    );
+    let mut path = Writer::new();
+    mount::Path(b"/export".to_vec()).encode(&mut path);
+    let mnt = [&call(mount::PROGRAM, 3, mount::Mnt::NUMBER)[..], path.as_slice()].concat();
+    let (result, status) = ends.answer(Chunks::default(), &mnt).unwrap();
+    assert_eq!(
+        (result, status),
+        (Ok(Accepted::Success), (mount::MountStatus::Access as u32).to_be_bytes().to_vec())
+    );
 }
