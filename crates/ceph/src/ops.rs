@@ -32,6 +32,9 @@ pub const MAX_READ: u64 = i32::MAX as u64;
 /// Clients and the embedded cluster keep to the same bound.
 pub const MAX_PAYLOAD: u32 = 256 << 20;
 
+/// Most bytes in the name of a class or of its method: their lengths are bytes on the wire.
+pub const MAX_CALL_NAME: usize = u8::MAX as usize;
+
 /// Most operations in one request: the count on the wire has 16 bits. OSDs take as many.
 pub const MAX_OPS: usize = u16::MAX as usize;
 

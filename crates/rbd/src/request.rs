@@ -103,7 +103,8 @@ impl Io {
         if offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::OutOfBounds { offset, length, size });
         }
-        if length > MAX_IO {
+        // An answer about allocation moves no bytes.
+        if length > MAX_IO && !matches!(self, Self::Allocated { .. }) {
             return Err(Error::TooLong { length });
         }
         Ok(())
@@ -130,4 +131,16 @@ pub enum Outcome {
     Data(List),
     /// Which bytes objects hold.
     Allocated(Vec<Allocated>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_requests_that_move_bytes_have_a_longest_length() {
+        let (offset, length, size) = (0, MAX_IO + 1, 1 << 40);
+        assert_eq!(Io::Allocated { offset, length }.check(size), Ok(()));
+        assert_eq!(Io::Read { offset, length }.check(size), Err(Error::TooLong { length }));
+    }
 }

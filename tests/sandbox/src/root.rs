@@ -90,11 +90,11 @@ pub fn tools() -> Result<PathBuf> {
     Release::Pacific.root()
 }
 
-/// Returns a folder with these packages of the tools' suite, without what they depend on.
-pub fn unpacked(name: &str, packages: &str) -> Result<PathBuf> {
+/// Returns a folder with these packages of a suite, without what they depend on.
+pub fn unpacked(suite: &str, name: &str, packages: &str) -> Result<PathBuf> {
     cached(&format!("roots/{name}"), packages, |folder| match packages {
         "" => Ok(()),
-        packages => unpack(&Apt::open(TOOLS_SUITE)?.packages(packages)?, folder),
+        packages => unpack(&Apt::open(suite)?.packages(packages)?, folder),
     })
 }
 

@@ -137,6 +137,19 @@ impl<'a> Outcomes<'a> {
     }
 }
 
+impl<'a> Outcomes<'a> {
+    /// Parses the output of a program that uses GoogleTest.
+    pub(crate) fn of_gtest(said: &'a str) -> Self {
+        // A line of a test ends with its time; the summary repeats the names without.
+        let names = |mark: &str| -> BTreeSet<&'a str> {
+            let lines = said.lines().filter_map(|line| line.trim().strip_prefix(mark)?.split_once(" ("));
+            lines.map(|(name, _)| name.split(',').next().unwrap_or_default().trim()).collect()
+        };
+        let failed = names("[  FAILED  ] ");
+        Self { passed: &names("[       OK ] ") - &failed, failed }
+    }
+}
+
 /// Fails unless exactly the tests fail that are listed with a reason, and at least `min_passed` pass.
 pub(crate) fn judge(outcomes: &Outcomes<'_>, failures: &[(&str, &str)], min_passed: usize) -> Result<()> {
     let Outcomes { passed, failed } = outcomes;

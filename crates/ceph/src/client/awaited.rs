@@ -85,10 +85,12 @@ impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Monitor(addrs) => {
-                let socks = addrs.iter().filter_map(|addr| addr.sock);
-                let named: Vec<String> = socks.take(NAMED).map(|sock| sock.to_string()).collect();
+                let mut socks: Vec<_> = addrs.iter().filter_map(|addr| addr.sock).collect();
+                // A monitor of unknown protocol is tried in both versions at one address.
+                socks.dedup();
+                let named: Vec<String> = socks.iter().take(NAMED).map(ToString::to_string).collect();
                 write!(f, "a monitor at {}", named.join(" or "))?;
-                match addrs.len().saturating_sub(NAMED) {
+                match socks.len().saturating_sub(NAMED) {
                     0 => Ok(()),
                     more => write!(f, " or {more} more"),
                 }

@@ -28,9 +28,11 @@ pub enum Error {
     /// The request makes no sense. Change the call.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
-    /// The name of the object is longer than any OSD takes.
-    #[error("the object's name has {len} bytes, the most is {bound}")]
+    /// A name is longer than any OSD takes.
+    #[error("the name of {what} has {len} bytes, the most is {bound}")]
     NameTooLong {
+        /// Kind of the name.
+        what: &'static str,
         /// Its bytes.
         len: usize,
         /// The most bytes.

@@ -92,7 +92,7 @@ impl Disk {
 pub fn prepare_guests() -> Result<()> {
     for kind in kind::KINDS {
         Kernel::prepare(kind.series)?;
-        root::unpacked(&format!("{}-packages", kind.name), kind.packages)?;
+        root::unpacked(root::TOOLS_SUITE, &format!("{}-packages", kind.name), kind.packages)?;
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ impl<'a> Boot<'a> {
     /// Gets what guests of this kind are made of.
     pub fn new(sandbox: &'a Sandbox, kind: &'static Kind) -> Result<Self> {
         let kernel = Kernel::prepare(kind.series)?;
-        let tree = root::unpacked(&format!("{}-packages", kind.name), kind.packages)?;
+        let tree = root::unpacked(root::TOOLS_SUITE, &format!("{}-packages", kind.name), kind.packages)?;
         Ok(Self {
             sandbox,
             kind,

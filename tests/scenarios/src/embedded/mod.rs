@@ -1,5 +1,6 @@
 //! Ceph's programs on our embedded cluster.
 
+mod ceph_test;
 mod commands;
 mod memory;
 pub(crate) mod osds;
@@ -38,6 +39,12 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         on_embedded("test-rados", "upstream's tests of librados's Python bindings pass", "", BINDINGS)
             .releases(ALL)
             .smoke(),
+        scenario("ceph-test", "upstream's quick test programs, its model and its fsx pass", ceph_test::quick)
+            .releases(&[Reef])
+            .smoke(),
+        scenario("ceph-test-all", "upstream's other test programs pass; longer models", ceph_test::all)
+            .releases(&[Reef])
+            .minutes(60),
         on_embedded("tools", "`ceph`, `rados` and `rbd` work", "", EVERYDAY).releases(ALL).smoke(),
         scenario("restart", "librbd continues after a stop or a crash of the cluster", osds::restart)
             .releases(ALL)

@@ -66,7 +66,7 @@ pub(super) fn lives(sandbox: &Sandbox, suite: &str) -> Result<()> {
 
 /// Prometheus counts what was written to both servers.
 fn scrape(sandbox: &Sandbox) -> Result<()> {
-    let folder = root::unpacked("prometheus", "prometheus")?;
+    let folder = root::unpacked(root::TOOLS_SUITE, "prometheus", "prometheus")?;
     let programs = move |sandbox: &Sandbox, line: &str| {
         sandbox.tool_daemon(&format!("{}/usr/bin/{line}", folder.display()))
     };

@@ -116,13 +116,13 @@ extern "C" fn rbd_trash_restore(ioctx: Handle<IoCtx>, id: Text, name: Text) -> c
     })
 }
 
-/// With a threshold that is not negative, the times do not count.
+/// Without a time, up to now. With a threshold that is not negative, the times do not count.
 fn purge(pool: &Pool, before: libc::time_t, threshold: f32, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
     let which = if threshold >= 0.0 {
         TrashPurge::Room(threshold.into())
     } else {
         let since = Duration::from_secs(before.max(0).unsigned_abs());
-        TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + since)
+        TrashPurge::KeptUntil(if before == 0 { SystemTime::now() } else { SystemTime::UNIX_EPOCH + since })
     };
     Ok(block_on(purge_trash(pool, which, told))?)
 }

@@ -12,7 +12,7 @@ use crate::client::metrics::{ClientFigures, Ended, Meter};
 use crate::client::random::Random;
 use crate::client::request::{OpId, Outcome, Rejected, Request};
 use crate::messages::MAX_NAME_LEN;
-use crate::ops::{MAX_OPS, MAX_PAYLOAD, MAX_READ, MAX_WRITE, Op as Operation, flag};
+use crate::ops::{MAX_CALL_NAME, MAX_OPS, MAX_PAYLOAD, MAX_READ, MAX_WRITE, Op as Operation, flag};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Epoch, ReqId};
 use onego_wire::Time;
@@ -362,7 +362,13 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
         return Err(Error::Invalid("it has too many operations"));
     }
     if request.object.len() > MAX_NAME_LEN {
-        return Err(Error::NameTooLong { len: request.object.len(), bound: MAX_NAME_LEN });
+        let (what, len) = ("the object", request.object.len());
+        return Err(Error::NameTooLong { what, len, bound: MAX_NAME_LEN });
+    }
+    for (op, _) in &request.ops {
+        if let Operation::Call { class, method, .. } = op {
+            check_call(class, method)?;
+        }
     }
     if request.object.is_empty() != request.group.is_some() {
         return Err(Error::Invalid("it must be either to an object or to a placement group"));
@@ -377,6 +383,16 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
                 return Err(Error::Invalid("the buffer is smaller than what is to be read"));
             }
             _ => return Err(Error::Invalid("only a single read can go to a buffer")),
+        }
+    }
+    Ok(())
+}
+
+/// Checks names whose lengths are bytes on the wire.
+fn check_call(class: &str, method: &str) -> Result<(), Error> {
+    for (what, name) in [("a class", class), ("a class method", method)] {
+        if name.len() > MAX_CALL_NAME {
+            return Err(Error::NameTooLong { what, len: name.len(), bound: MAX_CALL_NAME });
         }
     }
     Ok(())

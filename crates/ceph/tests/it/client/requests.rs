@@ -62,8 +62,18 @@ fn nonsense_is_refused_with_all_that_was_given() {
         assert_eq!(rejected.ticket, 7);
     }
     let rejected = fake.client.submit(fake.now, read(&ObjectName::new(&[b'x'; 4000]), 1), 7).unwrap_err();
-    assert_eq!(rejected.error, Error::NameTooLong { len: 4000, bound: 2048 });
+    assert_eq!(rejected.error, Error::NameTooLong { what: "the object", len: 4000, bound: 2048 });
     assert_eq!(rejected.error.errno(), -36);
+    for (class, method) in [(256, 3), (3, 256)] {
+        let call = Op::Call { class: "c".repeat(class), method: "m".repeat(method), input: List::new() };
+        let request = Request::new(POOL, object.clone()).and(call);
+        let rejected = fake.client.submit(fake.now, request, 7).unwrap_err();
+        assert!(
+            matches!(rejected.error, Error::NameTooLong { len: 256, bound: 255, .. }),
+            "{}",
+            rejected.error
+        );
+    }
 }
 
 #[test]

@@ -189,8 +189,9 @@ pub enum TrashPurge {
     Room(f64),
 }
 
-/// Removes images that users have put into the trash, with all their data. `progress` is told (done, all) in images. Fails with
-/// [`Error::Invalid`] if a part of the room is none.
+/// Removes images that users have put into the trash, with all their data: those that can be, clones before their parents.
+/// `progress` gets (done, all) in images. Fails with [`Error::Invalid`] for a part of the room outside 0 to 1, and with
+/// [`Error::Unmet`] if images stay that are in use or have snapshots.
 pub async fn purge_trash(
     pool: &Pool,
     which: TrashPurge,
@@ -208,16 +209,36 @@ pub async fn purge_trash(
     if let TrashPurge::KeptUntil(time) = which {
         entries.retain(|entry| since_epoch(entry.kept_until).as_secs() <= since_epoch(time).as_secs());
     }
-    for (done, entry) in entries.iter().enumerate() {
-        if let TrashPurge::Room(part) = which
-            && !is_fuller_than(pool, part).await?
-        {
-            break;
+    let all = entries.len();
+    loop {
+        let (before, mut first) = (entries.len(), None);
+        for entry in std::mem::take(&mut entries) {
+            if let TrashPurge::Room(part) = which
+                && !is_fuller_than(pool, part).await?
+            {
+                return Ok(());
+            }
+            match remove_from_trash(pool, &entry.id, true, |_, _| {}).await {
+                Ok(()) => progress((all - entries.len()) as u64, all as u64),
+                Err(error) if keeps_in_trash(&error) => {
+                    first = first.or(Some((entry.name.clone(), error)));
+                    entries.push(entry);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        remove_from_trash(pool, &entry.id, true, |_, _| {}).await?;
-        progress(done as u64 + 1, entries.len() as u64);
+        let Some((name, error)) = first else { return Ok(()) };
+        // What was removed may have been a clone of what is left.
+        if entries.len() == before {
+            let what = format!("{before} of {all} images stay in the trash, {name} for one: {error}");
+            return Err(Error::Unmet { what, errno: error.errno() });
+        }
     }
-    Ok(())
+}
+
+/// Returns whether a removal failed because of the image: it is in use, or has snapshots or clones.
+fn keeps_in_trash(error: &Error) -> bool {
+    [Errno::NOTEMPTY, Errno::BUSY, Errno::MLINK].contains(&error.errno())
 }
 
 /// Does a pool use more than a part of the room that it could use?

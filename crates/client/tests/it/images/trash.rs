@@ -4,7 +4,7 @@ use crate::images::owned::{PIECE, options, with_two_clients};
 use onego::ErrorKind;
 use onego::ceph::Error;
 use onego::rbd::pools::{TrashPurge, move_to_trash, purge_trash, trash};
-use onego::rbd::{self, Image};
+use onego::rbd::{self, Image, clones, snapshots};
 use std::time::{Duration, SystemTime};
 
 #[test]
@@ -39,6 +39,35 @@ fn the_trash_is_emptied_by_time_or_by_room() {
             let wrong = purge_trash(&ours, TrashPurge::Room(part), |_, _| {}).await.unwrap_err();
             assert_eq!(wrong.kind(), ErrorKind::InvalidInput, "{part}: {wrong}");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_purge_removes_what_it_can_and_clones_before_parents() {
+    with_two_clients(async |ours, theirs| {
+        let discard = async |name: &str| move_to_trash(&ours, name, Duration::ZERO).await;
+        for name in ["used", "parent", "single"] {
+            rbd::create(&ours, name, &options()).await?;
+        }
+        snapshots::create(&ours, "parent", "s").await?;
+        let format = Some(clones::CloneFormat::Counted);
+        clones::clone((&ours, "parent", "s"), (&ours, "clone"), &options(), format).await?;
+        snapshots::remove(&ours, "parent", "s").await?;
+        // The parent comes first, and the image in use before all.
+        discard("used").await?;
+        discard("parent").await?;
+        discard("clone").await?;
+        discard("single").await?;
+        let id = &trash(&ours).await?.into_iter().find(|entry| entry.name == "used").unwrap().id;
+        let used = Image::open_by_id(&theirs, id).await?;
+        let error =
+            purge_trash(&ours, TrashPurge::KeptUntil(SystemTime::now()), |_, _| {}).await.unwrap_err();
+        assert!(error.to_string().contains("1 of 4 images stay in the trash, used for one"), "{error}");
+        assert_eq!(trash(&ours).await?.len(), 1);
+        used.close().await?;
+        purge_trash(&ours, TrashPurge::KeptUntil(SystemTime::now()), |_, _| {}).await?;
+        assert!(trash(&ours).await?.is_empty());
         Ok(())
     });
 }

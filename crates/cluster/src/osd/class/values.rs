@@ -275,6 +275,10 @@ fn check_version(context: &mut Context<'_>, input: &[u8]) -> Outcome<Vec<u8>> {
     check_conditions(&Version::read(context)?.unwrap_or_default(), input).map(|()| Vec::new())
 }
 
+/// Modes of comparisons (rados.h, `CEPH_OSD_CMPXATTR_MODE_STRING`, `CEPH_OSD_CMPXATTR_MODE_U64`).
+const BYTES: u8 = 1;
+const NUMBERS: u8 = 2;
+
 /// Values that those of an object's map are compared with, by their keys.
 struct Comparison {
     /// Numbers of 64 bits, or else bytes.
@@ -295,11 +299,11 @@ impl Comparison {
                     true => Some(r.blob("default")?.to_vec()),
                     false => None,
                 };
-                Ok((mode, Self { is_number: mode == 1, operator, values, default }))
+                Ok((mode, Self { is_number: mode == NUMBERS, operator, values, default }))
             })
         };
         match decode(input, read)? {
-            (0 | 1, comparison) => Ok(comparison),
+            (BYTES | NUMBERS, comparison) => Ok(comparison),
             _ => Err(Errno::INVAL),
         }
     }
@@ -311,8 +315,8 @@ impl Comparison {
             true => {
                 let number =
                     |bytes: &[u8], wrong| bytes.first_chunk().map(|n| u64::from_le_bytes(*n)).ok_or(wrong);
-                let there = if there.is_empty() { 0 } else { number(there, Errno::IO)? };
-                number(given, Errno::INVAL)?.cmp(&there)
+                let given = number(given, Errno::INVAL)?;
+                given.cmp(&if there.is_empty() { 0 } else { number(there, Errno::IO)? })
             }
         };
         Ok(match self.operator {
@@ -508,27 +512,30 @@ mod tests {
             })
         };
         let (five, six) = (5_u64.to_le_bytes(), 6_u64.to_le_bytes());
-        let set = |given, default| call("cmpomap", "cmp_set_vals", compare(1, 3, given, default));
+        let set = |given, default| call("cmpomap", "cmp_set_vals", compare(NUMBERS, 3, given, default));
         assert_eq!(bench.run(set(&five, None)), 0);
         bench.run(write(0, b"x"));
         assert_eq!(value(&mut bench, b"k"), None, "a key that is not there is left alone");
         assert_eq!(bench.run(set(&five, Some(b""))), 0);
         assert_eq!(value(&mut bench, b"k"), Some(five.to_vec()));
         assert_eq!(bench.run(set(&five, None)), 0);
-        assert_eq!(bench.run(call("cmpomap", "cmp_vals", compare(1, 3, &six, None))), 0);
+        assert_eq!(bench.run(call("cmpomap", "cmp_vals", compare(NUMBERS, 3, &six, None))), 0);
         assert_eq!(
-            bench.run(call("cmpomap", "cmp_vals", compare(1, 3, &five, None))),
+            bench.run(call("cmpomap", "cmp_vals", compare(NUMBERS, 3, &five, None))),
             failed(Errno::CANCELED)
         );
-        assert_eq!(bench.run(call("cmpomap", "cmp_vals", compare(1, 9, &five, None))), failed(Errno::INVAL));
-        assert_eq!(bench.run(call("cmpomap", "cmp_vals", compare(2, 1, &five, None))), failed(Errno::INVAL));
         assert_eq!(
-            bench.run(call("cmpomap", "cmp_vals", compare(1, 1, b"short", None))),
+            bench.run(call("cmpomap", "cmp_vals", compare(NUMBERS, 9, &five, None))),
             failed(Errno::INVAL)
         );
-        assert_eq!(bench.run(call("cmpomap", "cmp_rm_keys", compare(0, 2, &five, None))), 0);
+        assert_eq!(bench.run(call("cmpomap", "cmp_vals", compare(3, 1, &five, None))), failed(Errno::INVAL));
+        assert_eq!(
+            bench.run(call("cmpomap", "cmp_vals", compare(NUMBERS, 1, b"short", None))),
+            failed(Errno::INVAL)
+        );
+        assert_eq!(bench.run(call("cmpomap", "cmp_rm_keys", compare(BYTES, 2, &five, None))), 0);
         assert_eq!(value(&mut bench, b"k"), Some(five.to_vec()));
-        assert_eq!(bench.run(call("cmpomap", "cmp_rm_keys", compare(0, 1, &five, None))), 0);
+        assert_eq!(bench.run(call("cmpomap", "cmp_rm_keys", compare(BYTES, 1, &five, None))), 0);
         assert_eq!(value(&mut bench, b"k"), None);
     }
 }
