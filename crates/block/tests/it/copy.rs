@@ -186,14 +186,18 @@ fn a_comparison_finds_what_differs_in_its_ranges_and_fails_as_its_devices_do() {
     };
     let outside = [0..2 << 20, (2 << 20) + 1..3 << 20];
     assert_eq!(compare(from.clone(), to.clone(), &outside), Ok(None));
-    assert_eq!(compare(from.clone(), to.clone(), &[100..3 << 20]).unwrap().unwrap() / (64 << 10), 31);
+    assert_eq!(
+        compare(from.clone(), to.clone(), std::slice::from_ref(&(100..3 << 20))).unwrap().unwrap()
+            / (64 << 10),
+        31
+    );
     assert_eq!(compare(from.clone(), to.clone(), &[]), Ok(None));
     let broken: Rc<dyn Device> = Rc::new(Broken(from.clone()));
     for (from, to, side) in [
         (broken.clone(), from.clone() as _, CopySide::Source),
         (from.clone() as _, broken, CopySide::Destination),
     ] {
-        let failed = compare(from, to, &[0..2 << 20]).unwrap_err();
+        let failed = compare(from, to, std::slice::from_ref(&(0..2 << 20))).unwrap_err();
         assert!(matches!(failed, CopyError::Device { side: found, .. } if found == side), "{failed}");
     }
 }
