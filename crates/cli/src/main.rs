@@ -20,6 +20,7 @@ mod metrics;
 mod names;
 mod nbd_driver;
 mod nfs;
+mod nfs_files;
 mod output;
 mod partial;
 mod pool;

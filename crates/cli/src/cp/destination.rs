@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
-use crate::nfs::RemotePartial;
+use crate::nfs_files::RemotePartial;
 use crate::partial::{Existing, PartialFile};
 use onego::block::copy::Copier;
 use onego::block::{Device, Host};

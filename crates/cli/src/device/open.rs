@@ -5,7 +5,7 @@ use super::source::Source;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
-use crate::nfs::last_name;
+use crate::nfs_files::last_name;
 use crate::spec::ImageSpec;
 use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;

@@ -1,6 +1,6 @@
 //! How command lines name devices.
 
-use crate::nfs::Url;
+use crate::nfs_files::Url;
 use crate::size;
 use crate::spec::ImageSpec;
 use clap::builder::{OsStringValueParser, TypedValueParser};

@@ -1,8 +1,8 @@
 //! `onego nfs rm`, `mkdir` and `mv`: what changes directories.
 
-use super::target::{Url, join, last_name, split, without_slashes};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::nfs_files::{Url, join, last_name, split, without_slashes};
 use onego::nfs::{Dir, FileType, Handle, Mount, SetAttributes, Status};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,13 +1,13 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
 use super::change::is_url;
-use super::partial::RemotePartial;
-use super::target::{Target, Url};
 use crate::access::Access;
 use crate::cp::{self, CopyJob, Copying, Tuning};
 use crate::device::Source as Device;
 use crate::failure::Failure;
 use crate::identity::{Identity, SETTLED, SourceFacts};
+use crate::nfs_files::RemotePartial;
+use crate::nfs_files::{Target, Url};
 use crate::output;
 use crate::partial::{Existing, PartialFile};
 use clap::builder::{OsStringValueParser, TypedValueParser};

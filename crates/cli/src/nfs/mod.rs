@@ -2,13 +2,8 @@
 
 mod change;
 mod copy;
-mod partial;
 mod serve;
 mod show;
-mod target;
-
-pub(crate) use partial::RemotePartial;
-pub(crate) use target::{Url, last_name};
 
 use crate::access::Access;
 use crate::failure::Failure;

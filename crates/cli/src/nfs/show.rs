@@ -1,8 +1,8 @@
 //! `onego nfs ls`, `stat` and `df`: what is known of files.
 
-use super::target::{Url, join, last_name, url_form};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::nfs_files::{Url, join, last_name, url_form};
 use crate::output::{self, Format};
 use crate::size;
 use onego::nfs::{Attributes, Dir, Escaped, FileType, Found, Time};

@@ -24,10 +24,10 @@ onego ceph auth get-or-create client.nbd mon 'profile rbd' osd 'profile rbd' > /
 # The service has the rights of its user of the cluster, and none on this machine.
 echo 'OPTIONS="--id nbd"' > /etc/default/onego-export
 systemctl start onego-export@rbd-disk
-head -c 1000000 /dev/urandom > /root/data
-onego cp /root/data nbd://127.0.0.1/rbd/disk --in-place
-onego cp nbd://127.0.0.1/rbd/disk /root/back
-cmp -n 1000000 /root/data /root/back
+head -c 1000000 /dev/urandom > /var/data
+onego cp /var/data nbd://127.0.0.1/rbd/disk --in-place
+onego cp nbd://127.0.0.1/rbd/disk /var/back
+cmp -n 1000000 /var/data /var/back
 pid=$(systemctl show --property MainPID --value onego-export@rbd-disk)
 test "$(stat -c %u "/proc/$pid")" != 0
 grep -q '^CapEff:\s0*$' "/proc/$pid/status"
@@ -38,14 +38,14 @@ mkdir -p /srv/data
 mount -t tmpfs tmpfs /srv/data
 chmod 1777 /srv/data
 systemctl start onego-nfs@srv-data
-onego nfs put /root/data 'nfs://127.0.0.1/export/mine?uid=1000&gid=1000'
+onego nfs put /var/data 'nfs://127.0.0.1/export/mine?uid=1000&gid=1000'
 test "$(stat -c %u:%g /srv/data/mine)" = 1000:1000
-cmp /root/data /srv/data/mine
+cmp /var/data /srv/data/mine
 echo secret > /srv/data/secret
 chmod 600 /srv/data/secret
 ! onego nfs cat 'nfs://127.0.0.1/export/secret?uid=1000&gid=1000'
 systemctl restart onego-nfs@srv-data
-onego nfs cat 'nfs://127.0.0.1/export/mine' | cmp - /root/data
+onego nfs cat 'nfs://127.0.0.1/export/mine' | cmp - /var/data
 ! journalctl --no-pager --unit onego-nfs@srv-data | grep WARN
 
 systemctl stop onego-nfs@srv-data onego-export@rbd-disk onego-cluster@one

@@ -58,7 +58,7 @@ impl Url {
     }
 
     /// Mounts the export that the file is in, and gives its path in that.
-    pub(super) fn mount(&self, access: &Access) -> Result<Target, Failure> {
+    pub(crate) fn mount(&self, access: &Access) -> Result<Target, Failure> {
         let config = self.config(access)?;
         let (reactor, mount, path) = Reactor::mount_path(&config, &self.path)?;
         Ok(Target { reactor, mount, path })
@@ -66,16 +66,16 @@ impl Url {
 }
 
 /// A file on a server that is connected to.
-pub(super) struct Target {
-    pub(super) reactor: Reactor,
-    pub(super) mount: Mount,
+pub(crate) struct Target {
+    pub(crate) reactor: Reactor,
+    pub(crate) mount: Mount,
     /// Within the export.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
 }
 
 impl Target {
     /// Does something with it.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         mut self,
         body: impl AsyncFnOnce(&Mount, &[u8]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -119,7 +119,7 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 /// A name in a form that a URL takes: percent-encoded but for letters, digits and `-._~/`.
-pub(super) fn url_form(name: &[u8]) -> String {
+pub(crate) fn url_form(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name {
         match byte {
