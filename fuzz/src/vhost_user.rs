@@ -167,7 +167,7 @@ impl ServedDisk {
             queues: QUEUES,
         };
         let mut server = DiskServer::default();
-        server.serve(disk, stream());
+        server.serve(disk, stream()).expect("the size is whole sectors");
         let mut server = DrivenServer::new(server);
         server.cut = usize::from(cut).max(1);
         let (guest, memory) = Window::create("guest", MEMORY + BEHIND as u64).unwrap();

@@ -173,13 +173,15 @@ extern "C" fn rados_cluster_stat(cluster: Handle<Rados>, result: Out<ClusterStat
     })
 }
 
+const ZERO_FSID: &str = "00000000-0000-0000-0000-000000000000";
+
 #[unsafe(no_mangle)]
 extern "C" fn rados_cluster_fsid(cluster: Handle<Rados>, buf: Out<u8>, len: usize) -> c_int {
     call(|| {
-        // A handle that is not connected has none, which librados does not call an error.
+        // librados gives a handle that is not connected the zero id.
         let fsid = match cluster.get()?.client() {
             Ok(client) => block_on(client.cluster().fsid())?,
-            Err(_) => String::new(),
+            Err(_) => ZERO_FSID.to_owned(),
         };
         buf.copy_text(&to_bytes(&fsid), len)?;
         Ok(fsid.len() as c_int)
