@@ -135,9 +135,7 @@ impl<'a> Outcomes<'a> {
         // A test that fails in its teardown has a line as passed, too.
         Self { passed: &names(&["PASSED"]) - &failed, failed }
     }
-}
 
-impl<'a> Outcomes<'a> {
     /// Parses the output of a program that uses GoogleTest.
     pub(crate) fn of_gtest(said: &'a str) -> Self {
         // A line of a test ends with its time; the summary repeats the names without.

@@ -15,6 +15,7 @@ use onego::nfs::File;
 use onego_disk::Disk;
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -130,14 +131,17 @@ fn target(job: &CopyJob<'_>, path: &Path, from: &From) -> Result<PathBuf, Failur
         return Err(Failure::Usage(format!("{} {what}", path.display())));
     }
     let identity = about.ok().and_then(|about| Identity::here(&about));
-    if from.facts.is(identity.as_ref()) {
-        return Err(onto_itself(&path.display().to_string()));
-    }
+    refuse_itself(from, identity.as_ref(), path.display())?;
     Ok(path)
 }
 
-fn onto_itself(what: &str) -> Failure {
-    Failure::Usage(format!("{what} is the source itself: a copy onto itself could lose it"))
+/// Fails if the source of a copy is its destination.
+fn refuse_itself(from: &From, to: Option<&Identity>, shown: impl Display) -> Result<(), Failure> {
+    if from.facts.is(to) {
+        let why = format!("{shown} is the source itself: a copy onto itself could lose it");
+        return Err(Failure::Usage(why));
+    }
+    Ok(())
 }
 
 fn file(
@@ -208,14 +212,10 @@ fn existing(
     if let Source::Disk(path) = to {
         let about = path.metadata().ok();
         let identity = about.and_then(|about| Identity::here(&about));
-        if from.facts.is(identity.as_ref()) {
-            return Err(onto_itself(&to.to_string()));
-        }
+        refuse_itself(from, identity.as_ref(), to)?;
     }
     let (device, facts) = opener.open_known(host, &Prepared::new(access, to, false)?, false)?;
-    if from.facts.is(facts.identity.as_ref()) {
-        return Err(onto_itself(&to.to_string()));
-    }
+    refuse_itself(from, facts.identity.as_ref(), to)?;
     let reads_as_zeros = matches!(to, Source::Memory(_) | Source::Null(_));
     Ok(Begun { destination: Destination::Existing, device, start: 0, reads_as_zeros })
 }

@@ -1,4 +1,4 @@
-//! What an earlier copy has left, and how far it can be relied on.
+//! Bytes left by an earlier copy: checked before a copy continues after them.
 
 use super::destination::From;
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ pub(super) struct Earlier<'a> {
     /// Their source, if the copy noted that.
     pub(super) recorded: Option<&'a str>,
     pub(super) shown: &'a str,
-    /// They are in a file of its own name, which nobody said is unfinished: all of them have to be those of the source.
+    /// They are in a file of its own name, not marked as unfinished: all of them have to be those of the source.
     pub(super) is_whole: bool,
 }
 

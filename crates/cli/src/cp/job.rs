@@ -20,7 +20,7 @@ const LOOK_EVERY: u64 = 4 << 20;
 pub(crate) struct CopyJob<'a> {
     pub(crate) source: &'a Source,
     pub(crate) destination: &'a Source,
-    /// What becomes of a file that is there.
+    /// Treatment of an existing file.
     pub(crate) existing: Existing,
     /// The destination is a device: it is there, and stays as large as it is.
     pub(crate) overwrites: bool,
