@@ -24,7 +24,7 @@ const QUICK: &[(&str, usize)] = &[
 
 /// The other programs.
 const OTHERS: &[(&str, usize)] = &[
-    ("cls_cmpomap", 12),
+    ("cls_cmpomap", 31),
     ("cls_hello", 4),
     ("cls_rbd", 66),
     ("cls_refcount", 5),
@@ -35,7 +35,7 @@ const OTHERS: &[(&str, usize)] = &[
     ("rados_api_io_pp", 20),
     ("rados_api_lock", 8),
     ("rados_api_lock_pp", 8),
-    ("rados_api_misc_pp", 1),
+    ("rados_api_misc_pp", 27),
     ("rados_api_pool", 1),
     ("rados_api_service", 1),
     ("rados_api_service_pp", 1),
