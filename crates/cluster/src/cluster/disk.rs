@@ -1,7 +1,7 @@
 //! The threads that carry out the jobs of a cluster's journal: one for the log, and one for a checkpoint while it is
 //! written.
 
-use crate::journal::{Append, DataError, Done, Files, Job, Snapshot, Writer, write_checkpoint};
+use crate::journal::{Append, DataError, Done, Files, Job, LogId, Snapshot, Writer, write_checkpoint};
 use onego_engine::Waker;
 use onego_service::{Executor, Jobs, Outcomes};
 use std::io;
@@ -18,14 +18,14 @@ const IDLE: Duration = Duration::from_millis(20);
 /// were submitted are still written when this is dropped.
 pub(super) type Disk = Executor<Job, Result<Done, DataError>>;
 
-/// Begins a log in a directory, whose first record has this number. `waker` is woken when there are results.
-pub(super) fn start<F>(directory: F, first: u64, waker: &Waker) -> Result<Disk, DataError>
+/// Begins a log in a directory. `waker` is woken when there are results.
+pub(super) fn start<F>(directory: F, log: LogId, waker: &Waker) -> Result<Disk, DataError>
 where
     F: Files + Send + Sync + 'static,
     F::File: Send,
 {
     let failed = |source| DataError::Files { what: "beginning a log", source };
-    let writer = Writer::begin(&directory, first).map_err(failed)?;
+    let writer = Writer::begin(&directory, log).map_err(failed)?;
     let body = |jobs: Jobs<Job>, outcomes| {
         let tell = Tell(outcomes);
         Thread { directory: Arc::new(directory), writer, tell, checkpoint: None }.run(&jobs);
@@ -277,11 +277,11 @@ mod tests {
     /// it did.
     fn pools_on(path: &Path, fuse: &Fuse) -> (usize, Option<DataError>) {
         let directory = Directory::open(path).unwrap();
-        let restored = Restored::load(&directory, None).unwrap();
-        let next = restored.next();
+        let restored = Restored::load(&directory, None, 7).unwrap();
+        let log = restored.log();
         let mut machine = machine(restored);
         let engine = onego_engine::open(EngineKind::Epoll).unwrap();
-        let disk = match start(Faulty { directory, fuse: fuse.clone() }, next, &engine.waker()) {
+        let disk = match start(Faulty { directory, fuse: fuse.clone() }, log, &engine.waker()) {
             Ok(disk) => disk,
             Err(error) => return (0, Some(error)),
         };
@@ -343,7 +343,7 @@ mod tests {
                 let fuse = Fuse { left: Arc::new(AtomicI64::new(at)), errno };
                 let (acknowledged, error) = pools_on(&path, &fuse);
                 let directory = Directory::open(&path).unwrap();
-                let restored = Restored::load(&directory, None).unwrap();
+                let restored = Restored::load(&directory, None, 7).unwrap();
                 let pools = restored.kept.map_or(0, |kept| kept.maps.newest().pools.len());
                 assert!(pools >= acknowledged, "{pools} of {acknowledged} pools after operation {at}");
                 let Some(error) = error else {

@@ -27,8 +27,8 @@ pub(super) struct Notes {
 impl Notes {
     /// Begins to keep a cluster, or goes on, `mon` being its monitor.
     pub(super) fn begin(keeping: &Keeping, is_new: bool, life: Life, mon: &Mon) -> Self {
-        let Restored { next, sizes, many_logs, .. } = keeping.restored;
-        let mut journal = Journal::new(next, sizes, keeping.log_limit, many_logs);
+        let Restored { log, sizes, many_logs, .. } = keeping.restored;
+        let mut journal = Journal::new(log, sizes, keeping.log_limit, many_logs);
         let settings = mon.settings();
         if is_new {
             let maps = mon.maps().kept();

@@ -122,6 +122,11 @@ fn fresh_uuid() -> Result<Uuid, Error> {
     Ok(Uuid::from_random(bytes))
 }
 
+/// What sets the records of a log apart from all that clients store.
+fn fresh_salt() -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| Error::Id(error.into()))
+}
+
 /// Random bytes.
 fn random() -> Result<Secret, Error> {
     let mut bytes = vec![0; 32];
@@ -310,7 +315,7 @@ impl Data {
             return Err(Error::NothingToKeep);
         }
         let directory = Directory::open(path)?;
-        let restored = Restored::load(&directory, config.memory_limit)
+        let restored = Restored::load(&directory, config.memory_limit, fresh_salt()?)
             .map_err(|source| Error::Restore { path: directory.path().to_owned(), source })?;
         Ok(Self { directory, keeping: Keeping { restored, log_limit: config.log_limit } })
     }
@@ -382,14 +387,14 @@ fn agree<T: PartialEq + std::fmt::Display>(what: &str, is: T, wanted: Option<T>)
 fn begin(engine: AnyEngine, settings: Settings, data: Option<Data>) -> Result<(Pumped, Option<Disk>), Error> {
     let (directory, machine) = match data {
         Some(Data { directory, keeping }) => {
-            (Some((directory, keeping.restored.next())), ClusterMachine::kept(settings, keeping))
+            (Some((directory, keeping.restored.log())), ClusterMachine::kept(settings, keeping))
         }
         None => (None, ClusterMachine::new(settings)),
     };
     let mut machine = machine;
     machine.limit_connections(onego_service::descriptors() / 2);
     let mut pump = Pump::new(engine, machine);
-    let disk = directory.map(|(directory, next)| disk::start(directory, next, &pump.waker())).transpose()?;
+    let disk = directory.map(|(directory, log)| disk::start(directory, log, &pump.waker())).transpose()?;
     // The listeners are opened in the first turn.
     pump.turn(Wait::Poll).map_err(Error::Listen)?;
     match pump.machine_mut().failure() {

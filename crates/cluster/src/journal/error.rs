@@ -59,7 +59,7 @@ pub enum DataError {
     /// A file is not there.
     #[error("{file} is missing from the directory: bring it back from a copy")]
     Missing {
-        /// The file.
+        /// Its name; that of a log ends with a number that is not known.
         file: String,
     },
     /// What is kept needs more memory than there may be.

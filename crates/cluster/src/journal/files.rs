@@ -3,6 +3,7 @@
 use super::direct::DirectFile;
 use super::error::DataError;
 use onego_buf::List;
+use std::fmt;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -55,10 +56,11 @@ pub trait Files {
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.
-const FORMAT: &str = "Onego cluster, format 5\n";
+const FORMAT: &str = "Onego cluster, format 6\n";
 
 /// Formats of which every file is one of [`FORMAT`], too. Versions that know no other refuse what is written from now on.
-const OLDER: [&str; 2] = ["Onego cluster, format 3\n", "Onego cluster, format 4\n"];
+const OLDER: [&str; 3] =
+    ["Onego cluster, format 3\n", "Onego cluster, format 4\n", "Onego cluster, format 5\n"];
 
 /// A data directory that no other process uses.
 #[derive(Debug)]
@@ -216,9 +218,36 @@ impl Files for Directory {
     }
 }
 
-/// The log whose first record has this number.
-pub(super) fn log_name(first: u64) -> String {
-    format!("log.{first:016x}")
+/// Identifies a log, by its file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogId {
+    /// The number of its first record.
+    pub first: u64,
+    /// A random number that its records carry (`record`). Zero before format 6, when the name had none.
+    pub salt: u64,
+}
+
+impl LogId {
+    /// The logs among these files, in order.
+    pub(super) fn of(names: &[String]) -> Vec<Self> {
+        let mut logs: Vec<Self> = names.iter().filter_map(|name| Self::parse(name)).collect();
+        logs.sort_unstable();
+        logs
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let numbers = name.strip_prefix("log.")?;
+        let (first, salt) =
+            numbers.split_once('.').map_or((numbers, None), |(first, salt)| (first, Some(salt)));
+        Some(Self { first: number(first)?, salt: salt.map_or(Some(0), number)? })
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "log.{:016x}", self.first)?;
+        if self.salt == 0 { Ok(()) } else { write!(f, ".{:016x}", self.salt) }
+    }
 }
 
 /// The checkpoint of all that was before the record of this number.
@@ -229,15 +258,16 @@ pub(super) fn checkpoint_name(before: u64) -> String {
 /// What a file is that is not finished.
 pub(super) const PART: &str = ".part";
 
-/// The numbers in the names of the files of a kind, in order.
-pub(super) fn numbers(names: &[String], kind: &str) -> Vec<u64> {
-    let number = |name: &String| {
-        let digits = name.strip_prefix(kind)?.strip_prefix('.')?;
-        u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16)
-    };
-    let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+/// The numbers of the checkpoints among these files, in order.
+pub(super) fn checkpoints(names: &[String]) -> Vec<u64> {
+    let mut numbers: Vec<u64> =
+        names.iter().filter_map(|name| number(name.strip_prefix("checkpoint.")?)).collect();
     numbers.sort_unstable();
     numbers
+}
+
+fn number(digits: &str) -> Option<u64> {
+    u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Life};
 use super::error::DataError;
-use super::files::{Files, PART, checkpoint_name, log_name, numbers};
+use super::files::{Files, LogId, PART, checkpoint_name, checkpoints};
 use super::log::Sizes;
 use super::record::{Next, Record, Records};
 use super::snapshot::Kept;
@@ -20,8 +20,8 @@ const FEW_LOGS: usize = 8;
 pub struct Restored {
     /// Nothing, if the directory is new.
     pub(crate) kept: Option<Kept>,
-    /// The number of the next record.
-    pub(crate) next: u64,
+    /// The log that comes next.
+    pub(crate) log: LogId,
     pub(crate) sizes: Sizes,
     /// There are too many logs: a checkpoint should replace them, however short they are.
     pub(crate) many_logs: bool,
@@ -29,14 +29,14 @@ pub struct Restored {
 
 impl std::fmt::Debug for Restored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Restored(next {})", self.next)
+        write!(f, "Restored(next {})", self.log)
     }
 }
 
 impl Restored {
-    /// The number of the next record: a log has to begin with it.
-    pub fn next(&self) -> u64 {
-        self.next
+    /// The log that comes next.
+    pub fn log(&self) -> LogId {
+        self.log
     }
 
     /// The cluster's id, if there is one.
@@ -61,8 +61,8 @@ impl Restored {
 
     /// What is kept in a directory. `memory_limit`: bytes that each OSD may hold; none: as many as it could in its last
     /// life. What a crash has left of a record at the end of the last log is cut off; all that is
-    /// read is durable then.
-    pub fn load<F: Files>(files: &F, memory_limit: Option<u64>) -> Result<Self, DataError> {
+    /// read is durable then. `salt`: a random number that no client can know, for the log that comes next.
+    pub fn load<F: Files>(files: &F, memory_limit: Option<u64>, salt: u64) -> Result<Self, DataError> {
         // Whatever it holds fitted then.
         let memory_limit = memory_limit.unwrap_or(u64::MAX);
         let config = osd::Config { memory_limit, null_writes: false, transactions: true };
@@ -72,27 +72,27 @@ impl Restored {
             files.remove(part).map_err(failed("removing what is not finished"))?;
         }
         let mut loader = Loader { files, config, kept: None, sizes: Sizes::default() };
-        let before = numbers(&names, "checkpoint").last().copied();
+        let before = checkpoints(&names).last().copied();
         if let Some(before) = before {
             loader.checkpoint(&checkpoint_name(before))?;
             remove_old(files, before).map_err(failed("removing what is old"))?;
         }
         let mut next = before.unwrap_or(1);
-        let mut logs = numbers(&names, "log");
-        logs.retain(|first| *first >= next);
+        let mut logs = LogId::of(&names);
+        logs.retain(|log| log.first >= next);
         // A checkpoint is begun together with the log behind it.
         if before.is_some() && logs.is_empty() {
-            return Err(DataError::Missing { file: log_name(next) });
+            return Err(DataError::Missing { file: format!("log.{next:016x}.*") });
         }
-        for (at, first) in logs.iter().enumerate() {
-            if *first != next {
-                return Err(DataError::Missing { file: log_name(next) });
+        for (at, log) in logs.iter().enumerate() {
+            if log.first != next {
+                return Err(DataError::Missing { file: format!("log.{next:016x}.*") });
             }
-            next = loader.log(*first, at + 1 == logs.len())?;
+            next = loader.log(*log, at + 1 == logs.len())?;
         }
         files.sync_names().map_err(failed("syncing the directory"))?;
         let Loader { kept, sizes, .. } = loader;
-        Ok(Self { kept, next, sizes, many_logs: logs.len() > FEW_LOGS })
+        Ok(Self { kept, log: LogId { first: next, salt }, sizes, many_logs: logs.len() > FEW_LOGS })
     }
 }
 
@@ -108,14 +108,14 @@ impl<F: Files> Loader<'_, F> {
         let failed = |source| DataError::File { what: "read", file: name.to_owned(), source };
         let (file, len) = self.files.open(name).map_err(failed)?;
         self.sizes.checkpoint = len;
-        let (mut records, mut whole) = (Records::new(file, len, 1), false);
+        let (mut records, mut whole) = (Records::new(file, len, 0, 1), false);
         loop {
             match records.next().map_err(failed)? {
                 Next::Record(record) => whole = self.record(name, record)?,
                 Next::End if whole => return Ok(()),
                 // It was made durable before it was given its name.
                 Next::End => return Err(corrupt(name, len, "the checkpoint ends in the middle")),
-                Next::Damage { offset, .. } => {
+                Next::Damage(offset) => {
                     return Err(corrupt(name, offset, "the checksum of a record is wrong"));
                 }
             }
@@ -123,23 +123,24 @@ impl<F: Files> Loader<'_, F> {
     }
 
     /// Goes on by a log. Returns the number of the record behind its last one.
-    fn log(&mut self, first: u64, is_last: bool) -> Result<u64, DataError> {
-        let name = log_name(first);
+    fn log(&mut self, log: LogId, is_last: bool) -> Result<u64, DataError> {
+        let name = log.to_string();
         let failed = |source| DataError::File { what: "read", file: name.clone(), source };
         let (file, len) = self.files.open(&name).map_err(failed)?;
-        let mut records = Records::new(file, len, first);
-        let end = loop {
+        let mut records = Records::new(file, len, log.salt, log.first);
+        let (next, end) = loop {
             match records.next().map_err(failed)? {
                 Next::Record(record) => drop(self.record(&name, record)?),
-                Next::End => break len,
-                Next::Damage { offset, was_durable: false } if is_last => break offset,
-                Next::Damage { offset, .. } => {
-                    return Err(corrupt(&name, offset, "a record that was acknowledged is damaged"));
+                Next::End => break (records.sequence(), len),
+                Next::Damage(offset) => {
+                    let next = records.sequence();
+                    if !is_last || records.was_durable().map_err(failed)? {
+                        return Err(corrupt(&name, offset, "a record that was acknowledged is damaged"));
+                    }
+                    break (next, offset);
                 }
             }
         };
-        let next = records.sequence();
-        drop(records);
         if is_last {
             if end < len {
                 tracing::info!(file = name, offset = end, "the torn end of a log is cut off");

@@ -5,6 +5,7 @@
 //! driver of the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
 
 use super::entry::Entry;
+use super::files::LogId;
 use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
 use onego_buf::List;
@@ -87,6 +88,8 @@ pub(crate) struct Sizes {
 /// The journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    /// What the numbers of records are written with.
+    salt: u64,
     /// The number of the next record.
     next: u64,
     /// The number of the last record that says something.
@@ -113,9 +116,11 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal whose next record has this number; all before are durable. `due`: a checkpoint should be made soon.
-    pub(crate) fn new(next: u64, sizes: Sizes, log_limit: u64, due: bool) -> Self {
+    /// A journal that goes on with this log; all before is durable. `due`: a checkpoint should be made soon.
+    pub(crate) fn new(log: LogId, sizes: Sizes, log_limit: u64, due: bool) -> Self {
+        let LogId { first: next, salt } = log;
         Self {
+            salt,
             next,
             last: next - 1,
             durable: next - 1,
@@ -148,7 +153,7 @@ impl Journal {
     fn push(&mut self, entry: &Entry) {
         let body = entry.encode();
         self.new_aligned |= body.is_aligned();
-        let record = seal(self.next, self.durable, self.new.len() as u64, body);
+        let record = seal(self.next, self.durable, self.salt, self.new.len() as u64, body);
         self.next += 1;
         self.unwritten += record.len() as u64;
         self.sizes.log += record.len() as u64;
@@ -235,7 +240,7 @@ mod tests {
     use onego_wire::ConnTable;
 
     fn journal() -> Journal {
-        Journal::new(1, Sizes::default(), u64::MAX, false)
+        Journal::new(LogId { first: 1, salt: 7 }, Sizes::default(), u64::MAX, false)
     }
 
     fn conn() -> ConnId {
@@ -290,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_due_once_the_log_is_twice_as_long_as_the_last() {
-        let mut journal = Journal::new(1, Sizes { log: 0, checkpoint: 1000 }, 500, false);
+        let mut journal =
+            Journal::new(LogId { first: 1, salt: 7 }, Sizes { log: 0, checkpoint: 1000 }, 500, false);
         journal.append(&Entry::Groups(vec![0; 1100]));
         assert!(!journal.wants_checkpoint());
         journal.append(&Entry::Groups(vec![0; 1100]));

@@ -25,7 +25,7 @@ mod writer;
 pub(crate) use entry::{Entry, Life};
 pub use error::DataError;
 pub(crate) use files::Directory;
-pub use files::Files;
+pub use files::{Files, LogId};
 pub use load::Restored;
 pub use log::{Append, Done, Job};
 pub(crate) use log::{Counted, Held, Journal};

@@ -6,16 +6,22 @@
 //! body
 //! ```
 //!
+//! A log adds a random number, its *salt*, to both sequence numbers. The salt is part of the file's name ([`LogId`]); no
+//! client ever sees it. So no bytes that a client stores can pass for a record, wherever they end up in a file.
+//!
 //! In a body, zeros may stand before the bytes of objects if those are many ([`Body::is_aligned`]), so that they begin with a
 //! [`BLOCK`] of the file and can be written from the memory in which they were received.
 //!
 //! Behind a record there may be zeros up to the end of a [`BLOCK`], because files are written in whole blocks. Behind the last
-//! record there may be more of them, because space is allocated ahead, and records of an older log, into whose file this one is
-//! written: their numbers are lower than all of this log.
+//! record there may be more of them, because space is allocated ahead, and the content of an older log, into whose file this
+//! one is written: records with another salt or lower numbers, and payload.
 //!
 //! A crash may keep any part of what was not made durable, in any order: of two such records the second may be whole
 //! and the first not. So a record that is damaged is the torn end of a log, and nothing but that, unless a later record
-//! says that it was durable: then it was damaged afterwards, and what it said was acknowledged.
+//! says that it was durable: then it was damaged afterwards, and what it said was acknowledged. A sync ends a block, so a
+//! record made after that sync belongs to a run of records that begins with a later block: only these are looked at.
+//!
+//! [`LogId`]: super::files::LogId
 
 use crate::osd::Body;
 use onego_buf::{List, Segment, crc32c};
@@ -40,8 +46,8 @@ pub(crate) fn zeros_behind(offset: u64) -> &'static [u8] {
     if used == 0 { &[] } else { &ZEROS[used..] }
 }
 
-/// A record that is to be written at this offset: its front, with room for the header, and the bytes of objects behind it.
-pub(crate) fn seal(sequence: u64, durable: u64, offset: u64, mut body: Body) -> List {
+/// A record that is to be written at this offset of a file with this salt: its front, with room for the header, and the bytes of objects behind it.
+pub(crate) fn seal(sequence: u64, durable: u64, salt: u64, offset: u64, mut body: Body) -> List {
     if body.is_aligned() {
         body.align(zeros_behind(offset + body.front.len() as u64));
     }
@@ -49,8 +55,8 @@ pub(crate) fn seal(sequence: u64, durable: u64, offset: u64, mut body: Body) -> 
     let len = u32::try_from(front.len() - HEADER + payload.len()).expect("a request has far less than 4 GiB");
     let header = &mut front.as_mut_slice()[..HEADER];
     header[..4].copy_from_slice(&len.to_le_bytes());
-    header[8..16].copy_from_slice(&sequence.to_le_bytes());
-    header[16..24].copy_from_slice(&durable.to_le_bytes());
+    header[8..16].copy_from_slice(&sequence.wrapping_add(salt).to_le_bytes());
+    header[16..24].copy_from_slice(&durable.wrapping_add(salt).to_le_bytes());
     let crc = payload.crc32c(checksum(front.as_slice()));
     front.as_mut_slice()[4..8].copy_from_slice(&crc.to_le_bytes());
     let mut record = List::from(front.into_vec());
@@ -74,7 +80,7 @@ struct Header {
 }
 
 impl Header {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn of(bytes: &[u8], salt: u64) -> Option<Self> {
         let (len, rest) = bytes.split_first_chunk::<4>()?;
         let (crc, rest) = rest.split_first_chunk::<4>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
@@ -82,8 +88,8 @@ impl Header {
         Some(Self {
             len: u32::from_le_bytes(*len).into(),
             crc: u32::from_le_bytes(*crc),
-            sequence: u64::from_le_bytes(*sequence),
-            durable: u64::from_le_bytes(*durable),
+            sequence: u64::from_le_bytes(*sequence).wrapping_sub(salt),
+            durable: u64::from_le_bytes(*durable).wrapping_sub(salt),
         })
     }
 }
@@ -100,12 +106,8 @@ pub(crate) enum Next {
     Record(Record),
     /// Nothing.
     End,
-    /// Something that is not the record that should follow.
-    Damage {
-        offset: u64,
-        /// A later record says that this one was durable.
-        was_durable: bool,
-    },
+    /// Something at this offset that is not the record that should follow.
+    Damage(u64),
 }
 
 /// Reads the records of a file, front to back.
@@ -114,14 +116,17 @@ pub(crate) struct Records<R> {
     /// Bytes of the file, and those that are read.
     len: u64,
     offset: u64,
+    salt: u64,
     /// The number that the next record must have.
     sequence: u64,
+    /// What was read of a record that is damaged.
+    damaged: Vec<u8>,
 }
 
 impl<R: Read> Records<R> {
-    /// The records of a file of `len` bytes, the first of which has this number.
-    pub(crate) fn new(file: R, len: u64, sequence: u64) -> Self {
-        Self { file, len, offset: 0, sequence }
+    /// The records of a file of `len` bytes with this salt, the first of which has this number.
+    pub(crate) fn new(file: R, len: u64, salt: u64, sequence: u64) -> Self {
+        Self { file, len, offset: 0, salt, sequence, damaged: Vec::new() }
     }
 
     /// The number that the record behind the last one has.
@@ -134,7 +139,7 @@ impl<R: Read> Records<R> {
         if !read.is_empty() && !self.offset.is_multiple_of(BLOCK as u64) && is_zero(&read) {
             read = self.take_more(read, self.left_of_block())?;
             if !is_zero(&read) || read.len() < self.left_of_block() {
-                return self.damage(read);
+                return Ok(self.damage(read));
             }
             self.offset += read.len() as u64;
             read.clear();
@@ -144,15 +149,15 @@ impl<R: Read> Records<R> {
             return Ok(Next::End);
         }
         let left = self.len - self.offset;
-        let header = Header::of(&read);
+        let header = Header::of(&read, self.salt);
         // No memory is taken for more than there is.
         let fits = |header: &Header| header.sequence == self.sequence && header.len <= left - HEADER as u64;
-        let Some(header) = header.filter(fits) else { return self.damage(read) };
+        let Some(header) = header.filter(fits) else { return Ok(self.damage(read)) };
         let mut body = vec![0; header.len as usize];
         self.file.read_exact(&mut body)?;
         if crc32c(checksum(&read), &body) != header.crc {
             read.append(&mut body);
-            return self.damage(read);
+            return Ok(self.damage(read));
         }
         let offset = self.offset;
         self.offset += HEADER as u64 + header.len;
@@ -174,31 +179,38 @@ impl<R: Read> Records<R> {
         Ok(read)
     }
 
-    /// The next record is damaged, of which this was read: looks for a later one that knows more.
-    fn damage(&mut self, mut rest: Vec<u8>) -> io::Result<Next> {
+    fn damage(&mut self, read: Vec<u8>) -> Next {
+        self.damaged = read;
+        Next::Damage(self.offset)
+    }
+
+    /// After [`Next::Damage`]: does a later record say that the damaged one was durable?
+    ///
+    /// Takes time in proportion to what follows: each block is looked at once, and each record is checked once.
+    pub(crate) fn was_durable(mut self) -> io::Result<bool> {
+        let mut rest = std::mem::take(&mut self.damaged);
         self.file.by_ref().take(MOST_UNKNOWN).read_to_end(&mut rest)?;
+        let mut at = self.left_of_block();
+        while at < rest.len() {
+            match self.later(&rest, at) {
+                Some(header) if header.durable >= self.sequence => return Ok(true),
+                Some(header) => at += HEADER + header.len as usize,
+                None => at += BLOCK - (self.offset as usize + at) % BLOCK,
+            }
+        }
+        Ok(false)
+    }
+
+    /// The header of a later record that begins at `at` and is whole.
+    fn later(&self, rest: &[u8], at: usize) -> Option<Header> {
+        let header = Header::of(&rest[at..], self.salt)?;
         let most = self.sequence + rest.len() as u64 / HEADER as u64;
-        let knows = |at: usize| {
-            let header = Header::of(&rest[at..])?;
-            let later = header.sequence > self.sequence && header.sequence <= most;
-            if !later || header.durable < self.sequence || header.durable >= header.sequence {
-                return None;
-            }
-            let end = at.checked_add(HEADER)?.checked_add(usize::try_from(header.len).ok()?)?;
-            (checksum(rest.get(at..end)?) == header.crc).then_some(())
-        };
-        let mut at = 0;
-        let was_durable = loop {
-            let block = rest.get(at..at + BLOCK).filter(|_| at.is_multiple_of(BLOCK));
-            match block {
-                // Most of what follows is space that was allocated ahead. No header begins with as many zeros as it has bytes.
-                Some(block) if is_zero(block) => at += BLOCK - HEADER,
-                _ if at >= rest.len() => break false,
-                _ if knows(at).is_some() => break true,
-                _ => at += 1,
-            }
-        };
-        Ok(Next::Damage { offset: self.offset, was_durable })
+        let is_later = (self.sequence + 1..=most).contains(&header.sequence);
+        if !is_later || header.durable >= header.sequence {
+            return None;
+        }
+        let record = rest[at..].get(..HEADER.checked_add(usize::try_from(header.len).ok()?)?)?;
+        (checksum(record) == header.crc).then_some(header)
     }
 }
 
@@ -211,24 +223,27 @@ mod tests {
     use super::*;
     use onego_wire::Writer;
     use proptest::prelude::*;
+    use std::ops::Range;
+
+    const SALT: u64 = u64::MAX - 3;
 
     fn record(sequence: u64, durable: u64, body: &[u8]) -> Vec<u8> {
         let mut front = Writer::new();
         front.put(&[0; HEADER]);
         let (head, tail) = body.split_at(body.len() / 2);
         front.put(head);
-        seal(sequence, durable, 0, Body { front, payload: tail.to_vec().into() }).to_vec()
+        seal(sequence, durable, SALT, 0, Body { front, payload: tail.to_vec().into() }).to_vec()
     }
 
     /// The bodies that are read, and what comes behind them: nothing, or damage that is known to be such or not.
     fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<(u64, bool)>) {
-        let mut records = Records::new(bytes, bytes.len() as u64, 1);
+        let mut records = Records::new(bytes, bytes.len() as u64, SALT, 1);
         let mut bodies = Vec::new();
         loop {
             match records.next().unwrap() {
                 Next::Record(record) => bodies.push(record.body.to_vec()),
                 Next::End => return (bodies, None),
-                Next::Damage { offset, was_durable } => return (bodies, Some((offset, was_durable))),
+                Next::Damage(offset) => return (bodies, Some((offset, records.was_durable().unwrap()))),
             }
         }
     }
@@ -237,39 +252,44 @@ mod tests {
         prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..8)
     }
 
-    /// Records of which each knows that those were durable that are `lag` before it, and where they begin.
-    fn log(bodies: &[Vec<u8>], lag: u64) -> (Vec<u8>, Vec<usize>) {
-        let (mut log, mut starts) = (Vec::new(), Vec::new());
+    /// Records of which each knows that those were durable that are `lag` before it, and where they are. Each begins with a
+    /// block, as if all had been synced.
+    fn log(bodies: &[Vec<u8>], lag: u64) -> (Vec<u8>, Vec<Range<usize>>) {
+        let (mut log, mut places) = (Vec::new(), Vec::new());
         for (sequence, body) in (1..).zip(bodies) {
-            starts.push(log.len());
+            log.extend(zeros_behind(log.len() as u64));
+            let start = log.len();
             log.extend(record(sequence, sequence.saturating_sub(lag), body));
+            places.push(start..log.len());
         }
-        starts.push(log.len());
-        (log, starts)
+        (log, places)
     }
 
     proptest! {
         #[test]
         fn a_log_that_is_cut_anywhere_gives_the_records_before(bodies in bodies()) {
-            let (log, starts) = log(&bodies, 1);
-            for cut in 0..=log.len() {
-                let whole = starts.iter().filter(|start| **start <= cut).count() - 1;
-                let torn = (starts[whole] != cut).then_some((starts[whole] as u64, false));
-                prop_assert_eq!(read(&log[..cut]), (bodies[..whole].to_vec(), torn));
+            let (log, places) = log(&bodies, 1);
+            for (whole, place) in places.iter().enumerate() {
+                for cut in place.clone() {
+                    let torn = (cut > place.start).then_some((place.start as u64, false));
+                    prop_assert_eq!(read(&log[..cut]), (bodies[..whole].to_vec(), torn));
+                }
             }
+            prop_assert_eq!(read(&log), (bodies, None));
         }
 
         #[test]
         fn a_bit_that_flips_is_found_and_told_from_a_torn_end(
             bodies in bodies(), lag in 1..4_u64, at in any::<prop::sample::Index>(), bit in 0..8
         ) {
-            let (mut log, starts) = log(&bodies, lag);
-            let at = at.index(log.len());
+            let (mut log, places) = log(&bodies, lag);
+            let offsets: Vec<usize> = places.iter().cloned().flatten().collect();
+            let at = *at.get(&offsets);
             log[at] ^= 1_u8 << bit;
-            let hit = starts.iter().filter(|start| **start <= at).count() - 1;
+            let hit = places.iter().filter(|place| place.end <= at).count();
             // The record behind the last that is whole says how many before it were durable.
             let known = (hit as u64 + 1) + lag <= bodies.len() as u64;
-            prop_assert_eq!(read(&log), (bodies[..hit].to_vec(), Some((starts[hit] as u64, known))));
+            prop_assert_eq!(read(&log), (bodies[..hit].to_vec(), Some((places[hit].start as u64, known))));
         }
 
         #[test]
@@ -304,7 +324,10 @@ mod tests {
     #[test]
     fn zeros_and_records_of_another_place_are_no_records() {
         assert_eq!(read(&[0; 100]), (Vec::new(), Some((0, false))));
-        assert_eq!(read(&record(2, 1, b"later")), (Vec::new(), Some((0, true))));
+        let mut later = vec![1; BLOCK];
+        assert_eq!(read(&later), (Vec::new(), Some((0, false))));
+        later.extend(record(2, 1, b"later"));
+        assert_eq!(read(&later), (Vec::new(), Some((0, true))));
         assert_eq!(read(&record(0, 0, b"earlier")), (Vec::new(), Some((0, false))));
     }
 }

@@ -1,9 +1,9 @@
 //! What a start finds, whatever a crash has left, and what it refuses.
 
 use super::entry::{Entry, Life};
-use super::files::{Directory, checkpoint_name, log_name};
+use super::files::{Directory, LogId, checkpoint_name};
 use super::log::{Append, Journal, Sizes};
-use super::record::HEADER;
+use super::record::{HEADER, zeros_behind};
 use super::snapshot::Kept;
 use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
 use crate::mon::{MapHistory, MonSettings};
@@ -27,6 +27,17 @@ use std::thread;
 
 const MEMORY: u64 = 64 << 20;
 
+/// The salt of the logs of a [`Story`], and of those that follow it.
+const SALT: u64 = 0x5a17_5a17_5a17_5a17;
+
+fn log_id(first: u64) -> LogId {
+    LogId { first, salt: SALT }
+}
+
+fn log_name(first: u64) -> String {
+    log_id(first).to_string()
+}
+
 /// A history of one map, with the pool that the bench has.
 fn maps() -> MapHistory {
     let mut map = OsdMap { version: OsdMap::VERSION_NAUTILUS, epoch: 1, ..OsdMap::default() };
@@ -49,9 +60,10 @@ fn content(osd: &Osd) -> Vec<Vec<u8>> {
     all
 }
 
-/// A log, where each of its records ends, and what the OSD has behind each.
+/// A log, where each of its records ends, and what the OSD has behind each. Each record was synced, and begins with a block.
 struct Story {
     bytes: Vec<u8>,
+    starts: Vec<usize>,
     ends: Vec<usize>,
     contents: Vec<Vec<Vec<u8>>>,
 }
@@ -65,9 +77,14 @@ impl Story {
     /// A log of requests, before some of which a snapshot is taken. Each record knows that all were durable that are two and
     /// more before it.
     fn new(requests: Vec<(u8, Op)>) -> Self {
+        Self::salted(SALT, requests)
+    }
+
+    fn salted(salt: u64, requests: Vec<(u8, Op)>) -> Self {
         let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
-        let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
-        let mut story = Self { bytes: Vec::new(), ends: Vec::new(), contents: Vec::new() };
+        let mut journal = Journal::new(LogId { first: 1, salt }, Sizes::default(), u64::MAX, false);
+        let mut story =
+            Self { bytes: Vec::new(), starts: Vec::new(), ends: Vec::new(), contents: Vec::new() };
         let settings = MonSettings { keyring: Some(keyring()), ..MonSettings::default() };
         story.add(&mut journal, &Entry::Monitor { maps: maps().kept(), settings }, &bench.osd);
         let life = Life { number: 3, memory_limit: MEMORY, ..Life::default() };
@@ -87,6 +104,8 @@ impl Story {
 
     fn add(&mut self, journal: &mut Journal, entry: &Entry, osd: &Osd) {
         let record = journal.append(entry);
+        self.bytes.extend(zeros_behind(self.bytes.len() as u64));
+        self.starts.push(self.bytes.len());
         self.bytes.extend(journal.take().expect("a record").bytes.to_vec());
         if record > 1 {
             journal.durable_up_to(record - 1);
@@ -98,6 +117,11 @@ impl Story {
     /// The records that are whole in the first `len` bytes.
     fn whole(&self, len: usize) -> usize {
         self.ends.iter().filter(|end| **end <= len).count()
+    }
+
+    /// The offsets of all bytes of records.
+    fn offsets(&self) -> Vec<usize> {
+        self.starts.iter().zip(&self.ends).flat_map(|(start, end)| *start..*end).collect()
     }
 }
 
@@ -184,7 +208,7 @@ impl Files for InMemory<'_> {
 
 fn load(files: &[(String, &[u8])]) -> Result<(Restored, Vec<Vec<u8>>), DataError> {
     let files = InMemory(RefCell::new(files.iter().cloned().collect()));
-    let restored = Restored::load(&files, Some(MEMORY))?;
+    let restored = Restored::load(&files, Some(MEMORY), SALT)?;
     let content = restored.kept.as_ref().map(|kept| content(&kept.osds[0])).unwrap_or_default();
     Ok((restored, content))
 }
@@ -195,10 +219,10 @@ proptest! {
     #[test]
     fn every_prefix_of_a_log_gives_a_prefix_of_what_was_done(requests in prop::collection::vec(request(), 1..8)) {
         let story = Story::new(requests);
-        for len in 0..=story.bytes.len() {
+        for len in story.offsets().into_iter().chain([story.bytes.len()]) {
             let (restored, content) = load(&[(log_name(1), &story.bytes[..len])]).unwrap();
             let whole = story.whole(len);
-            prop_assert_eq!(restored.next() as usize, whole + 1);
+            prop_assert_eq!(restored.log().first as usize, whole + 1);
             prop_assert_eq!(content, whole.checked_sub(1).map(|last| story.contents[last].clone()).unwrap_or_default());
         }
     }
@@ -208,20 +232,19 @@ proptest! {
         requests in prop::collection::vec(request(), 2..8), at in any::<prop::sample::Index>(), bit in 0..8
     ) {
         let mut story = Story::new(requests);
-        let at = at.index(story.bytes.len());
+        let at = *at.get(&story.offsets());
         story.bytes[at] ^= 1_u8 << bit;
         let hit = story.whole(at);
-        let start = if hit == 0 { 0 } else { story.ends[hit - 1] };
         match load(&[(log_name(1), &story.bytes)]) {
             // The last two are not known to have been durable.
             Ok((restored, content)) => {
                 prop_assert!(hit + 2 >= story.ends.len());
-                prop_assert_eq!(restored.next() as usize, hit + 1);
+                prop_assert_eq!(restored.log().first as usize, hit + 1);
                 prop_assert_eq!(&content, &story.contents[hit - 1]);
             }
             Err(DataError::Corrupt { file, offset, .. }) => {
                 prop_assert!(hit + 2 < story.ends.len());
-                prop_assert_eq!((file, offset as usize), (log_name(1), start));
+                prop_assert_eq!((file, offset as usize), (log_name(1), story.starts[hit]));
             }
             Err(other) => panic!("{other}"),
         }
@@ -233,15 +256,15 @@ proptest! {
     ) {
         let story = Story::new(requests);
         let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
-        let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
-        let (next, kept) = (restored.next(), restored.kept.unwrap());
-        Writer::begin(&directory, next).unwrap();
+        let restored = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
+        let (next, kept) = (restored.log().first, restored.kept.unwrap());
+        Writer::begin(&directory, log_id(next)).unwrap();
         write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
         let mut names = directory.names().unwrap();
         names.sort();
         prop_assert_eq!(names, [&checkpoint_name(next), &log_name(next), "onego-cluster", "spare.log"]);
-        let again = Restored::load(&directory, Some(MEMORY)).unwrap();
-        prop_assert_eq!(again.next(), next);
+        let again = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
+        prop_assert_eq!(again.log().first, next);
         let again = again.kept.unwrap();
         prop_assert_eq!((&again.life, &again.settings), (&kept.life, &kept.settings));
         prop_assert_eq!(content(&again.osds[0]), story.contents.last().unwrap().clone());
@@ -251,10 +274,10 @@ proptest! {
         let mut bytes = fs::read(&path).unwrap();
         let at = flip.index(bytes.len());
         fs::write(&path, &bytes[..at]).unwrap();
-        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY)), Err(DataError::Corrupt { .. })), "cut at {at}");
+        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY), SALT), Err(DataError::Corrupt { .. })), "cut at {at}");
         bytes[at] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY)), Err(DataError::Corrupt { .. })), "flip at {at}");
+        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY), SALT), Err(DataError::Corrupt { .. })), "flip at {at}");
     }
 }
 
@@ -266,35 +289,85 @@ fn snapshot(before: u64, kept: &Kept) -> Snapshot {
 #[test]
 fn logs_of_several_lives_follow_each_other_and_none_may_be_missing() {
     let story = Story::new((0..6).map(|n| (n, write(0, &[n]))).collect());
-    let (a, b) = (story.ends[2], story.ends[5]);
+    let (a, b) = (story.starts[3], story.starts[6]);
     let files = [
         (log_name(1), &story.bytes[..a]),
         (log_name(4), &story.bytes[a..b]),
         (log_name(7), &story.bytes[b..]),
     ];
     let (restored, content) = load(&files).unwrap();
-    assert_eq!((restored.next(), &content), (9, story.contents.last().unwrap()));
+    assert_eq!((restored.log().first, &content), (9, story.contents.last().unwrap()));
     let missing = load(&[files[0].clone(), files[2].clone()]).unwrap_err();
-    assert!(matches!(&missing, DataError::Missing { file } if *file == log_name(4)), "{missing}");
+    assert!(matches!(&missing, DataError::Missing { file } if file == "log.0000000000000004.*"), "{missing}");
     // The end of a log that another follows was durable.
-    let torn = load(&[files[0].clone(), (log_name(4), &story.bytes[a..b - 1]), files[2].clone()]);
+    let torn = load(&[files[0].clone(), (log_name(4), &story.bytes[a..story.ends[5] - 1]), files[2].clone()]);
     assert!(matches!(torn, Err(DataError::Corrupt { .. })), "{torn:?}");
 }
 
 #[test]
 fn records_of_the_log_into_whose_file_another_is_written_are_none_of_it() {
     let story = Story::new((0..12).map(|n| (n, write(u64::from(n), &[n; 30]))).collect());
-    let (old, new) = story.bytes.split_at(story.ends[6]);
-    for len in 0..=new.len() {
+    let (old, new) = story.bytes.split_at(story.starts[7]);
+    let lens = story.offsets().into_iter().filter_map(|at| at.checked_sub(old.len()));
+    for len in lens.chain([new.len()]) {
         let mut file = new[..len].to_vec();
         file.extend(old.get(len..).unwrap_or_default());
         let (restored, content) = load(&[(log_name(1), old), (log_name(8), &file)]).unwrap();
         let whole = story.whole(old.len() + len);
         assert_eq!(
-            (restored.next() as usize, &content),
+            (restored.log().first as usize, &content),
             (whole + 1, &story.contents[whole - 1]),
             "{len} bytes"
         );
+    }
+}
+
+/// Records that a client could make, for any place and for none.
+fn forged(first: u64, salt: u64) -> Vec<u8> {
+    let mut journal = Journal::new(LogId { first, salt }, Sizes::default(), u64::MAX, false);
+    journal.append(&Entry::Log(Vec::new()));
+    journal.durable_up_to(first - 1);
+    journal.take().expect("a record").bytes.to_vec()
+}
+
+#[test]
+fn no_payload_behind_the_end_of_a_log_is_taken_for_a_record() {
+    let story = Story::new((0..5).map(|n| (n, write(0, &[n; 30]))).collect());
+    let last = *story.ends.last().unwrap();
+    for cut in [last, last - 1] {
+        // At every place that a record may have, with any numbers, but without the log's own salt.
+        for salt in [0, 1, SALT ^ 1 << 40, u64::MAX] {
+            let mut file = story.bytes[..cut].to_vec();
+            for first in 2..300 {
+                file.extend(zeros_behind(file.len() as u64));
+                file.extend(forged(first, salt));
+            }
+            let (restored, content) = load(&[(log_name(1), &file)]).unwrap();
+            let whole = story.whole(cut);
+            assert_eq!((restored.log().first as usize, &content), (whole + 1, &story.contents[whole - 1]));
+        }
+    }
+    // With it, they would count.
+    let mut file = story.bytes[..last - 1].to_vec();
+    file.extend(zeros_behind(file.len() as u64));
+    file.extend(forged(9, SALT));
+    assert!(matches!(load(&[(log_name(1), &file)]), Err(DataError::Corrupt { .. })));
+}
+
+#[test]
+fn an_empty_log_of_a_life_that_ended_early_gives_its_file_to_the_next() {
+    let (_folder, directory) = directory(&[]);
+    let story = Story::new(Vec::new());
+    for salt in [1, 2, 3] {
+        let restored = Restored::load(&directory, Some(MEMORY), salt).unwrap();
+        let log = restored.log();
+        assert_eq!(log, LogId { first: 1, salt });
+        Writer::begin(&directory, log).unwrap();
+        let mut names = directory.names().unwrap();
+        names.sort();
+        assert_eq!(names, [log.to_string().as_str(), "onego-cluster"]);
+        // Garbage that is no record of it.
+        fs::write(directory.path().join(log.to_string()), &story.bytes).unwrap();
     }
 }
 
@@ -303,21 +376,21 @@ fn the_files_of_old_logs_and_checkpoints_are_written_anew() {
     let story = Story::new((0..40).map(|n| (n, write(0, &[n; 1000]))).collect());
     let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
     for (first, spares) in [(43, &["spare.log"][..]), (44, &["spare.checkpoint", "spare.log"])] {
-        let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
-        assert_eq!(restored.next(), first);
-        let mut writer = Writer::begin(&directory, first).unwrap();
+        let restored = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
+        assert_eq!(restored.log().first, first);
+        let mut writer = Writer::begin(&directory, log_id(first)).unwrap();
         write_checkpoint(&directory, snapshot(first, &restored.kept.unwrap())).unwrap();
         let mut names = directory.names().unwrap();
         names.retain(|name| name.starts_with("spare"));
         names.sort();
         assert_eq!(names, spares);
         // What is written is shorter than what the file had.
-        let mut journal = Journal::new(first, Sizes::default(), u64::MAX, false);
+        let mut journal = Journal::new(log_id(first), Sizes::default(), u64::MAX, false);
         journal.append(&Entry::Log(Vec::new()));
         writer.append(&directory, journal.take()).unwrap();
     }
-    let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
-    assert_eq!(restored.next(), 45);
+    let restored = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
+    assert_eq!(restored.log().first, 45);
     assert_eq!(content(&restored.kept.unwrap().osds[0]), *story.contents.last().unwrap());
 }
 
@@ -325,16 +398,16 @@ fn the_files_of_old_logs_and_checkpoints_are_written_anew() {
 fn what_a_crash_has_torn_is_cut_off_for_good() {
     let story = Story::new(vec![(0, write(0, b"one")), (0, write(0, b"two"))]);
     let (_folder, directory) = directory(&[(log_name(1), &story.bytes[..story.bytes.len() - 1])]);
-    let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
-    assert_eq!(restored.next(), 4);
+    let restored = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
+    assert_eq!(restored.log().first, 4);
     let len = fs::metadata(directory.path().join(log_name(1))).unwrap().len();
-    assert_eq!(len as usize, story.ends[2]);
+    assert_eq!(len as usize, story.starts[3]);
 }
 
 #[test]
 fn the_records_of_several_jobs_are_synced_once() {
     let (_folder, directory) = directory(&[]);
-    let mut writer = Writer::begin(&directory, 1).unwrap();
+    let mut writer = Writer::begin(&directory, log_id(1)).unwrap();
     let append = |last, sync| Append { bytes: vec![last as u8; 3].into(), last, sync, aligned: false };
     assert_eq!(writer.append(&directory, [append(1, true), append(2, true)]).unwrap(), Some(2));
     let log = || fs::read(directory.path().join(log_name(1))).unwrap();
@@ -355,9 +428,9 @@ fn large_payloads_begin_with_a_block_of_the_file_and_are_there_again() {
     let mut requests = vec![(0, write(0, b"small")), (1, write(10, &large[0])), (2, write(0, b"small"))];
     requests.push((3, write(0, &large[1])));
     let (_folder, directory) = directory(&[]);
-    let mut writer = Writer::begin(&directory, 1).unwrap();
+    let mut writer = Writer::begin(&directory, log_id(1)).unwrap();
     let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
-    let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
+    let mut journal = Journal::new(log_id(1), Sizes::default(), u64::MAX, false);
     journal.append(&Entry::Monitor { maps: maps().kept(), settings: MonSettings::default() });
     journal.append(&Entry::Started(Life { number: 1, memory_limit: MEMORY, ..Life::default() }));
     // Several records a job, and several jobs a sync.
@@ -376,32 +449,32 @@ fn large_payloads_begin_with_a_block_of_the_file_and_are_there_again() {
         let starts_at = |at: &usize| log[*at..].starts_with(payload);
         assert!((0..log.len()).step_by(BLOCK).any(|at| starts_at(&at)), "{} bytes", payload.len());
     }
-    let kept = Restored::load(&directory, Some(MEMORY)).unwrap().kept.unwrap();
+    let kept = Restored::load(&directory, Some(MEMORY), SALT).unwrap().kept.unwrap();
     assert_eq!(content(&kept.osds[0]), content(&bench.osd));
     // And of a checkpoint, too.
     let next = 7;
-    writer = Writer::begin(&directory, next).unwrap();
+    writer = Writer::begin(&directory, log_id(next)).unwrap();
     write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
     writer.finish(&directory).unwrap();
     let checkpoint = fs::read(directory.path().join(checkpoint_name(next))).unwrap();
     for payload in &large {
         assert!((0..checkpoint.len()).step_by(BLOCK).any(|at| checkpoint[at..].starts_with(payload)));
     }
-    let again = Restored::load(&directory, Some(MEMORY)).unwrap().kept.unwrap();
+    let again = Restored::load(&directory, Some(MEMORY), SALT).unwrap().kept.unwrap();
     assert_eq!(content(&again.osds[0]), content(&bench.osd));
 }
 
 #[test]
 fn a_directory_of_a_format_before_is_read_and_marked_with_the_new_one() {
-    let story = Story::new(vec![(0, write(0, b"one"))]);
-    for format in [3, 4] {
-        let (folder, before) = directory(&[(log_name(1), &story.bytes)]);
+    let story = Story::salted(0, vec![(0, write(0, b"one"))]);
+    for format in [3, 4, 5] {
+        let (folder, before) = directory(&[(LogId { first: 1, salt: 0 }.to_string(), &story.bytes)]);
         drop(before);
         let path = folder.path().join("data");
         fs::write(path.join("onego-cluster"), format!("Onego cluster, format {format}\n")).unwrap();
         let directory = Directory::open(&path).unwrap();
-        assert!(Restored::load(&directory, Some(MEMORY)).unwrap().kept.is_some());
-        assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
+        assert!(Restored::load(&directory, Some(MEMORY), SALT).unwrap().kept.is_some());
+        assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 6\n");
     }
 }
 
@@ -421,7 +494,7 @@ fn a_group_of_a_format_without_clones_has_none() {
 fn what_does_not_fit_the_memory_is_refused_with_how_much_it_had() {
     let story = Story::new(vec![(0, write(0, &[7; 100_000]))]);
     let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
-    let error = Restored::load(&directory, Some(50_000)).unwrap_err();
+    let error = Restored::load(&directory, Some(50_000), SALT).unwrap_err();
     assert!(matches!(error, DataError::TooLarge { osd: 0, limit: 50_000, was: MEMORY }), "{error}");
 }
 
@@ -453,7 +526,7 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })), "there is a log of something");
     fs::remove_file(path.join("log")).unwrap();
     Directory::open(&path).unwrap();
-    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 6\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A failed write or sync leaves a file whose content is unknown. Nothing is tried again on it: after an error the journal
 //! stops.
 
-use super::files::{Files, PART, checkpoint_name, log_name, numbers};
+use super::files::{Files, LogId, PART, checkpoint_name, checkpoints};
 use super::log::Append;
 use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
@@ -30,6 +30,7 @@ fn make<F: Files>(files: &F, spare: &str, name: &str) -> io::Result<F::File> {
 #[derive(Debug)]
 pub struct Writer<F: Files> {
     log: F::File,
+    id: LogId,
     /// Bytes of it.
     len: u64,
     /// Something that need not be durable was written and not flushed.
@@ -37,12 +38,15 @@ pub struct Writer<F: Files> {
 }
 
 impl<F: Files> Writer<F> {
-    /// Begins a log whose first record has this number. All before must be durable.
-    pub fn begin(files: &F, first: u64) -> io::Result<Self> {
-        let mut log = make(files, SPARE_LOG, &log_name(first))?;
+    /// Begins a log. All before must be durable.
+    pub fn begin(files: &F, id: LogId) -> io::Result<Self> {
+        // A life that ended before its first record has left an empty log of the same number.
+        let empty = LogId::of(&files.names()?).into_iter().find(|log| log.first == id.first);
+        let old = empty.map_or_else(|| SPARE_LOG.to_owned(), |log| log.to_string());
+        let mut log = make(files, &old, &id.to_string())?;
         files.sync(&mut log)?;
         files.sync_names()?;
-        Ok(Self { log, len: 0, unflushed: false })
+        Ok(Self { log, id, len: 0, unflushed: false })
     }
 
     /// Appends to the log, and syncs it once for all if any of it asks for that. Returns the last record that is durable
@@ -100,7 +104,7 @@ impl<F: Files> Writer<F> {
     pub fn rotate(&mut self, files: &F, first: u64) -> io::Result<()> {
         // Only the last log may have something behind its last record, so this one ends before the next one begins.
         self.finish(files)?;
-        *self = Self::begin(files, first)?;
+        *self = Self::begin(files, LogId { first, ..self.id })?;
         Ok(())
     }
 }
@@ -113,7 +117,7 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
     let mut file = make(files, SPARE_CHECKPOINT, &part)?;
     let (mut size, mut synced) = (0, 0);
     for (sequence, entry) in (1..).zip(snapshot.into_entries()) {
-        let record = seal(sequence, sequence - 1, size, entry.encode());
+        let record = seal(sequence, sequence - 1, 0, size, entry.encode());
         size += record.len() as u64;
         files.append(&mut file, record)?;
         if size - synced >= CHECKPOINT_STEP {
@@ -135,9 +139,10 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
 /// written anew.
 pub(super) fn remove_old<F: Files>(files: &F, before: u64) -> io::Result<()> {
     let names = files.names()?;
-    let old = |kind| numbers(&names, kind).into_iter().filter(|number| *number < before).rev();
-    spare(files, old("log").map(log_name), SPARE_LOG)?;
-    spare(files, old("checkpoint").map(checkpoint_name), SPARE_CHECKPOINT)
+    let logs = LogId::of(&names).into_iter().rev().filter(|log| log.first < before);
+    spare(files, logs.map(|log| log.to_string()), SPARE_LOG)?;
+    let checkpoints = checkpoints(&names).into_iter().rev().filter(|number| *number < before);
+    spare(files, checkpoints.map(checkpoint_name), SPARE_CHECKPOINT)
 }
 
 /// Keeps the first of these files under that name, and removes the others.

@@ -1,6 +1,6 @@
 //! A disk that forgets: what is left of files after a crash is any part of what was not synced.
 
-use onego_cluster::journal::{Append, BLOCK, Done, Files, Job, Snapshot, Writer, write_checkpoint};
+use onego_cluster::journal::{Append, BLOCK, Done, Files, Job, LogId, Snapshot, Writer, write_checkpoint};
 use onego_testkit::Node;
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -271,9 +271,9 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// A log that begins with this record.
-    pub(crate) fn begin(disk: Disk, first: u64, seed: u64) -> io::Result<Self> {
-        let writer = Writer::begin(&disk, first)?;
+    /// Begins a log.
+    pub(crate) fn begin(disk: Disk, log: LogId, seed: u64) -> io::Result<Self> {
+        let writer = Writer::begin(&disk, log)?;
         Ok(Self {
             disk,
             writer,

@@ -31,8 +31,8 @@ impl Kept {
     }
 
     fn begin(&mut self, sim: &Sim, disk: Disk, settings: Settings) {
-        let restored = Restored::load(&disk, None).expect("what is on the disk is whole");
-        self.storage = Some(Storage::begin(disk, restored.next(), self.crashes).expect("the disk is well"));
+        let restored = Restored::load(&disk, None, 1 + self.crashes).expect("what is on the disk is whole");
+        self.storage = Some(Storage::begin(disk, restored.log(), self.crashes).expect("the disk is well"));
         let machine = ClusterMachine::kept(settings, Keeping { restored, log_limit: LOG_LIMIT });
         let mut server = Pump::new(sim.engine(SERVER), machine);
         while server.machine().addresses().is_none() {

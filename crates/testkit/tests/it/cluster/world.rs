@@ -396,8 +396,8 @@ pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settin
 fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMachine, Storage) {
     if random.random_range(0..4) == 0 {
         disk.fail_after(random.random_range(1..12), ENOSPC);
-        let begun = Restored::load(&disk, Some(MEMORY))
-            .map(|restored| Storage::begin(disk.clone(), restored.next(), 0).map(drop));
+        let begun = Restored::load(&disk, Some(MEMORY), random.random())
+            .map(|restored| Storage::begin(disk.clone(), restored.log(), 0).map(drop));
         assert!(
             matches!(begun, Ok(_) | Err(DataError::Files { .. } | DataError::File { .. })),
             "{:?}",
@@ -405,9 +405,9 @@ fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMac
         );
         disk.crash();
     }
-    let restored =
-        Restored::load(&disk, Some(MEMORY)).unwrap_or_else(|error| panic!("after a crash: {error}"));
-    let storage = Storage::begin(disk, restored.next(), random.random()).expect("the disk is well");
+    let restored = Restored::load(&disk, Some(MEMORY), random.random())
+        .unwrap_or_else(|error| panic!("after a crash: {error}"));
+    let storage = Storage::begin(disk, restored.log(), random.random()).expect("the disk is well");
     // Small logs, so that there are checkpoints.
     let keeping = Keeping { restored, log_limit: random.random_range(1_000..1_000_000) };
     (ClusterMachine::kept(settings, keeping), storage)

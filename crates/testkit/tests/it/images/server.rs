@@ -70,9 +70,9 @@ impl SimCluster {
     }
 
     fn begin_kept(&mut self, sim: &Sim, disk: Disk, random: &mut SmallRng) {
-        let restored = Restored::load(&disk, None).unwrap_or_else(|error| panic!("after a crash: {error}"));
-        self.storage =
-            Some(Storage::begin(disk, restored.next(), random.random()).expect("the disk is well"));
+        let restored = Restored::load(&disk, None, random.random())
+            .unwrap_or_else(|error| panic!("after a crash: {error}"));
+        self.storage = Some(Storage::begin(disk, restored.log(), random.random()).expect("the disk is well"));
         // Small logs, so that there are checkpoints.
         let keeping = Keeping { restored, log_limit: random.random_range(10_000..3_000_000) };
         let machine = ClusterMachine::kept(self.settings(), keeping);
