@@ -89,6 +89,17 @@ impl Sandbox {
         Ok(Self { folder, release, release_root, tools, onego: onego.to_owned(), holder: Some(holder), init })
     }
 
+    /// Makes a network device with this address. Returns false where this user may not.
+    pub(crate) fn make_tap(&self, name: &str, address: &str) -> Result<bool> {
+        let made = sh::output(&mut self.tool_command(&format!("ip tuntap add dev {name} mode tap")))?;
+        if !made.status.success() {
+            return Ok(false);
+        }
+        self.tool(&format!("ip address add {address} dev {name}"))?;
+        self.tool(&format!("ip link set {name} up"))?;
+        Ok(true)
+    }
+
     /// Returns a view of this sandbox with a folder of its own, which has the cluster's configuration and keys.
     pub fn with_folder(&self, name: &str) -> Result<Self> {
         let folder = self.folder.join(name);

@@ -462,13 +462,17 @@ fn a_turn_ends_when_the_caller_says(kind: EngineKind) {
     let start = now();
     pump.turn(Wait::Poll).unwrap();
     assert!(now().since(start) < PATIENCE);
-    let until = now() + Duration::from_millis(5);
-    pump.turn(Wait::Until(until)).unwrap();
-    assert!(now() >= until);
-    pump.set_spin(Spin::For(Duration::from_millis(1)));
-    let until = now() + Duration::from_millis(5);
-    pump.turn(Wait::Until(until)).unwrap();
-    assert!(now() >= until);
+    for spin in [None, Some(Spin::For(Duration::from_millis(1)))] {
+        spin.into_iter().for_each(|spin| pump.set_spin(spin));
+        let until = now() + Duration::from_millis(5);
+        let mut turns = 0;
+        while now() < until {
+            pump.turn(Wait::Until(until)).unwrap();
+            turns += 1;
+        }
+        // The system ends a wait early when the process was stopped and goes on (signal(7)).
+        assert!(turns <= 3, "{turns} turns in 5 ms without an event");
+    }
 }
 
 fn a_spinning_pump_answers(kind: EngineKind) {

@@ -97,6 +97,10 @@ pub fn prepare_guests() -> Result<()> {
     Ok(())
 }
 
+/// Network device of a guest in its sandbox, and its address: the one of the gateway in QEMU's user-mode network.
+const TAP: &str = "tap0";
+const GATEWAY: &str = "10.0.2.2/24";
+
 /// A guest that has not booted yet.
 pub struct Boot<'a> {
     sandbox: &'a Sandbox,
@@ -107,6 +111,7 @@ pub struct Boot<'a> {
     programs: Vec<String>,
     checks: BTreeMap<String, String>,
     ports: Vec<u16>,
+    tap: bool,
     disk: Option<(Disk, u16)>,
 }
 
@@ -123,6 +128,7 @@ impl<'a> Boot<'a> {
             programs: Vec::new(),
             checks: BTreeMap::new(),
             ports: Vec::new(),
+            tap: false,
             disk: None,
         })
     }
@@ -149,6 +155,14 @@ impl<'a> Boot<'a> {
     pub fn ports(mut self, ports: &[u16]) -> Self {
         self.ports.extend(ports);
         self
+    }
+
+    /// Connects the guest through a network device of the sandbox, so that servers see the ports of its clients. Returns
+    /// whether this user may make such a device; otherwise QEMU opens connections from ports of its own.
+    pub fn tap(mut self) -> Result<(Self, bool)> {
+        self.tap = self.sandbox.make_tap(TAP, GATEWAY)?;
+        let made = self.tap;
+        Ok((self, made))
     }
 
     /// Adds a disk with that many queues.
@@ -197,7 +211,8 @@ impl<'a> Boot<'a> {
             }
             _ => self.sandbox.tool_daemon(QEMU),
         };
-        let mut network = "user,id=net".to_owned();
+        let kind = if self.tap { format!("tap,ifname={TAP},script=no,downscript=no") } else { "user".to_owned() };
+        let mut network = format!("{kind},id=net");
         for port in &self.ports {
             network += &format!(",hostfwd=tcp:{}:{port}-:{port}", crate::ADDRESS);
         }
