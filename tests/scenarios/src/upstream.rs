@@ -182,6 +182,11 @@ impl<'a> Outcomes<'a> {
         let failed = names("[  FAILED  ] ");
         Self { passed: &names("[       OK ] ") - &failed, failed }
     }
+
+    /// Returns whether a test has run.
+    pub(crate) fn has(&self, test: &str) -> bool {
+        self.passed.contains(test) || self.failed.contains(test)
+    }
 }
 
 /// Fails unless exactly the tests fail that are listed with a reason, and at least `min_passed` pass.

@@ -160,8 +160,9 @@ impl Authority {
         name[..4].copy_from_slice(&service.to_le_bytes());
         name[4..].copy_from_slice(&number.to_le_bytes());
         let seed = Secret::new(hmac::sign(&secret, &name).as_ref().to_vec());
-        // Nobody looks at when it was made.
-        Key::generate(Cipher::Aes, Utime::default(), &mut Entropy::from(seed))
+        // No client opens a ticket, so clients need not know the cipher. It must be an authenticated one: what `Cipher::Aes`
+        // seals can be changed without the key. The time of creation is never used.
+        Key::generate(Cipher::Aes256k, Utime::default(), &mut Entropy::from(seed))
     }
 
     /// Reads an authorizer for `service`. `None`: the ticket is not good, or the client that shows it does not have its key.
@@ -198,7 +199,6 @@ impl Authority {
                 global_id: grant.global_id,
                 created: Utime::from(now),
                 expires: Utime::from(now + validity),
-                allow_all: false,
                 caps: grant.caps.clone(),
                 flags: 0,
             },
@@ -353,8 +353,42 @@ fn ticket_of(name: &AuthName, global_id: u64) -> AuthTicket {
         global_id,
         created: Utime::default(),
         expires: Utime::default(),
-        allow_all: false,
         caps: String::new(),
         flags: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a cipher that does not authenticate, one flipped bit sets the flag that allows everything.
+    #[test]
+    fn a_ticket_that_was_changed_is_not_opened() {
+        let now = Time::from_nanos(1_000_000_000_000_000);
+        let mut authority = Authority::new(Keyring::default(), Lifetimes::default(), Entropy::new([1; 32]));
+        for cipher in [Cipher::Aes, Cipher::Aes256k] {
+            let key = Key::generate(cipher, Utime::default(), &mut Entropy::new([2; 32]));
+            let name = AuthName::client("tenant");
+            let caps = "allow r pool=a".to_owned();
+            let grant =
+                Grant { service: service::OSD, key: &key, name: &name, global_id: 7, caps, replaces: None };
+            let mut w = Writer::new();
+            authority.write_ticket(now, &grant, &mut w);
+            let mut r = Reader::new(w.as_slice());
+            r.take(5, "service and version").unwrap();
+            r.blob("the client's part").unwrap();
+            assert!(!r.bool("sealed").unwrap());
+            let ticket = TicketBlob::from_bytes(r.blob("ticket").unwrap()).unwrap();
+
+            let opened = authority.open_ticket(now, service::OSD, &ticket).expect("a good ticket");
+            assert_eq!((opened.ticket.name, opened.ticket.caps.as_str()), (name, "allow r pool=a"));
+            assert!(authority.open_ticket(now, service::MGR, &ticket).is_none());
+            for bit in 0..8 * ticket.blob.0.len() {
+                let mut changed = ticket.clone();
+                changed.blob.0[bit / 8] ^= 1 << (bit % 8);
+                assert!(authority.open_ticket(now, service::OSD, &changed).is_none(), "bit {bit}");
+            }
+        }
     }
 }

@@ -315,8 +315,6 @@ pub struct AuthTicket {
     pub created: Utime,
     /// Until when it is good.
     pub expires: Utime,
-    /// Everything is allowed, whatever `caps` says.
-    pub allow_all: bool,
     /// What is allowed, in the words of the service.
     pub caps: String,
     /// Unused.
@@ -336,11 +334,12 @@ impl Decode for AuthTicket {
         }
         let (created, expires) = (Utime::decode(r)?, Utime::decode(r)?);
         r.u8("capabilities")?;
-        let allow_all = r.bool("allow all")?;
+        // Allows everything, whatever the capabilities are. No authority sets it, and it has no effect here.
+        r.bool("allow all")?;
         // A string within a string; nothing at all in tickets that allow nothing.
         let mut caps = Reader::new(r.blob("capabilities")?);
         let caps = if caps.is_empty() { String::new() } else { caps.string("capabilities")? };
-        Ok(Self { name, global_id, created, expires, allow_all, caps, flags: r.u32("ticket flags")? })
+        Ok(Self { name, global_id, created, expires, caps, flags: r.u32("ticket flags")? })
     }
 }
 
@@ -353,7 +352,7 @@ impl Encode for AuthTicket {
         self.created.encode(w);
         self.expires.encode(w);
         w.u8(1);
-        w.bool(self.allow_all);
+        w.bool(false);
         w.sized(|w| {
             if !self.caps.is_empty() {
                 w.string(&self.caps);
@@ -377,7 +376,6 @@ mod tests {
             global_id: 4123,
             created: Utime { sec: 10, nsec: 1 },
             expires: Utime { sec: 20, nsec: 1 },
-            allow_all: false,
             caps: "allow *".to_owned(),
             flags: 0,
         };

@@ -282,7 +282,7 @@ fn admit_by_ticket(authority: &mut Authority, shown: &Shown, mode: u32) -> Answe
     let connection_secret = authority.entropy().secret(secret_len);
     let payload = shown.reply(&connection_secret, authority.entropy());
     let ticket = &shown.info.ticket;
-    let caps = if ticket.allow_all { Caps::Everything } else { Caps::Written(ticket.caps.clone()) };
+    let caps = Caps::Written(ticket.caps.clone());
     Answer::Done(Box::new(Admitted {
         name: ticket.name.clone(),
         global_id: ticket.global_id,

@@ -211,7 +211,8 @@ impl<'a> Boot<'a> {
             }
             _ => self.sandbox.tool_daemon(QEMU),
         };
-        let kind = if self.tap { format!("tap,ifname={TAP},script=no,downscript=no") } else { "user".to_owned() };
+        let kind =
+            if self.tap { format!("tap,ifname={TAP},script=no,downscript=no") } else { "user".to_owned() };
         let mut network = format!("{kind},id=net");
         for port in &self.ports {
             network += &format!(",hostfwd=tcp:{}:{port}-:{port}", crate::ADDRESS);
