@@ -1,13 +1,15 @@
 //! The users of a cluster and their rights: everybody may do everything, or the owner of a key what its capabilities say.
 
-use crate::osd::Rights;
+use crate::osd::{Rights, UserId};
 use onego_ceph::caps::{CapError, MonCap, OsdCap};
 use onego_ceph::types::Utime;
 use onego_msgr::Peer;
 use onego_msgr::auth::{
     AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, Secret, mode, service,
 };
+use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -70,6 +72,12 @@ pub(crate) fn authority(cephx: Option<&Cephx>, service_secret: Option<&Secret>) 
 pub(crate) fn gate(cephx: Option<&Cephx>, authority: Option<&SharedAuthority>, service: u32) -> Gate {
     let (Some(cephx), Some(authority)) = (cephx, authority) else { return Gate::Open };
     Gate::Cephx { authority: Arc::clone(authority), service, modes: cephx.modes.clone() }
+}
+
+/// Returns the user whose budget pays for what a client holds.
+pub(crate) fn user_of(peer: &Peer) -> UserId {
+    let name = peer.auth_name.as_ref().map(ToString::to_string).unwrap_or_default();
+    UserId(FxBuildHasher.hash_one(name))
 }
 
 /// What a client may ask of the monitor, or of the manager, whose capabilities are written alike. A text that means nothing allows nothing.

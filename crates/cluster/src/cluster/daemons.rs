@@ -7,7 +7,7 @@ use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
 use super::store_bench::StoreBench;
 use super::trimming::Trimming;
-use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
+use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights, user_of};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::groups::{Groups, follow, pair};
 use crate::journal::{Entry, Held, Life};
@@ -274,7 +274,7 @@ impl Daemons {
                 // A client has one address; the messenger sees to it that it has one at all.
                 let addr = peer.addrs.0.first().copied().unwrap_or_default();
                 let rights = osd_rights(&peer, client.from);
-                self.osds[osd as usize].osd.session_opened(session, peer.name, addr, rights);
+                self.osds[osd as usize].osd.session_opened(session, peer.name, user_of(&peer), addr, rights);
                 self.sessions.insert(session, conn);
                 client.session = Some(session);
             }

@@ -421,6 +421,9 @@ impl Machine for ClusterMachine {
             self.connections.table.read_again(conn);
         }
         self.connections.transmit(now, conn, out, limit);
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.sent(now, conn, &mut self.connections);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {

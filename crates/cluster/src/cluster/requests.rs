@@ -4,7 +4,7 @@
 //! `doc/dev/rados-client-protocol.rst`, "Resends"; `src/osd/PG.cc` (`can_discard_op`), `src/osd/OSD.cc`
 //! (`maybe_share_map`).
 
-use super::connections::ClusterConnections;
+use super::connections::{ClusterConnections, Service};
 use super::daemons::Daemons;
 use super::notes::{Durability, Notes};
 use crate::groups::Group;
@@ -153,12 +153,30 @@ impl Daemons {
 
     pub(super) fn send_notifications(&mut self, now: Time, connections: &mut ClusterConnections) {
         for daemon in &mut self.osds {
-            while let Some((session, event)) = daemon.osd.poll_event() {
-                if let Some(&conn) = self.sessions.get(&session) {
+            // They are replies like others: none is made while too many wait to be sent.
+            while daemon.osd.has_event() && connections.table.has_room_for_replies() {
+                let conn_of = |session| self.sessions.get(&session).copied();
+                let takes = |session| conn_of(session).is_none_or(|conn| !connections.is_behind(conn));
+                let Some((session, event)) = daemon.osd.poll_event(takes) else { break };
+                if let Some(conn) = conn_of(session) {
                     connections.send_payload(now, conn, 0, &event);
                 }
             }
         }
+    }
+
+    /// A connection has sent something, and may take notifications again.
+    pub(super) fn sent(&mut self, now: Time, conn: ConnId, connections: &mut ClusterConnections) {
+        if self.osds.iter().all(|daemon| daemon.osd.has_no_events()) {
+            return;
+        }
+        let behind = connections.is_behind(conn);
+        if let Some(client) = connections.get(conn)
+            && let (Service::Osd(osd), Some(session), false) = (client.service, client.session, behind)
+        {
+            self.osds[osd as usize].osd.resume_events(session);
+        }
+        self.send_notifications(now, connections);
     }
 
     /// Tells a client what has changed since the map it has, once.

@@ -3,7 +3,7 @@
 use super::admit::is_blocklisted;
 use super::group::Group;
 use super::rights::Rights;
-use super::session::{Origin, SessionId};
+use super::session::{Origin, SessionId, UserId};
 use super::store::{PoolObjects, PoolUsage, Store};
 use super::watch::Watches;
 use onego_ceph::messages::WatchNotify;
@@ -75,8 +75,15 @@ impl Osd {
     }
 
     /// A client has connected. `name` has the global id that it was given, `addr` is the address that it says it has.
-    pub fn session_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, rights: Rights) {
-        let origin = Origin { session, name, addr };
+    pub fn session_opened(
+        &mut self,
+        session: SessionId,
+        name: EntityName,
+        user: UserId,
+        addr: EntityAddr,
+        rights: Rights,
+    ) {
+        let origin = Origin { session, name, addr, user };
         self.sessions.insert(session, Client { origin, rights });
     }
 
@@ -86,14 +93,29 @@ impl Osd {
         self.watches.session_closed(now, session);
     }
 
-    /// The next notification, and the session that it goes to. One that is for a session that is gone is dropped.
-    pub fn poll_event(&mut self) -> Option<(SessionId, WatchNotify)> {
+    /// The next notification, and the session that it goes to, if that one takes it.
+    pub fn poll_event(&mut self, takes: impl Fn(SessionId) -> bool) -> Option<(SessionId, WatchNotify)> {
         loop {
-            let (session, event) = self.watches.poll_event()?;
+            let (session, event) = self.watches.poll_event(&takes)?;
             if self.sessions.contains_key(&session) {
                 return Some((session, event));
             }
         }
+    }
+
+    /// Returns whether there are notifications for sessions that may take them.
+    pub(crate) fn has_event(&self) -> bool {
+        self.watches.has_event()
+    }
+
+    /// Returns whether there are no notifications, not even for sessions that take none.
+    pub(crate) fn has_no_events(&self) -> bool {
+        self.watches.has_no_events()
+    }
+
+    /// A session takes notifications again.
+    pub(crate) fn resume_events(&mut self, session: SessionId) {
+        self.watches.resume(session);
     }
 
     /// When [`timeout`](Self::timeout) wants to be called, at the latest.

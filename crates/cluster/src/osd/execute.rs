@@ -454,7 +454,12 @@ impl Execution<'_> {
             Op::Watch { cookie, op, timeout, .. } => return self.watch(key(cookie), op, timeout),
             Op::ListWatchers => self.watches.list(self.id).encode(&mut w),
             Op::Notify { cookie, timeout, payload } => {
-                let id = self.watches.next_notify_id(self.epoch)?;
+                // One at a time: there is room for those that are under way, not for those of this request.
+                if self.effects.iter().any(|effect| matches!(effect, Effect::Notify(_))) {
+                    return Err(Errno::INVAL);
+                }
+                let user = self.origin.user;
+                let id = self.watches.next_notify_id(self.epoch, self.id, payload.len(), user)?;
                 let payload = payload.to_vec();
                 self.effects.push(Effect::Notify(NotifyCall { id, cookie, timeout, payload }));
                 w.u64(id);
@@ -472,7 +477,7 @@ impl Execution<'_> {
         self.must_exist()?;
         match op {
             WatchOp::Watch | WatchOp::LegacyWatch => {
-                self.watches.check_room(&key)?;
+                self.watches.check_room(&key, self.origin.user)?;
                 self.changed = true;
                 self.effects.push(Effect::Watch { key, timeout, pings: op == WatchOp::Watch });
             }

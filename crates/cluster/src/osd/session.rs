@@ -7,10 +7,15 @@ use onego_msgr::addr::EntityAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
+/// Identifies a user, whatever its connections: by a hash of its name. It pays for what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct UserId(pub u64);
+
 /// The client that makes a request, and where it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) session: SessionId,
     pub(crate) name: EntityName,
     pub(crate) addr: EntityAddr,
+    pub(crate) user: UserId,
 }

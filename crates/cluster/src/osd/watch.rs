@@ -5,9 +5,14 @@
 //!
 //! A watch belongs to a client, not to its connection: when that breaks, the watch stays until its time is up, and
 //! notifications of that time are delivered if the client comes back.
+//!
+//! Watches and notifications are shared by all users of the OSD. A user may hold as much of each as is left ([`Share`]), so
+//! the next user finds room. Messages are made when the connection takes them ([`Events`]): a notification of many
+//! watchers is held once.
 
 use super::errno::Errno;
-use super::session::{Origin, SessionId};
+use super::events::{Event, Events};
+use super::session::{Origin, SessionId, UserId};
 use super::store::ObjectId;
 use onego_ceph::messages::{WatchEvent, WatchNotify};
 use onego_ceph::outputs::{Watcher, Watchers};
@@ -15,7 +20,9 @@ use onego_ceph::types::EntityName;
 use onego_msgr::addr::EntityAddr;
 use onego_msgr::encoding::Encode;
 use onego_wire::{Time, Writer};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time without a sign of life after which a watch is lost, unless the watcher says so
@@ -25,11 +32,34 @@ const DEFAULT_WATCH_TIMEOUT: u32 = 30;
 /// Time after which a notification is over, unless the notifier says so (`osd_default_notify_timeout`).
 const DEFAULT_NOTIFY_TIMEOUT: u32 = 30;
 
-/// Most watches, of all objects together. A client of an image has one.
-const MAX_WATCHES: usize = 1 << 16;
+/// Bounds on the timeouts that clients ask for, in seconds. librbd asks for 30 and 5.
+const MAX_WATCH_TIMEOUT: u32 = 3600;
+const MAX_NOTIFY_TIMEOUT: u32 = 300;
 
-/// Most notifications under way.
-const MAX_NOTIFIES: usize = 1 << 12;
+/// Limits for all users together. A client of an image has one watch.
+const MAX: Share = Share { watches: 1 << 17, notifies: 1 << 13, bytes: 64 << 20 };
+
+/// Bytes of a notification's payload, and of a watcher's reply to it.
+const MAX_PAYLOAD: usize = 1 << 20;
+
+/// Bytes that a notification under way takes for each watcher, and for itself.
+const NOTIFY_COST: u64 = 256;
+
+/// Amounts held, by one user or by all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Share {
+    watches: u64,
+    notifies: u64,
+    /// Memory of notifications under way and of replies to them.
+    bytes: u64,
+}
+
+impl Share {
+    /// Returns whether a user who holds `own` of `all` may hold `more`: if that leaves as much for others.
+    fn may_hold(own: u64, all: u64, more: u64, max: u64) -> bool {
+        own.saturating_add(more) <= max.saturating_sub(all.saturating_add(more))
+    }
+}
 
 /// Names a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +74,7 @@ struct Watch {
     /// Where the watcher is reached; none: it is away.
     session: Option<SessionId>,
     addr: EntityAddr,
+    user: UserId,
     /// Seconds.
     timeout: u32,
     /// Does the watcher give signs of life? Else its connection is one.
@@ -55,10 +86,13 @@ struct Watch {
 
 struct Notify {
     session: SessionId,
+    user: UserId,
     notifier: u64,
     cookie: u64,
     version: u64,
-    payload: Vec<u8>,
+    payload: Arc<[u8]>,
+    /// Counted for it.
+    bytes: u64,
     waiting_for: BTreeSet<WatchKey>,
     /// By client and cookie.
     replies: BTreeMap<(u64, u64), Vec<u8>>,
@@ -78,17 +112,67 @@ pub(crate) struct Watches {
     notifies: BTreeMap<u64, Notify>,
     timers: BTreeSet<(Time, Timer)>,
     last_notify: u32,
-    events: VecDeque<(SessionId, WatchNotify)>,
+    events: Events,
+    all: Share,
+    users: FxHashMap<UserId, Share>,
 }
 
-fn seconds(n: u32, default: u32) -> Duration {
-    Duration::from_secs(if n == 0 { default } else { n }.into())
+fn seconds(n: u32, default: u32, max: u32) -> Duration {
+    Duration::from_secs(if n == 0 { default } else { n.min(max) }.into())
 }
 
 impl Watches {
-    /// The next message to a watcher or notifier.
-    pub(crate) fn poll_event(&mut self) -> Option<(SessionId, WatchNotify)> {
-        self.events.pop_front()
+    /// The next message to a watcher or notifier whose connection takes one. The others wait for
+    /// [`resume`](Self::resume).
+    pub(crate) fn poll_event(
+        &mut self,
+        takes: impl Fn(SessionId) -> bool,
+    ) -> Option<(SessionId, WatchNotify)> {
+        loop {
+            let (session, event) = self.events.next(&takes)?;
+            match event {
+                Event::Notify { key, id } => {
+                    if let Some(message) = self.notification(&key, id, session) {
+                        return Some((session, message));
+                    }
+                }
+                Event::Disconnect { cookie } => return Some((session, disconnected(cookie))),
+                Event::Complete { user, bytes, message } => {
+                    self.release(user, |share| share.bytes -= bytes);
+                    return Some((session, *message));
+                }
+            }
+        }
+    }
+
+    /// Returns whether there are messages for connections that may take them.
+    pub(crate) fn has_event(&self) -> bool {
+        self.events.is_ready()
+    }
+
+    pub(crate) fn has_no_events(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// A connection takes messages again.
+    pub(crate) fn resume(&mut self, session: SessionId) {
+        self.events.resume(session);
+    }
+
+    fn share(&self, user: UserId) -> Share {
+        self.users.get(&user).copied().unwrap_or_default()
+    }
+
+    fn charge(&mut self, user: UserId, change: impl Fn(&mut Share)) {
+        change(&mut self.all);
+        change(self.users.entry(user).or_default());
+    }
+
+    fn release(&mut self, user: UserId, change: impl Fn(&mut Share)) {
+        self.charge(user, change);
+        if self.share(user) == Share::default() {
+            self.users.remove(&user);
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
@@ -99,9 +183,10 @@ impl Watches {
         self.watches.contains_key(key)
     }
 
-    /// ENOSPC: there are too many watches already.
-    pub(crate) fn check_room(&self, key: &WatchKey) -> Result<(), Errno> {
-        let room = self.watches.len() < MAX_WATCHES || self.is_watching(key);
+    /// ENOSPC: the user has too many watches already.
+    pub(crate) fn check_room(&self, key: &WatchKey, user: UserId) -> Result<(), Errno> {
+        let own = self.share(user).watches;
+        let room = Share::may_hold(own, self.all.watches, 1, MAX.watches) || self.is_watching(key);
         if room { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
@@ -123,9 +208,13 @@ impl Watches {
 
     /// A client watches, for the first time or again.
     pub(crate) fn connect(&mut self, now: Time, key: WatchKey, from: &Origin, timeout: u32, pings: bool) {
+        if !self.is_watching(&key) {
+            self.charge(from.user, |share| share.watches += 1);
+        }
         let watch = self.watches.entry(key).or_insert_with(|| Watch {
             session: None,
             addr: from.addr,
+            user: from.user,
             timeout: if timeout == 0 { DEFAULT_WATCH_TIMEOUT } else { timeout },
             pings,
             deadline: None,
@@ -161,7 +250,7 @@ impl Watches {
             self.timers.remove(&(old, Timer::Watch(*key)));
         }
         if run {
-            let deadline = now + seconds(watch.timeout, DEFAULT_WATCH_TIMEOUT);
+            let deadline = now + seconds(watch.timeout, DEFAULT_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT);
             watch.deadline = Some(deadline);
             self.timers.insert((deadline, Timer::Watch(*key)));
         }
@@ -169,25 +258,22 @@ impl Watches {
 
     /// A watch ends. The watcher is notified unless it asked for that itself.
     pub(crate) fn remove(&mut self, key: &WatchKey, tell: bool) {
-        let Some(watch) = self.watches.remove(key) else { return };
-        if let Some(deadline) = watch.deadline {
-            self.timers.remove(&(deadline, Timer::Watch(*key)));
-        }
+        let Some(watch) = self.forget(key) else { return };
         if let (true, Some(session)) = (tell, watch.session) {
-            let event = WatchNotify {
-                event: WatchEvent::Disconnect,
-                cookie: key.cookie,
-                version: 0,
-                notify_id: 0,
-                payload: Vec::new(),
-                result: 0,
-                notifier: 0,
-            };
-            self.events.push_back((session, event));
+            self.events.push(session, Event::Disconnect { cookie: key.cookie });
         }
         for id in watch.notifies {
             self.answered(id, key, None);
         }
+    }
+
+    fn forget(&mut self, key: &WatchKey) -> Option<Watch> {
+        let watch = self.watches.remove(key)?;
+        if let Some(deadline) = watch.deadline {
+            self.timers.remove(&(deadline, Timer::Watch(*key)));
+        }
+        self.release(watch.user, |share| share.watches -= 1);
+        Some(watch)
     }
 
     /// An object is gone, and with it the watches on it.
@@ -206,13 +292,10 @@ impl Watches {
         let keys: Vec<WatchKey> = self.of_object(object).map(|(key, _)| *key).collect();
         let mut moving = Vec::with_capacity(keys.len());
         for key in keys {
-            let Some(watch) = self.watches.remove(&key) else { continue };
-            if let Some(deadline) = watch.deadline {
-                self.timers.remove(&(deadline, Timer::Watch(key)));
-            }
+            let Some(watch) = self.forget(&key) else { continue };
             for id in watch.notifies {
-                if let Some(notify) = self.notifies.remove(&id) {
-                    self.timers.remove(&(notify.deadline, Timer::Notify(id)));
+                if let Some(notify) = self.end(id) {
+                    self.release(notify.user, |share| share.bytes -= notify.bytes);
                 }
             }
             let WatchKey { cookie, watcher, .. } = key;
@@ -220,6 +303,7 @@ impl Watches {
                 cookie,
                 watcher,
                 addr: watch.addr,
+                user: watch.user,
                 timeout: watch.timeout,
                 pings: watch.pings,
             });
@@ -229,10 +313,13 @@ impl Watches {
 
     /// A watch comes with its object from another OSD. Its time runs until the watcher is here as well.
     pub(crate) fn adopt(&mut self, now: Time, object: ObjectId, moving: Moving) {
-        let Moving { cookie, watcher, addr, timeout, pings } = moving;
+        let Moving { cookie, watcher, addr, user, timeout, pings } = moving;
         let key = WatchKey { object, cookie, watcher };
-        let watch = Watch { session: None, addr, timeout, pings, deadline: None, notifies: BTreeSet::new() };
-        self.watches.insert(key, watch);
+        let notifies = BTreeSet::new();
+        let watch = Watch { session: None, addr, user, timeout, pings, deadline: None, notifies };
+        if self.watches.insert(key, watch).is_none() {
+            self.charge(user, |share| share.watches += 1);
+        }
         self.set_timer(now, &key, true);
     }
 
@@ -253,6 +340,11 @@ impl Watches {
 
     /// A connection broke. Watches stay until their time is up.
     pub(crate) fn session_closed(&mut self, now: Time, session: SessionId) {
+        for event in self.events.close(session) {
+            if let Event::Complete { user, bytes, .. } = event {
+                self.release(user, |share| share.bytes -= bytes);
+            }
+        }
         let lost = self.watches.iter_mut().filter(|(_, watch)| watch.session == Some(session));
         let mut idle = Vec::new();
         for (key, watch) in lost {
@@ -275,14 +367,31 @@ impl Watches {
         }
     }
 
-    /// Number for a notification, for ever unique as epochs only grow (OSDService::get_next_id). EBUSY: there are too
-    /// many under way.
-    pub(crate) fn next_notify_id(&mut self, epoch: u32) -> Result<u64, Errno> {
-        if self.notifies.len() >= MAX_NOTIFIES {
+    /// Number for a notification of this object, unique forever as epochs only grow (OSDService::get_next_id). EMSGSIZE: the
+    /// payload is too large; EBUSY: the user has too many under way, or too many watchers hear them.
+    pub(crate) fn next_notify_id(
+        &mut self,
+        epoch: u32,
+        object: ObjectId,
+        payload: usize,
+        user: UserId,
+    ) -> Result<u64, Errno> {
+        if payload > MAX_PAYLOAD {
+            return Err(Errno::MSGSIZE);
+        }
+        let (own, bytes) = (self.share(user), self.cost(object, payload));
+        let has_room = Share::may_hold(own.notifies, self.all.notifies, 1, MAX.notifies)
+            && Share::may_hold(own.bytes, self.all.bytes, bytes, MAX.bytes);
+        if !has_room {
             return Err(Errno::BUSY);
         }
         self.last_notify = self.last_notify.wrapping_add(1);
         Ok(u64::from(epoch) << 32 | u64::from(self.last_notify))
+    }
+
+    /// Bytes that a notification takes while it is under way.
+    fn cost(&self, object: ObjectId, payload: usize) -> u64 {
+        payload as u64 + NOTIFY_COST * (1 + self.of_object(object).count() as u64)
     }
 
     /// Tells all who watch an object.
@@ -294,14 +403,21 @@ impl Watches {
         call: NotifyCall,
         from: &Origin,
     ) {
-        let deadline = now + seconds(call.timeout, DEFAULT_NOTIFY_TIMEOUT);
+        let deadline = now + seconds(call.timeout, DEFAULT_NOTIFY_TIMEOUT, MAX_NOTIFY_TIMEOUT);
+        let bytes = self.cost(object, call.payload.len());
+        self.charge(from.user, |share| {
+            share.notifies += 1;
+            share.bytes += bytes;
+        });
         let watchers: BTreeSet<WatchKey> = self.of_object(object).map(|(key, _)| *key).collect();
         let notify = Notify {
             session: from.session,
+            user: from.user,
             notifier: from.name.num as u64,
             cookie: call.cookie,
             version,
-            payload: call.payload,
+            payload: call.payload.into(),
+            bytes,
             waiting_for: watchers.clone(),
             replies: BTreeMap::new(),
             deadline,
@@ -319,18 +435,24 @@ impl Watches {
 
     /// Sends a notification to a watcher, if it is there.
     fn send_notify(&mut self, key: &WatchKey, id: u64) {
-        let session = self.watches.get(key).and_then(|watch| watch.session);
-        let (Some(session), Some(notify)) = (session, self.notifies.get(&id)) else { return };
-        let event = WatchNotify {
+        if let Some(session) = self.watches.get(key).and_then(|watch| watch.session) {
+            self.events.push(session, Event::Notify { key: *key, id });
+        }
+    }
+
+    /// The message of a notification, unless the watcher is gone, is elsewhere by now, or the time is up.
+    fn notification(&self, key: &WatchKey, id: u64, session: SessionId) -> Option<WatchNotify> {
+        self.watches.get(key).filter(|watch| watch.session == Some(session))?;
+        let notify = self.notifies.get(&id).filter(|notify| notify.waiting_for.contains(key))?;
+        Some(WatchNotify {
             event: WatchEvent::Notify,
             cookie: key.cookie,
             version: notify.version,
             notify_id: id,
-            payload: notify.payload.clone(),
+            payload: notify.payload.to_vec(),
             result: 0,
             notifier: notify.notifier,
-        };
-        self.events.push_back((session, event));
+        })
     }
 
     /// A watcher answers a notification.
@@ -345,7 +467,16 @@ impl Watches {
         let Some(notify) = self.notifies.get_mut(&id) else { return };
         notify.waiting_for.remove(key);
         if let Some(reply) = reply {
+            let user = notify.user;
+            // A reply for which there is no room counts as an empty one.
+            let own = self.users.get(&user).map_or(0, |share| share.bytes);
+            let len = reply.len() as u64;
+            let fits = reply.len() <= MAX_PAYLOAD && Share::may_hold(own, self.all.bytes, len, MAX.bytes);
+            let reply = if fits { reply } else { Vec::new() };
+            let len = reply.len() as u64;
+            notify.bytes += len;
             notify.replies.insert((key.watcher.num as u64, key.cookie), reply);
+            self.charge(user, |share| share.bytes += len);
         }
         self.complete_if_answered(id);
     }
@@ -358,8 +489,7 @@ impl Watches {
 
     /// Tells the notifier which watchers have answered what, and which have not.
     fn complete(&mut self, id: u64, result: i32) {
-        let Some(notify) = self.notifies.remove(&id) else { return };
-        self.timers.remove(&(notify.deadline, Timer::Notify(id)));
+        let Some(notify) = self.end(id) else { return };
         let mut w = Writer::new();
         notify.replies.encode(&mut w);
         w.count(notify.waiting_for.len());
@@ -370,7 +500,7 @@ impl Watches {
                 watch.notifies.remove(&id);
             }
         }
-        let event = WatchNotify {
+        let message = WatchNotify {
             event: WatchEvent::NotifyComplete,
             cookie: notify.cookie,
             version: notify.version,
@@ -379,7 +509,16 @@ impl Watches {
             result,
             notifier: notify.notifier,
         };
-        self.events.push_back((notify.session, event));
+        let Notify { user, bytes, session, .. } = notify;
+        self.events.push(session, Event::Complete { user, bytes, message: Box::new(message) });
+    }
+
+    /// Takes a notification off. Its bytes stay counted.
+    fn end(&mut self, id: u64) -> Option<Notify> {
+        let notify = self.notifies.remove(&id)?;
+        self.timers.remove(&(notify.deadline, Timer::Notify(id)));
+        self.release(notify.user, |share| share.notifies -= 1);
+        Some(notify)
     }
 
     /// Ends what was to end until now.
@@ -400,8 +539,21 @@ pub(crate) struct Moving {
     cookie: u64,
     watcher: EntityName,
     addr: EntityAddr,
+    user: UserId,
     timeout: u32,
     pings: bool,
+}
+
+fn disconnected(cookie: u64) -> WatchNotify {
+    WatchNotify {
+        event: WatchEvent::Disconnect,
+        cookie,
+        version: 0,
+        notify_id: 0,
+        payload: Vec::new(),
+        result: 0,
+        notifier: 0,
+    }
 }
 
 /// What a notifier asks for.

@@ -10,7 +10,7 @@ use onego_ceph::messages::{OpResult, OsdOp, OsdOpReply, Payload, WatchEvent, Wat
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::EntityName;
-use onego_cluster::osd::{Config, Osd, RequestContext, Rights, SessionId};
+use onego_cluster::osd::{Config, Osd, RequestContext, Rights, SessionId, UserId};
 use onego_msgr::addr::AddrVec;
 use onego_msgr::encoding::Decode;
 use onego_wire::{Reader, Time};
@@ -79,7 +79,13 @@ impl Replay {
         onego_msgr::addr::EntityAddr::decode(&mut r).unwrap();
         let id = r.u64("global id").unwrap();
         let addr = *addrs.msgr2().or(addrs.0.first()).unwrap();
-        self.osd.session_opened(record.session, EntityName::client(id), addr, Rights::everything());
+        self.osd.session_opened(
+            record.session,
+            EntityName::client(id),
+            UserId(id),
+            addr,
+            Rights::everything(),
+        );
     }
 
     fn request(&mut self, record: Record<'_>) {
@@ -96,7 +102,7 @@ impl Replay {
         let cx = RequestContext { now: time, session, tid, map: &self.map, peers_used: 0, record: 0 };
         let reply = self.osd.request(&cx, &mut request).expect("it is answered").reply;
         self.asked.insert((session, tid), Asked { what, ops, reply });
-        while let Some((session, event)) = self.osd.poll_event() {
+        while let Some((session, event)) = self.osd.poll_event(|_| true) {
             self.events.entry(session).or_default().push_back(event);
         }
     }

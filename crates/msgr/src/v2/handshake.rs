@@ -551,10 +551,11 @@ impl Handshake {
     }
 
     fn peer(&mut self, ident: Ident) -> Peer {
-        let num = match ident.num {
-            // librados, to its first monitor.
-            ..0 if self.peer_kind == EntityName::CLIENT => self.global_id as i64,
-            num => num,
+        // The number of a client is its global id, which it has proven, whatever it says. Only what believes clients learns it
+        // from them.
+        let num = match (self.peer_kind, self.global_id) {
+            (EntityName::CLIENT, 1..) => self.global_id as i64,
+            _ => ident.num,
         };
         Peer {
             name: EntityName { kind: self.peer_kind, num },

@@ -12,7 +12,7 @@ CALLER = User(0)
 MIB = 1 << 20
 # Payloads of librbd's size, the largest that an OSD accepts, one that it discards, and a small one.
 TRANSFER, LARGEST, TOO_LARGE, SMALL = 4 * MIB, 90 * MIB, 300 * MIB, 16 << 10
-EMSGSIZE = 90
+EBUSY, EMSGSIZE = 16, 90
 
 
 def send(connection, data):
@@ -192,6 +192,22 @@ def osd_replies():
 def osd_idle():
     """More idle connections than a cluster accepts with 20,000 descriptors (docs/design/admission.md)."""
     return osd_connections(11000)
+
+
+def notified():
+    """1,000 watches of a connection that reads nothing, and notifications of 512 KiB that last as long as they may."""
+    osd_connections(2)
+    watcher, notifier = Osd(ADDRESS), Osd(ADDRESS)
+    for cookie in range(1, 1001):
+        watcher.send(WATCH, 0, EPOCH, cookie, cookie)
+        assert watcher.result() == 0, f'watch {cookie} is refused'
+    payload = struct.pack('<3I', 1, (1 << 32) - 1, MIB // 2) + bytes(MIB // 2)
+    results = []
+    for tid in range(1, 201):
+        notifier.send(NOTIFY, len(payload), EPOCH, tid, tid, payload)
+        results.append(notifier.result())
+    assert results[0] == 0 and results[-1] == -EBUSY, f'notifications return {results}'
+    return watcher, notifier
 
 
 held = globals()[sys.argv[1]]()

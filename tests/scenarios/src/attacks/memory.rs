@@ -30,7 +30,7 @@ const ON_NFS: [Attack; 5] = [
     ("slow_writes", 68 + 64),
 ];
 
-const ON_CLUSTER: [Attack; 7] = [
+const ON_CLUSTER: [Attack; 8] = [
     ("announced", 64),
     ("half_sent", 64 + 128),
     ("slow_payloads", 64 + 128),
@@ -38,6 +38,7 @@ const ON_CLUSTER: [Attack; 7] = [
     ("too_large", 64),
     ("osd_replies", 256),
     ("osd_idle", 256),
+    ("notified", 64 + 64),
 ];
 
 /// Attacks servers of a directory and of memory.

@@ -169,17 +169,19 @@ CLIENTS = itertools.count(int.from_bytes(os.urandom(3), 'big'))
 # Number of the pool that the cluster has from the start.
 POOL = 1
 # Operations with CEPH_OSD_FLAG_READ or _WRITE and _ONDISK.
-READ, WRITE_FULL = (0x1201, 0x14), (0x2202, 0x24)
+READ, WRITE_FULL, WATCH, NOTIFY = (0x1201, 0x14), (0x2202, 0x24), (0x220f, 0x24), (0x1206, 0x14)
+# Operation of WATCH (CEPH_OSD_WATCH_OP_WATCH).
+BEGIN = 3
 
 
-def request(operation, length, epoch, tid=1):
+def request(operation, length, epoch, tid=1, cookie=0):
     """Tag, header and front of a request for the object `attacked`."""
-    (code, flags), payload = operation, length if operation is WRITE_FULL else 0
+    (code, flags), payload = operation, length if operation in (WRITE_FULL, NOTIFY) else 0
     # Placement group, hash, epoch, flags; request id, trace, incarnation, time; locator, name; one operation with its
     # offset, length, truncation and payload; no snapshots, first attempt.
     front = struct.pack('<2BIBQIiB', 1, 1, 18, 1, POOL, 0, -1, 255) + struct.pack('<3I', 0, epoch, flags)
     front += struct.pack('<2BI57x', 2, 2, 21) + struct.pack('<2BIQi16x', 6, 6, 28, POOL, -1)
-    front += struct.pack('<I8sHH12xQ12xI', 8, b'attacked', 1, code, length, payload)
+    front += struct.pack('<I8sHH4x2QB11xI', 8, b'attacked', 1, code, cookie, length, BEGIN, payload)
     front += struct.pack('<Q16xQ', (1 << 64) - 2, FEATURES)
     # Sequence number, tid, type, priority, version, lengths; sender; oldest compatible version.
     header = struct.pack('<2Q3H3I11xH2x', tid, tid, OSD_OP, 127, 8, len(front), 0, payload, 3)
@@ -198,7 +200,7 @@ class Osd:
         self.socket = connect_attacker(address)
         self.file = self.socket.makefile('rb')
         # CEPH_ENTITY_TYPE_CLIENT is 8, CEPH_OSDC_PROTOCOL 24, CEPH_AUTH_NONE 1, CEPH_MSG_CONNECT_LOSSY 1.
-        authorizer = struct.pack('<B2I5sQ', 1, 8, 5, b'admin', next(CLIENTS))
+        authorizer = struct.pack('<B2I5sQ', 1, 8, 5, b'guest', next(CLIENTS))
         hello = struct.pack('<9s136xQ6IB', BANNER, FEATURES, 8, 1, 0, 24, 1, len(authorizer), 1)
         self.socket.sendall(hello + authorizer)
         said = self.take(len(BANNER) + 2 * ADDRESS + REPLY)
@@ -212,9 +214,11 @@ class Osd:
             raise ConnectionError('the OSD closes the connection')
         return data
 
-    def send(self, operation, length, epoch, tid=1):
-        head = request(operation, length, epoch, tid)
-        self.socket.sendall(head + bytes(length if operation is WRITE_FULL else 0) + footer(head))
+    def send(self, operation, length, epoch, tid=1, cookie=0, payload=None):
+        head = request(operation, length, epoch, tid, cookie)
+        if payload is None:
+            payload = bytes(length if operation is WRITE_FULL else 0)
+        self.socket.sendall(head + payload + footer(head))
 
     def result(self):
         """Returns the result in the next reply to a request (MOSDOpReply)."""

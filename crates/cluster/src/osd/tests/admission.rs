@@ -17,7 +17,7 @@ fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
     // The connection broke and there is a new one; the client is the same.
     bench.osd.session_closed(bench.now, CLIENT);
     let again = SessionId(9);
-    bench.osd.session_opened(again, EntityName::client(100), address(1), Rights::everything());
+    bench.osd.session_opened(again, EntityName::client(100), UserId(100), address(1), Rights::everything());
     let retry = OsdOp { attempt: 1, ..append.clone() };
     let second = bench.send_as(again, 50, retry).unwrap();
     assert_eq!((second.result, second.user_version), (first.result, first.user_version));
@@ -220,4 +220,19 @@ fn a_listing_from_outside_the_group_is_refused() {
     let request = bench.request("", vec![(op, 0)]);
     let request = OsdOp { pg: SpgId::whole(PgId { pool: POOL, seed: 0 }), ..request };
     assert_eq!(bench.send(CLIENT, request).result, 1);
+}
+
+#[test]
+fn a_request_that_names_another_clients_request_does_not_stand_for_it() {
+    let mut bench = Bench::new();
+    for tid in 2..5 {
+        let mut forged = bench.request("o", vec![(write(0, b"forged"), 0)]);
+        forged.reqid = ReqId { name: EntityName::client(100), tid, inc: 0 };
+        assert_eq!(bench.send_as(OTHER, tid, forged).unwrap().result, 0);
+    }
+    for tid in 2..5 {
+        let theirs = bench.request("o", vec![(write(0, &[tid as u8; 6]), 0)]);
+        assert_eq!(bench.send_as(CLIENT, tid, theirs).unwrap().result, 0);
+        assert_eq!(bench.get(read(0, 6)), [tid as u8; 6]);
+    }
 }

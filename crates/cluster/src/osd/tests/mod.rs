@@ -12,7 +12,7 @@ mod tmap;
 mod watching;
 
 use super::errno::Errno;
-use super::{Config, Name, Osd, RequestContext, Rights, SessionId, Transaction};
+use super::{Config, Name, Osd, RequestContext, Rights, SessionId, Transaction, UserId};
 use onego_buf::List;
 use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
@@ -60,8 +60,8 @@ impl Bench {
         let pool = Pool { pg_num: 8, pgp_num: 8, ..Pool::default() };
         let map = OsdMap { epoch: 7, pools: BTreeMap::from([(POOL, pool)]), ..OsdMap::default() };
         let mut osd = Osd::new(config);
-        osd.session_opened(CLIENT, EntityName::client(100), address(1), Rights::everything());
-        osd.session_opened(OTHER, EntityName::client(200), address(2), Rights::everything());
+        osd.session_opened(CLIENT, EntityName::client(100), UserId(100), address(1), Rights::everything());
+        osd.session_opened(OTHER, EntityName::client(200), UserId(200), address(2), Rights::everything());
         Self { osd, map, now: Time::from_nanos(1_000_000_000), tid: 0, transaction: None }
     }
 

@@ -11,7 +11,7 @@ fn bench(caps: &str) -> Bench {
     bench.map.pool_names.insert(POOL, "images".into());
     bench.ask("o", vec![write(0, b"there")]);
     let rights = Rights::limited_to(OsdCap::parse(caps).unwrap());
-    bench.osd.session_opened(CLIENT, EntityName::client(100), address(1), rights);
+    bench.osd.session_opened(CLIENT, EntityName::client(100), UserId(100), address(1), rights);
     bench
 }
 

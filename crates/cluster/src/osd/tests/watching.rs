@@ -29,11 +29,11 @@ impl Bench {
     }
 
     fn event(&mut self) -> (SessionId, WatchNotify) {
-        self.osd.poll_event().expect("something happened")
+        self.osd.poll_event(|_| true).expect("something happened")
     }
 
     fn no_event(&mut self) {
-        assert_eq!(self.osd.poll_event(), None);
+        assert_eq!(self.osd.poll_event(|_| true), None);
     }
 
     fn watchers(&mut self) -> Watchers {
@@ -122,7 +122,7 @@ fn a_watch_outlives_its_connection_and_hears_what_it_missed() {
     bench.no_event();
     bench.pass(20);
     let back = SessionId(10);
-    bench.osd.session_opened(back, EntityName::client(100), address(1), Rights::everything());
+    bench.osd.session_opened(back, EntityName::client(100), UserId(100), address(1), Rights::everything());
     assert_eq!(bench.watch(back, WatchOp::Ping), failed(Errno::TIMEDOUT));
     assert_eq!(bench.watch(back, WatchOp::Reconnect), 0);
     let (session, event) = bench.event();
@@ -152,7 +152,7 @@ fn an_old_watch_lives_as_long_as_its_connection() {
     assert_eq!(bench.watchers().0.len(), 1);
     bench.osd.session_closed(bench.now, CLIENT);
     bench.pass(29);
-    bench.osd.session_opened(CLIENT, EntityName::client(100), address(1), Rights::everything());
+    bench.osd.session_opened(CLIENT, EntityName::client(100), UserId(100), address(1), Rights::everything());
     assert_eq!(bench.watchers().0.len(), 1);
     bench.pass(1);
     assert_eq!(bench.watchers().0.len(), 0);
@@ -222,4 +222,69 @@ fn a_watch_goes_with_its_object_to_another_osd() {
     assert_eq!(other.watch(CLIENT, WatchOp::Reconnect), 0);
     other.notify(0);
     assert_eq!(other.event().0, CLIENT);
+}
+
+/// A user who holds all that it may, and another who comes next.
+#[test]
+fn one_user_cannot_take_all_watches_or_notifications() {
+    let mut bench = watched();
+    let mut watch = |session, cookie| {
+        bench
+            .ask_as(
+                session,
+                "o",
+                vec![Op::Watch { cookie, op: WatchOp::Watch, generation: 0, timeout: u32::MAX }],
+            )
+            .result
+    };
+    let taken = (0..).take_while(|cookie| watch(OTHER, *cookie) == 0).count();
+    assert_eq!(taken, 65_535, "with the one of the other user half of all");
+    assert_eq!(watch(OTHER, u64::MAX), failed(Errno::NOSPC));
+    assert_eq!(watch(OTHER, 1), 0, "a watch that is there can be renewed");
+    assert_eq!(watch(CLIENT, 1), 0);
+
+    // Notifications of many watchers are dear, whatever they say.
+    let notify =
+        |payload: usize| Op::Notify { cookie: 1, timeout: u32::MAX, payload: vec![0; payload].into() };
+    let mut ask = |session, payload| bench.ask_as(session, "o", vec![notify(payload)]).result;
+    assert_eq!(ask(OTHER, (1 << 20) + 1), failed(Errno::MSGSIZE));
+    let taken = (0..).take_while(|_| ask(OTHER, 1 << 20) == 0).count();
+    assert!((1..4).contains(&taken), "{taken}");
+    assert_eq!(ask(OTHER, 0), failed(Errno::BUSY));
+    assert_eq!(bench.ask_as(CLIENT, "p", vec![write(0, b"x"), notify(1 << 20)]).result, 0);
+    // They end in time, whatever their owner has asked for, and so do the watches.
+    bench.now = bench.now + Duration::from_secs(301);
+    bench.osd.timeout(bench.now);
+    while bench.osd.poll_event(|_| true).is_some() {}
+    assert_eq!(bench.ask_as(OTHER, "o", vec![notify(1 << 20)]).result, 0);
+    bench.now = bench.now + Duration::from_secs(3601);
+    bench.osd.timeout(bench.now);
+    while bench.osd.poll_event(|_| true).is_some() {}
+    assert_eq!(bench.watchers().0.len(), 0);
+}
+
+#[test]
+fn notifications_wait_for_a_connection_that_takes_none_and_delay_no_other() {
+    let mut bench = watched();
+    let other = Op::Watch { cookie: COOKIE, op: WatchOp::Watch, generation: 0, timeout: 0 };
+    assert_eq!(bench.ask_as(OTHER, "o", vec![other]).result, 0);
+    let first = bench.notify(0);
+    let second = bench.notify(0);
+    let not_client = |session| session != CLIENT;
+    let ids: Vec<_> = std::iter::from_fn(|| bench.osd.poll_event(not_client)).collect();
+    assert_eq!(
+        ids.iter().map(|(to, event)| (*to, event.notify_id)).collect::<Vec<_>>(),
+        [(OTHER, first), (OTHER, second)]
+    );
+    assert!(
+        bench.osd.poll_event(|_| true).is_none() && !bench.osd.has_event(),
+        "it is not asked again and again"
+    );
+    // One that is over by then is not sent any more.
+    bench.acknowledge(CLIENT, first);
+    bench.osd.resume_events(CLIENT);
+    let (session, event) = bench.event();
+    assert_eq!((session, event.notify_id), (CLIENT, second));
+    bench.no_event();
+    assert!(bench.osd.has_no_events());
 }
