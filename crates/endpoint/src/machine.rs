@@ -1,21 +1,23 @@
 //! The endpoint as a state machine: one request a connection, and a bound for everything.
 
 use crate::pages::Pages;
-use crate::reply::PageReply;
+use crate::reply::{PageReply, Status};
 use crate::request::{HEAD_MAX, PageRequest};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_service::admission::address;
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Connections at a time. The oldest gives way to another one: a request that its client sends at once is answered within
-/// milliseconds.
+/// Connections at a time. The oldest of the address with the most gives way to another one: a request that its client sends at
+/// once is answered within milliseconds.
 const CONNECTIONS_MAX: usize = 16;
 
 /// Connections at a time, with those that were closed within [`LINGER`]: the driver may still have their descriptors, which the
-/// process needs for other things. Beyond them others are refused.
+/// process needs for other things. An address gets as many as are left for others; beyond them it is refused.
 const DESCRIPTORS_MAX: usize = 64;
 
 /// How long a driver takes to close a connection at most.
@@ -30,6 +32,9 @@ const REPLY_TIME: Duration = Duration::from_secs(10);
 /// A connection: for one request and its reply.
 #[derive(Debug)]
 struct Visit {
+    from: IpAddr,
+    /// The client connects to an address of this machine alone.
+    to_loopback: bool,
     state: VisitState,
     /// It is over then, whatever is missing.
     ends: Time,
@@ -61,8 +66,8 @@ pub struct EndpointMachine {
     failure: Option<io::Error>,
     actions: VecDeque<Action>,
     visits: ConnTable<Visit>,
-    /// When connections were closed, within [`LINGER`].
-    closed: VecDeque<Time>,
+    /// When connections were closed, within [`LINGER`], and of which address.
+    closed: VecDeque<(Time, IpAddr)>,
 }
 
 impl EndpointMachine {
@@ -102,10 +107,14 @@ impl EndpointMachine {
 
     /// Answers the request, once it is here.
     fn look(&mut self, now: Time, conn: ConnId) {
-        let Some(Visit { state, ends }) = self.visits.get_mut(conn) else { return };
+        let Some(Visit { to_loopback, state, ends, .. }) = self.visits.get_mut(conn) else { return };
         let VisitState::Request(head) = state else { return };
         let bytes = match PageRequest::read(head) {
             Ok(None) => return,
+            // A page of a browser here can connect here by a name of its own (DNS rebinding), and would read the reply.
+            Ok(Some(request)) if *to_loopback && !request.host_is_local => {
+                PageReply::refusal(Status::Misdirected).into_bytes(false)
+            }
             Ok(Some(request)) => self.pages.reply(&request).into_bytes(request.head_only),
             Err(status) => PageReply::refusal(status).into_bytes(false),
         };
@@ -117,9 +126,10 @@ impl EndpointMachine {
 impl Machine for EndpointMachine {
     fn next_action(&mut self, now: Time) -> Option<Action> {
         let action = self.actions.pop_front()?;
-        if let Action::Close { conn } = action {
-            self.visits.remove(conn);
-            self.closed.push_back(now);
+        if let Action::Close { conn } = action
+            && let Some(visit) = self.visits.remove(conn)
+        {
+            self.closed.push_back((now, visit.from));
         }
         Some(action)
     }
@@ -131,19 +141,25 @@ impl Machine for EndpointMachine {
         }
     }
 
-    fn accepted(&mut self, now: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
-        while self.closed.front().is_some_and(|closed| *closed + LINGER <= now) {
+    fn accepted(&mut self, now: Time, _: ListenerId, peer: SocketAddr, local: SocketAddr) -> Option<ConnId> {
+        while self.closed.front().is_some_and(|(closed, _)| *closed + LINGER <= now) {
             self.closed.pop_front();
         }
-        if self.visits.len() + self.closed.len() >= DESCRIPTORS_MAX {
+        let from = address(peer.ip());
+        let held = self.visits.iter().map(|(_, visit)| visit.from);
+        let held = held.chain(self.closed.iter().map(|(_, from)| *from));
+        let (own, all) = held.fold((0, 0), |(own, all), of| (own + usize::from(of == from), all + 1));
+        if own >= DESCRIPTORS_MAX.saturating_sub(all) {
             return None;
         }
         if self.open().count() >= CONNECTIONS_MAX {
-            let oldest = self.open().min_by_key(|(_, visit)| visit.ends).map(|(conn, _)| conn);
-            oldest.into_iter().for_each(|oldest| self.close(oldest));
+            let of = |from: IpAddr| self.open().filter(|(_, visit)| visit.from == from).count();
+            let least = self.open().min_by_key(|(_, visit)| (Reverse(of(visit.from)), visit.ends));
+            let gives_way = least.map(|(conn, _)| conn);
+            gives_way.into_iter().for_each(|conn| self.close(conn));
         }
-        let state = VisitState::Request(Vec::new());
-        Some(self.visits.insert(Visit { state, ends: now + REQUEST_TIME }))
+        let (to_loopback, state) = (local.ip().to_canonical().is_loopback(), VisitState::Request(Vec::new()));
+        Some(self.visits.insert(Visit { from, to_loopback, state, ends: now + REQUEST_TIME }))
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {

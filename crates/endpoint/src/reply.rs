@@ -7,6 +7,7 @@ pub(crate) enum Status {
     BadRequest,
     NotFound,
     MethodNotAllowed,
+    Misdirected,
     HeadTooLarge,
     Unavailable,
 }
@@ -19,6 +20,7 @@ impl Status {
             Self::BadRequest => "400 Bad Request",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::Misdirected => "421 Misdirected Request",
             Self::HeadTooLarge => "431 Request Header Fields Too Large",
             Self::Unavailable => "503 Service Unavailable",
         }

@@ -2,6 +2,7 @@
 
 use crate::reply::Status;
 use onego_metrics::Format;
+use std::net::IpAddr;
 
 /// Most bytes of a head: the request line and all header fields. Prometheus's own have 300.
 pub(crate) const HEAD_MAX: usize = 8 << 10;
@@ -18,6 +19,8 @@ pub(crate) struct PageRequest {
     pub(crate) path: String,
     /// The format that it prefers.
     pub(crate) format: Format,
+    /// The client connects by an address or by the name `localhost`, or does not say by which name.
+    pub(crate) host_is_local: bool,
 }
 
 impl PageRequest {
@@ -42,8 +45,24 @@ impl PageRequest {
         let path = target.split('?').next().unwrap_or_default().to_owned();
         let accept = head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
         let accept: Vec<_> = accept.map(|field| String::from_utf8_lossy(field.value)).collect();
-        Ok(Some(Self { head_only, path, format: Format::of_accept(&accept.join(",")) }))
+        let host_is_local = head
+            .headers
+            .iter()
+            .filter(|field| field.name.eq_ignore_ascii_case("host"))
+            .all(|host| is_local(host.value));
+        Ok(Some(Self { head_only, path, format: Format::of_accept(&accept.join(",")), host_is_local }))
     }
+}
+
+/// Returns whether a value of `Host` is an IP address or `localhost`, with or without a port (RFC 3986, section 3.2.2).
+fn is_local(host: &[u8]) -> bool {
+    let Ok(host) = str::from_utf8(host) else { return false };
+    let host = host.trim();
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -56,8 +75,38 @@ mod tests {
         for len in 0..text.len() {
             assert_eq!(PageRequest::read(&text[..len]), Ok(None), "{len}");
         }
-        let request = PageRequest { head_only: false, path: "/metrics".into(), format: Format::OpenMetrics };
+        let request = PageRequest {
+            head_only: false,
+            path: "/metrics".into(),
+            format: Format::OpenMetrics,
+            host_is_local: false,
+        };
         assert_eq!(PageRequest::read(text), Ok(Some(request)));
+    }
+
+    #[test]
+    fn only_addresses_and_localhost_are_local() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9719",
+            "[::1]:9719",
+            "[::1]",
+            "10.1.2.3:80",
+            "localhost:9719",
+            "LOCALHOST",
+        ] {
+            assert!(is_local(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9719",
+            "localhost.evil.example",
+            "",
+            "127.0.0.1.evil.example",
+            "[evil]",
+        ] {
+            assert!(!is_local(host.as_bytes()), "{host}");
+        }
     }
 
     #[test]

@@ -40,7 +40,11 @@ impl EndpointWorld {
     }
 
     fn try_connect(&mut self) -> Option<Who> {
-        self.server.accept(ListenerId(0), addr("10.0.0.1:700"), addr("127.0.0.1:9719"))
+        self.try_connect_from("10.0.0.1:700")
+    }
+
+    fn try_connect_from(&mut self, from: &str) -> Option<Who> {
+        self.server.accept(ListenerId(0), addr(from), addr("127.0.0.1:9719"))
     }
 
     fn connect(&mut self) -> Who {
@@ -67,7 +71,7 @@ impl EndpointWorld {
     }
 
     fn get(&mut self, path: &str) -> Got {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n"))
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost:9719\r\n\r\n"))
     }
 }
 
@@ -135,7 +139,7 @@ fn other_pages_and_methods_are_refused() {
 fn a_request_may_come_byte_by_byte_and_what_follows_it_is_not_read() {
     let mut world = EndpointWorld::new();
     let who = world.connect();
-    for byte in "GET /healthz HTTP/1.1\r\nHost: a\r\n\r".chars() {
+    for byte in "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r".chars() {
         world.send(who, &byte.to_string());
     }
     assert!(world.server.came(who).is_empty());
@@ -185,10 +189,42 @@ fn many_connections_that_do_nothing_give_way() {
 fn a_flood_of_connections_is_refused_until_the_driver_has_closed_those_before() {
     let mut world = EndpointWorld::new();
     let accepted = (0..1000).filter(|_| world.try_connect().is_some()).count();
-    assert_eq!(accepted, 64);
+    assert_eq!(accepted, 32);
     world.server.turn();
     world.server.pass(2 * SECOND);
     assert_eq!(world.get("/healthz").status(), "200");
+}
+
+#[test]
+fn a_flood_of_connections_of_one_address_does_not_keep_others_out() {
+    let mut world = EndpointWorld::new();
+    for round in 0..20 {
+        for _ in 0..100 {
+            let _ = world.try_connect();
+        }
+        let other =
+            world.try_connect_from("10.0.0.2:700").unwrap_or_else(|| panic!("refused in round {round}"));
+        for _ in 0..100 {
+            let _ = world.try_connect();
+        }
+        world.send(other, "GET /healthz HTTP/1.1\r\n\r\n");
+        assert_eq!(world.got(other).status(), "200");
+        world.server.pass(SECOND);
+    }
+}
+
+#[test]
+fn a_browser_that_comes_by_another_name_reads_nothing() {
+    let mut world = EndpointWorld::new();
+    let ask = |host: &str| format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let got = world.ask(&ask("evil.example:9719"));
+    assert_eq!((got.status(), got.body.as_str()), ("421", "421 Misdirected Request\n"));
+    assert_eq!(world.ask(&ask("127.0.0.1:9719")).status(), "200");
+    assert_eq!(world.ask("GET /metrics HTTP/1.0\r\n\r\n").status(), "200");
+    // On other addresses, Prometheus asks by any name.
+    let who = world.server.accept(ListenerId(0), addr("10.0.0.2:700"), addr("10.0.0.9:9719")).unwrap();
+    world.send(who, &ask("server.example:9719"));
+    assert_eq!(world.got(who).status(), "200");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod peers;
 mod slots;
 
 use onego_wire::{ConnId, ConnTable, Time, Unfinished};
+pub use peers::address;
 use peers::{Peer, PeerId, Peers};
 use slots::{Slot, Slots};
 use std::cmp::Reverse;

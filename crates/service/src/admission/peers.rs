@@ -26,8 +26,9 @@ pub(super) struct Peers {
     by_address: FxHashMap<IpAddr, PeerId>,
 }
 
-/// What counts as one address: an IPv4 address, or the /64 of an IPv6 address, in which one host has as many as it likes.
-fn address(host: IpAddr) -> IpAddr {
+/// Returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, in which a host has as many as it
+/// likes.
+pub fn address(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V6(host) => IpAddr::V6(Ipv6Addr::from_bits(host.to_bits() >> 64 << 64)),
         host => host,
