@@ -1,15 +1,14 @@
 //! The users of a cluster and their rights: everybody may do everything, or the owner of a key what its capabilities say.
 
 use crate::osd::{Rights, UserId};
+use onego_buf::crc32c;
 use onego_ceph::caps::{CapError, MonCap, OsdCap};
 use onego_ceph::types::Utime;
 use onego_msgr::Peer;
 use onego_msgr::auth::{
     AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, Secret, mode, service,
 };
-use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
-use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -77,7 +76,7 @@ pub(crate) fn gate(cephx: Option<&Cephx>, authority: Option<&SharedAuthority>, s
 /// Returns the user whose budget pays for what a client holds.
 pub(crate) fn user_of(peer: &Peer) -> UserId {
     let name = peer.auth_name.as_ref().map(ToString::to_string).unwrap_or_default();
-    UserId(FxBuildHasher.hash_one(name))
+    UserId(crc32c(u32::MAX, name.as_bytes()))
 }
 
 /// What a client may ask of the monitor, or of the manager, whose capabilities are written alike. A text that means nothing allows nothing.

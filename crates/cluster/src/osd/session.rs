@@ -7,9 +7,10 @@ use onego_msgr::addr::EntityAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// Identifies a user, whatever its connections: by a hash of its name. It pays for what it holds.
+/// Identifies a user, whatever its connections: the CRC-32C of its name, which is the same after a restart. Tenants do not
+/// choose their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct UserId(pub u64);
+pub struct UserId(pub u32);
 
 /// The client that makes a request, and where it is.
 #[derive(Debug, Clone, Copy)]

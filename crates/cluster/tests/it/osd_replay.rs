@@ -82,7 +82,7 @@ impl Replay {
         self.osd.session_opened(
             record.session,
             EntityName::client(id),
-            UserId(id),
+            UserId(id as u32),
             addr,
             Rights::everything(),
         );

@@ -63,7 +63,9 @@ impl Header {
     ) -> Result<(), Error> {
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
         let is_done = |error: &Error| is_done_already(&operation(AsyncRequestId::default()), error.errno());
-        let (mut is_kept, mut is_begun) = (false, false);
+        // An owner that died may have made a snapshot and answered nothing. Whoever asks has looked for one of that name.
+        let is_snapshot = matches!(operation(AsyncRequestId::default()), Operation::SnapCreate { .. });
+        let (mut is_kept, mut is_begun, mut may_be_done) = (false, false, false);
         for _ in 0..MAX_OWNERS {
             let mut refusal = None;
             // An owner that is alive may be writing: it goes on with that while it carries out long work. For short work it rather
@@ -72,20 +74,23 @@ impl Header {
             if (is_long || is_kept) && self.has_live_owner().await? {
                 match self.ask_owner(&operation, &mut progress).await {
                     Ok(Asked::Done) => return Ok(()),
-                    Ok(Asked::Unanswered) => refusal = Some(self.unanswered()),
+                    Ok(Asked::Unanswered) => {
+                        may_be_done |= is_snapshot;
+                        refusal = Some(self.unanswered());
+                    }
                     // It has released the lock.
                     Err(Error::Refused { errno: Errno::RESTART, .. }) => {
-                        is_begun = true;
+                        (is_begun, may_be_done) = (true, true);
                         continue;
                     }
                     Err(error @ Error::Refused { errno: Errno::OPNOTSUPP, .. }) => refusal = Some(error),
-                    Err(error) if is_begun && is_done(&error) => return Ok(()),
+                    Err(error) if may_be_done && is_done(&error) => return Ok(()),
                     Err(error) => return Err(error),
                 }
             }
             match own(progress).await {
                 Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => is_kept = true,
-                Err(error) if is_begun && is_done(&error) => return Ok(()),
+                Err(error) if may_be_done && is_done(&error) => return Ok(()),
                 result => return result,
             }
             match refusal {

@@ -20,6 +20,7 @@ pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
 /// Makes a snapshot of an image.
 pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quiesce) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
+    refuse_existing(&header, &header.details().await?, name, &SnapshotKind::User)?;
     // The users' last writes come before this client has the image for itself, and they rest by then.
     let flags = Quiesce::Skip.flags();
     let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags };
@@ -47,14 +48,22 @@ pub(in crate::rbd) async fn create_in(
             "{name:?} is no name for a snapshot: it must have neither / nor @"
         )));
     }
-    if details.snapshots.iter().any(|snapshot| snapshot.name == name && snapshot.kind == kind) {
-        return Err(Error::Exists { what: format!("snapshot {}@{name}", header.name) });
-    }
+    refuse_existing(header, details, name, &kind)?;
     let data = header.data_pool(&details.info).await?;
     let snap = add(header, &data, name, kind).await?;
     maps::snapshot_made(header, details, snap).await?;
     header.notify_changed().await?;
     Ok(snap)
+}
+
+fn refuse_existing(
+    header: &Header,
+    details: &ImageDetails,
+    name: &str,
+    kind: &SnapshotKind,
+) -> Result<(), Error> {
+    let exists = details.snapshots.iter().any(|snapshot| snapshot.name == name && snapshot.kind == *kind);
+    if exists { Err(Error::Exists { what: format!("snapshot {}@{name}", header.name) }) } else { Ok(()) }
 }
 
 /// Records a snapshot under a new number.

@@ -19,7 +19,7 @@ use ending::{Ending, Ops, Results, answer, settle_outputs, to_remember};
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::{flag, op_flag};
 use onego_ceph::osdmap::OsdMap;
-use onego_ceph::types::{EVersion, NOSNAP, ReqId, SNAPDIR, SnapContext, Utime};
+use onego_ceph::types::{EVersion, EntityName, NOSNAP, ReqId, SNAPDIR, SnapContext, Utime};
 use onego_wire::Time;
 
 /// What an OSD has to know to carry out a request.
@@ -329,13 +329,17 @@ impl Before {
     }
 }
 
-/// Names the request, also if it is sent again (MOSDOp.h, get_reqid). It is always the sender's: a client that could name another
-/// client's requests could have them taken for done.
+/// Names the request, also if it is sent again (MOSDOp.h, get_reqid). A client that gets another number names requests of
+/// before by the old one, so any number may stand there. The user becomes part of the name: otherwise one user could name
+/// requests of another and have them taken for done.
 fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
     let given = &request.reqid;
-    let (tid, inc) =
-        if given.tid == 0 { (tid, request.client_incarnation as i32) } else { (given.tid, given.inc) };
-    ReqId { name: origin.name, tid, inc }
+    let id = if given.name != EntityName::default() || given.tid != 0 {
+        *given
+    } else {
+        ReqId { name: origin.name, tid, inc: request.client_incarnation as i32 }
+    };
+    ReqId { inc: id.inc ^ origin.user.0 as i32, ..id }
 }
 
 /// Carries out operations until one fails that must not. None is left.
