@@ -9,7 +9,7 @@ mod tmap;
 
 pub use tmap::{Tmap, TmapCommand};
 
-use crate::types::Utime;
+use crate::types::{ObjectLocator, Utime};
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
@@ -66,6 +66,8 @@ pub mod code {
     pub const DELETE: u16 = 0x2205;
     pub const APPEND: u16 = 0x2206;
     pub const TMAP_PUT: u16 = 0x220b;
+    pub const COPY_FROM: u16 = 0x221a;
+    pub const COPY_FROM2: u16 = 0x222d;
     pub const CREATE: u16 = 0x220d;
     pub const ROLLBACK: u16 = 0x220e;
     pub const WATCH: u16 = 0x220f;
@@ -207,6 +209,71 @@ impl WatchOp {
             7 => Self::Ping,
             _ => return Err(DecodeError::Invalid { what: "watch operation", value: value.into() }),
         })
+    }
+}
+
+/// Flags of [`CopyFrom`] (`CEPH_OSD_COPY_FROM_FLAG_*`).
+pub mod copy_flag {
+    /// `snap` is the id of a clone, not of a snapshot.
+    pub const MAP_SNAP_CLONE: u8 = 8;
+    /// The input ends with a truncation.
+    pub const TRUNCATE_SEQ: u8 = 32;
+    /// All flags there are.
+    pub const ALL: u8 = 63;
+}
+
+/// Source of [`Op::CopyFrom`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFrom {
+    /// Name of the object.
+    pub name: Vec<u8>,
+    /// Its pool, namespace and key.
+    pub locator: ObjectLocator,
+    /// The snapshot to copy, or `NOSNAP` for the object as it is.
+    pub snap: u64,
+    /// The version that the source must have; 0: any.
+    pub version: u64,
+    /// See [`copy_flag`].
+    pub flags: u8,
+    /// Hints for the read of the source (`CEPH_OSD_OP_FLAG_FADVISE_*`).
+    pub read_hints: u32,
+    /// `truncate_seq` and `truncate_size` for the copy, which CephFS sets; requires `COPY_FROM2`.
+    pub truncation: Option<(u32, u64)>,
+    /// Whether the operation is `COPY_FROM2`.
+    pub is_second: bool,
+}
+
+impl CopyFrom {
+    fn decode(code: u16, a: &mut Reader<'_>, input: &List) -> Decoded<Self> {
+        let (snap, version) = (a.u64("snapshot of a copy")?, a.u64("version of a copy")?);
+        let (flags, read_hints) = (a.u8("flags of a copy")?, a.u32("read hints of a copy")?);
+        let is_second = code == code::COPY_FROM2;
+        if is_second && flags & !copy_flag::ALL != 0 {
+            return Err(DecodeError::Invalid { what: "flags of a copy", value: flags.into() });
+        }
+        let input = input.to_segment();
+        let mut r = Reader::new(&input);
+        let (name, locator) = (r.blob("name of a copy's source")?.to_vec(), ObjectLocator::decode(&mut r)?);
+        let truncation = match is_second && flags & copy_flag::TRUNCATE_SEQ != 0 {
+            true => Some((r.u32("truncate_seq")?, r.u64("truncate_size")?)),
+            false => None,
+        };
+        Ok(Self { name, locator, snap, version, flags, read_hints, truncation, is_second })
+    }
+
+    fn encode(&self, w: &mut Writer) -> List {
+        w.u64(self.snap);
+        w.u64(self.version);
+        w.u8(self.flags);
+        w.u32(self.read_hints);
+        let mut input = Writer::new();
+        input.blob(&self.name);
+        self.locator.encode(&mut input);
+        if let Some((seq, size)) = self.truncation {
+            input.u32(seq);
+            input.u64(size);
+        }
+        input.into_vec().into()
     }
 }
 
@@ -380,6 +447,8 @@ pub enum Op {
         /// The number that each checksum begins with.
         init: List,
     },
+    /// Replaces the object's data, attributes and map by those of another object.
+    CopyFrom(Box<CopyFrom>),
     /// Keeps an object in a cache tier, or no longer.
     CachePin {
         is_pinned: bool,
@@ -451,6 +520,8 @@ impl Op {
             Self::ListWatchers => code::LIST_WATCHERS,
             Self::ListSnaps => code::LIST_SNAPS,
             Self::Checksum { .. } => code::CHECKSUM,
+            Self::CopyFrom(copy) if copy.is_second => code::COPY_FROM2,
+            Self::CopyFrom(_) => code::COPY_FROM,
             Self::CachePin { is_pinned: true } => code::CACHE_PIN,
             Self::CachePin { is_pinned: false } => code::CACHE_UNPIN,
             Self::PgNls { .. } => code::PG_NLS,
@@ -565,6 +636,7 @@ impl Op {
                 input.clone()
             }
             Self::Create { .. } => List::new(),
+            Self::CopyFrom(copy) => copy.encode(w),
             Self::Checksum { kind, offset, length, chunk, init } => {
                 extent(w, *offset, *length);
                 w.u32(*chunk);
@@ -711,6 +783,7 @@ impl Op {
                 let (offset, length, chunk) = (a.u64(what)?, a.u64(what)?, a.u32(what)?);
                 Op::Checksum { kind: a.u8(what)?, offset, length, chunk, init: input }
             }
+            code::COPY_FROM | code::COPY_FROM2 => Op::CopyFrom(Box::new(CopyFrom::decode(code, a, &input)?)),
             code::CACHE_PIN | code::CACHE_UNPIN => Op::CachePin { is_pinned: code == code::CACHE_PIN },
             code::PG_NLS | code::PG_NLS_FILTER => {
                 let (count, epoch) = (a.u64(what)?, a.u32(what)?);

@@ -19,6 +19,8 @@ pub(super) struct Backoffs {
 struct Waiting {
     id: u64,
     pg: PgId,
+    /// The group that must serve again first: `pg` itself, or one that holds what a request to `pg` copies.
+    until: PgId,
     range: (HObject, HObject),
     /// The client has said that it knows.
     known: bool,
@@ -38,9 +40,16 @@ impl Backoffs {
     }
 
     /// The client is to leave a group alone, whose objects are in this range. What is to be sent to it.
-    pub(super) fn block(&mut self, pg: PgId, range: (HObject, HObject), epoch: u32) -> Backoff {
+    pub(super) fn block(&mut self, pg: PgId, until: PgId, range: (HObject, HObject), epoch: u32) -> Backoff {
         self.last += 1;
-        self.waiting.push(Waiting { id: self.last, pg, range: range.clone(), known: false, over: false });
+        self.waiting.push(Waiting {
+            id: self.last,
+            pg,
+            until,
+            range: range.clone(),
+            known: false,
+            over: false,
+        });
         let (begin, end) = range;
         Backoff { pg: SpgId::whole(pg), epoch, op: BackoffOp::Block, id: self.last, begin, end }
     }
@@ -53,12 +62,12 @@ impl Backoffs {
         });
     }
 
-    /// The group serves again, or elsewhere: what the client is to be told, if it was asked to wait.
-    pub(super) fn release(&mut self, pg: PgId, epoch: u32) -> Option<Backoff> {
-        let waiting = self.waiting.iter_mut().find(|waiting| waiting.pg == pg && !waiting.over)?;
+    /// A group serves again, or elsewhere: returns the next message to a client that was asked to wait for it.
+    pub(super) fn release(&mut self, until: PgId, epoch: u32) -> Option<Backoff> {
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.until == until && !waiting.over)?;
         waiting.over = true;
         let (begin, end) = waiting.range.clone();
-        let id = waiting.id;
+        let (id, pg) = (waiting.id, waiting.pg);
         self.waiting.retain(|waiting| !(waiting.known && waiting.over));
         Some(Backoff { pg: SpgId::whole(pg), epoch, op: BackoffOp::Unblock, id, begin, end })
     }
@@ -72,7 +81,7 @@ mod tests {
 
     fn blocked() -> Backoffs {
         let mut backoffs = Backoffs::default();
-        let block = backoffs.block(PG, (HObject::min(), HObject::max()), 7);
+        let block = backoffs.block(PG, PG, (HObject::min(), HObject::max()), 7);
         assert_eq!((block.op, block.id), (BackoffOp::Block, 1));
         backoffs
     }
@@ -84,6 +93,18 @@ mod tests {
         assert!(backoffs.drops(PG) && !backoffs.drops(PgId { seed: 4, ..PG }));
         assert_eq!(backoffs.release(PG, 9).map(|unblock| unblock.id), Some(1));
         assert!(!backoffs.drops(PG) && backoffs.release(PG, 9).is_none());
+    }
+
+    #[test]
+    fn all_groups_are_released_that_wait_for_another() {
+        let mut backoffs = Backoffs::default();
+        let (to, from) = ([PG, PgId { seed: 4, ..PG }], PgId { pool: 2, ..PG });
+        for pg in to {
+            backoffs.block(pg, from, (HObject::min(), HObject::max()), 7);
+        }
+        assert!(to.iter().all(|pg| backoffs.drops(*pg) && backoffs.release(*pg, 9).is_none()));
+        let released = std::iter::from_fn(|| backoffs.release(from, 9));
+        assert_eq!(released.map(|unblock| unblock.pg.pg).collect::<Vec<_>>(), to);
     }
 
     #[test]

@@ -218,7 +218,11 @@ impl ClusterConnections {
         let waiting = self.table.iter_mut().filter(|(_, connection)| !connection.backoffs.is_empty());
         let releases: Vec<_> = waiting
             .flat_map(|(conn, connection)| {
-                groups.iter().filter_map(move |pg| Some((conn, connection.backoffs.release(*pg, epoch)?)))
+                let mut releases = Vec::new();
+                for pg in groups {
+                    releases.extend(std::iter::from_fn(|| connection.backoffs.release(*pg, epoch)));
+                }
+                releases.into_iter().map(move |release| (conn, release))
             })
             .collect();
         for (conn, release) in releases {

@@ -9,10 +9,10 @@ use super::daemons::Daemons;
 use super::notes::{Durability, Notes};
 use crate::groups::Group;
 use crate::journal::{Counted, Entry, Held};
-use crate::osd::{Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
+use crate::osd::{CopySources, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::ops::{flag, respects_full};
-use onego_ceph::types::Epoch;
+use onego_ceph::types::{Epoch, PgId};
 use onego_msgr::Message;
 use onego_wire::{ConnId, DecodeError, Decoded, Time};
 
@@ -93,10 +93,18 @@ impl Daemons {
             return Ok(());
         }
         if !group.active {
-            let block = client.backoffs.block(pg, bounds(pg, pool.pg_num), newest);
+            let block = client.backoffs.block(pg, pg, bounds(pg, pool.pg_num), newest);
             connections.send_payload(now, conn, 0, &block);
             return Ok(());
         }
+        let copies = match CopySources::collect(&op, map, |source| self.primary(source)) {
+            Ok(copies) => copies,
+            Err(source) => {
+                let block = client.backoffs.block(pg, source, bounds(pg, pool.pg_num), newest);
+                connections.send_payload(now, conn, 0, &block);
+                return Ok(());
+            }
+        };
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let others = group.others(osd);
@@ -104,7 +112,8 @@ impl Daemons {
             .then(|| Replicas::let_go(&mut self.osds, osd, &others, pg, &identity(&op)))
             .flatten();
         let record = self.notes.as_ref().map_or(0, Notes::next);
-        let cx = RequestContext { now, session, tid, map, peers_used: peers_used.unwrap_or(0), record };
+        let peers_used = peers_used.unwrap_or(0);
+        let cx = RequestContext { now, session, tid, map, peers_used, record, copies: &copies };
         let mut answer = match is_cut {
             true => Some(Osd::refuse_too_large(&cx, &mut op)),
             false => self.osds[osd as usize].osd.request(&cx, &mut op),
@@ -141,6 +150,13 @@ impl Daemons {
             self.report_fuller(now, connections);
         }
         Ok(())
+    }
+
+    /// Returns the OSD that serves a group, or the group itself while it is not active.
+    fn primary(&self, pg: PgId) -> Result<&Osd, PgId> {
+        let group = self.groups.get(pg).filter(|group| group.active).ok_or(pg)?;
+        let daemon = usize::try_from(group.primary).ok().and_then(|osd| self.osds.get(osd));
+        daemon.map(|daemon| &daemon.osd).ok_or(pg)
     }
 
     /// The journal has what the OSDs of a group have done before the client is told.

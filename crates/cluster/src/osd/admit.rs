@@ -280,5 +280,6 @@ fn meta_growth(op: &Op) -> u64 {
 
 /// Are these changes that a full OSD takes too: of little metadata?
 pub(super) fn is_small_change(ops: &[(Op, u32)]) -> bool {
-    ops.iter().all(|(op, _)| payload_len(op) == 0 && meta_growth(op) <= 4 * SMALL_GROWTH)
+    let is_small = |op: &Op| payload_len(op) == 0 && meta_growth(op) <= 4 * SMALL_GROWTH;
+    ops.iter().all(|(op, _)| is_small(op) && !matches!(op, Op::CopyFrom(_)))
 }

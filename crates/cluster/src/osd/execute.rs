@@ -7,6 +7,7 @@ use super::errno::{Errno, Outcome};
 use super::session::Origin;
 use super::store::ObjectId;
 use super::store::extent::{MAX_OBJECT_SIZE, check_extent};
+use super::store::object::State;
 use super::store::{checksum, compare, tmap};
 use super::transaction::Editor;
 use super::watch::{NotifyCall, WatchKey, Watches};
@@ -55,6 +56,8 @@ pub(super) struct Execution<'a> {
     pub(super) state: Editor<'a>,
     pub(super) zeros: &'a Segment,
     pub(super) watches: &'a mut Watches,
+    /// Sources of the request's `copy_from` operations, in their order.
+    pub(super) copies: std::slice::Iter<'a, Outcome<State>>,
     /// What to do once the request has succeeded as a whole.
     pub(super) effects: Vec<Effect>,
     /// Was anything changed?
@@ -91,6 +94,7 @@ impl Execution<'_> {
             Op::Truncate { size } => self.truncate(size),
             Op::Create { exclusive } => self.create(exclusive),
             Op::Delete => self.delete(),
+            Op::CopyFrom(_) => self.copy_from(),
             Op::Rollback { snap } => self.rollback(snap),
             Op::SetAllocHint { .. } => {
                 self.touch();

@@ -7,7 +7,7 @@
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
 //! (`onego_buf::extents`) and metadata (`store::object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
-//! (`watch`).
+//! (`watch`). What `copy_from` copies may be on another OSD: whoever owns the OSDs collects it first (`copy`).
 //!
 //! What an object was at snapshots stands in its state (`store::clones`); the first change after a snapshot puts it there
 //! (`snapshots`), and `trim` takes out what was removed.
@@ -15,6 +15,7 @@
 mod admit;
 mod class;
 mod codec;
+mod copy;
 mod daemon;
 mod duplicates;
 mod errno;
@@ -34,6 +35,7 @@ mod watch;
 
 pub(crate) use admit::may_write;
 pub(crate) use codec::{Body, Parts};
+pub use copy::CopySources;
 pub use daemon::{Config, Osd, Usage};
 pub(crate) use group::Group;
 pub(crate) use onego_buf::extents::COPY_MAX;

@@ -8,7 +8,7 @@
 use super::duplicates::Done;
 use super::store::Name;
 use super::store::object::State;
-use onego_buf::List;
+use onego_buf::{List, Segment};
 use onego_ceph::types::{EVersion, PgId, ReqId, Utime};
 use std::ops::Deref;
 
@@ -195,6 +195,22 @@ impl<'a> Editor<'a> {
     pub(crate) fn omap_clear(&mut self) {
         self.note(|| Mutation::OmapClear);
         self.state.omap_clear();
+    }
+
+    /// Makes the object what `source` is now. Its clones stay, and so do the snapshots that it knows of.
+    pub(crate) fn copy(&mut self, source: &State, zeros: &Segment) {
+        self.delete();
+        self.create();
+        for (offset, len) in source.runs(0, source.size) {
+            self.write(offset, source.read(offset, len, zeros));
+        }
+        self.grow_to(source.size);
+        let meta = source.meta();
+        meta.xattrs().iter().for_each(|(name, value)| self.set_xattr(name.clone(), value.clone()));
+        meta.omap().iter().for_each(|(key, value)| self.omap_set(key.clone(), value.clone()));
+        if !meta.header().is_empty() {
+            self.omap_set_header(meta.header().to_owned());
+        }
     }
 
     pub(crate) fn make_clone(&mut self, id: u64, snaps: Vec<u64>) {

@@ -10,7 +10,7 @@ use onego_ceph::messages::{OpResult, OsdOp, OsdOpReply, Payload, WatchEvent, Wat
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::EntityName;
-use onego_cluster::osd::{Config, Osd, RequestContext, Rights, SessionId, UserId};
+use onego_cluster::osd::{Config, CopySources, Osd, RequestContext, Rights, SessionId, UserId};
 use onego_msgr::addr::AddrVec;
 use onego_msgr::encoding::Decode;
 use onego_wire::{Reader, Time};
@@ -99,7 +99,8 @@ impl Replay {
         }
         let ops: Vec<Op> = request.ops.iter().map(|(op, _)| op.clone()).collect();
         let what = format!("{:?} {ops:?} flags {:x}", request.object, request.flags);
-        let cx = RequestContext { now: time, session, tid, map: &self.map, peers_used: 0, record: 0 };
+        let (map, copies) = (&self.map, &CopySources::NONE);
+        let cx = RequestContext { now: time, session, tid, map, peers_used: 0, record: 0, copies };
         let reply = self.osd.request(&cx, &mut request).expect("it is answered").reply;
         self.asked.insert((session, tid), Asked { what, ops, reply });
         while let Some((session, event)) = self.osd.poll_event(|_| true) {

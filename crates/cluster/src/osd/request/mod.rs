@@ -6,6 +6,7 @@ mod listing;
 pub use ending::Answer;
 
 use super::admit::{self, Access, Verdict};
+use super::copy::CopySources;
 use super::daemon::Osd;
 use super::duplicates::Done;
 use super::errno::Errno;
@@ -13,7 +14,7 @@ use super::execute::{Effect, Execution};
 use super::session::{Origin, SessionId};
 use super::store::clones::Shown;
 use super::store::object::State;
-use super::store::{Name, ObjectId, identity};
+use super::store::{Identity, Name, ObjectId, identity};
 use super::transaction::{Editor, Mutation, Transaction};
 use ending::{Ending, Ops, Results, answer, settle_outputs, to_remember};
 use onego_ceph::messages::{OpResult, OsdOp};
@@ -37,6 +38,8 @@ pub struct RequestContext<'a> {
     pub peers_used: u64,
     /// The record of the journal that what the request changes will be in.
     pub record: u64,
+    /// The sources of the request's `copy_from` operations.
+    pub copies: &'a CopySources,
 }
 
 impl Osd {
@@ -78,7 +81,7 @@ impl Osd {
     /// Carries out operations on an object, or on `state`, which is what it was at a snapshot.
     fn execution<'a>(
         &'a mut self,
-        cx: &RequestContext<'_>,
+        cx: &RequestContext<'a>,
         origin: &'a Origin,
         id: ObjectId,
         state: Option<&'a mut State>,
@@ -95,6 +98,7 @@ impl Osd {
             state,
             zeros,
             watches: &mut self.watches,
+            copies: cx.copies.iter(),
             effects: Vec::new(),
             changed: false,
             user_changed: false,
@@ -102,7 +106,7 @@ impl Osd {
     }
 
     fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &mut OsdOp) -> Ending {
-        let Some((id, mut at_snapshot)) = self.find_readable(request) else {
+        let Some((id, mut at_snapshot)) = self.find_readable(&identity(request), request.snap) else {
             let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
             return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &request.ops) };
         };
@@ -121,10 +125,14 @@ impl Osd {
     }
 
     /// The object that a request reads, and, if that is another state than the newest, a copy of what it was at the snapshot.
-    fn find_readable(&self, request: &OsdOp) -> Option<(ObjectId, Option<State>)> {
-        let id = self.store.find(&identity(request))?;
+    pub(super) fn find_readable(
+        &self,
+        identity: &Identity<'_>,
+        snap: u64,
+    ) -> Option<(ObjectId, Option<State>)> {
+        let id = self.store.find(identity)?;
         let head = &self.store.object(id).state;
-        match request.snap {
+        match snap {
             NOSNAP => head.exists.then_some((id, None)),
             SNAPDIR => Some((id, None)),
             snap => match head.at_snapshot(snap) {
@@ -279,11 +287,14 @@ impl Osd {
         let (used, limit) = (self.store.used().max(cx.peers_used), self.config.memory_limit);
         let asked: u64 = ops.iter().fold(0, |sum, (op, _)| sum.saturating_add(admit::most_growth(op)));
         let for_data = (u128::from(limit) * u128::from(FOR_DATA.0) / u128::from(FOR_DATA.1)) as u64;
+        let copied = cx.copies.growth();
+        let asked = asked.saturating_add(copied);
         if used.saturating_add(asked) <= for_data {
             return Ok(());
         }
         let state = object.map(|id| &self.store.object(id).state);
         let growth: u64 = ops.iter().map(|(op, _)| admit::growth(op, state, self.config.null_writes)).sum();
+        let growth = growth.saturating_add(copied);
         let available = if admit::is_small_change(ops) { limit } else { for_data };
         if growth == 0 || used.saturating_add(growth) <= available { Ok(()) } else { Err(Errno::NOSPC) }
     }
@@ -373,10 +384,11 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
     (result, results)
 }
 
-/// Gives a changed object its version and time.
+/// Gives a changed object its version and time. The version of a copy, which is its source's, may be newer than the group's.
 fn stamp(execution: &mut Execution<'_>, version: u64, mtime: Utime) {
     if execution.user_changed {
-        execution.state.stamp(version);
+        let newer = execution.state.version.saturating_add(1);
+        execution.state.stamp(version.max(newer));
     }
     if mtime != Utime::default() {
         execution.state.touch(mtime);

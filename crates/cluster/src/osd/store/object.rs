@@ -142,6 +142,11 @@ impl State {
         self.data.as_ref().map_or(0, |data| data.pinned())
     }
 
+    /// A copy of the object without its clones.
+    pub(crate) fn alone(&self) -> Self {
+        Self { clones: None, ..self.clone() }
+    }
+
     pub(crate) fn meta(&self) -> &Meta {
         self.meta.as_deref().unwrap_or(&NO_META)
     }

@@ -1,6 +1,7 @@
 //! What an OSD answers, on virtual time.
 
 mod admission;
+mod copies;
 mod data;
 mod metadata;
 mod model;
@@ -12,7 +13,7 @@ mod tmap;
 mod watching;
 
 use super::errno::Errno;
-use super::{Config, Name, Osd, RequestContext, Rights, SessionId, Transaction, UserId};
+use super::{Config, CopySources, Name, Osd, RequestContext, Rights, SessionId, Transaction, UserId};
 use onego_buf::List;
 use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
@@ -102,7 +103,8 @@ impl Bench {
     /// Sends the request with that number. `None`: it is dropped.
     fn send_as(&mut self, session: SessionId, tid: u64, mut request: OsdOp) -> Option<OsdOpReply> {
         let Self { map, now, .. } = self;
-        let cx = RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0 };
+        let copies = CopySources::collect(&request, map, |_| Ok::<_, ()>(&self.osd)).expect("it is here");
+        let cx = RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0, copies: &copies };
         let answer = self.osd.request(&cx, &mut request)?;
         self.transaction = answer.transaction;
         Some(answer.reply)
