@@ -32,7 +32,9 @@ numbers! {
     RANGE = 34;
     NAMETOOLONG = 36;
     NOSYS = 38;
+    NOMSG = 42;
     NODATA = 61;
+    NOLINK = 67;
     BADMSG = 74;
     OVERFLOW = 75;
     OLDSNAPC = 85;

@@ -58,6 +58,8 @@ pub(super) struct Execution<'a> {
     pub(super) watches: &'a mut Watches,
     /// Sources of the request's `copy_from` operations, in their order.
     pub(super) copies: std::slice::Iter<'a, Outcome<State>>,
+    /// Number of the operation that is carried out, from 1.
+    pub(super) index: usize,
     /// What to do once the request has succeeded as a whole.
     pub(super) effects: Vec<Effect>,
     /// Was anything changed?
@@ -80,6 +82,7 @@ fn bytes(w: Writer) -> Output {
 impl Execution<'_> {
     /// Carries out one operation.
     pub(super) fn run(&mut self, op: Op) -> Output {
+        self.index += 1;
         match op {
             Op::Read { offset, length } => {
                 // A length of 0 means the whole object.
@@ -246,6 +249,7 @@ impl Execution<'_> {
             changed: false,
             removed: false,
             number: 0,
+            index: self.index,
         };
         let output = (method.run)(&mut context, &input.to_segment());
         let Context { changed, removed, number, .. } = context;

@@ -4,7 +4,7 @@ use super::context::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::Method;
 use onego_msgr::encoding::Encode as _;
-use onego_wire::Reader;
+use onego_wire::{Decoded, Reader};
 
 /// A method that can be called.
 pub(crate) struct Entry {
@@ -23,6 +23,21 @@ pub(super) fn run<M: Method>(
 ) -> Outcome<Vec<u8>> {
     let arguments = M::decode(&mut Reader::new(input)).map_err(|_| Errno::INVAL)?;
     method(context, arguments).map(|reply| reply.to_bytes())
+}
+
+/// The row of a method whose arguments and reply it decodes and encodes itself.
+pub(super) const fn entry(
+    class: &'static str,
+    name: &'static str,
+    writes: bool,
+    run: fn(&mut Context<'_>, &[u8]) -> Outcome<Vec<u8>>,
+) -> Entry {
+    Entry { class, name, writes, run }
+}
+
+/// Reads a method's input.
+pub(super) fn decode<T>(input: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Outcome<T> {
+    read(&mut Reader::new(input)).map_err(|_| Errno::INVAL)
 }
 
 /// The table's row of a method.

@@ -2,10 +2,13 @@
 //!
 //! Sources: ceph `src/osd/ClassHandler.cc`, `src/osd/objclass.cc`.
 
+mod cas;
 mod context;
 mod hello;
 mod lock;
+mod log;
 mod method;
+mod queue;
 mod rbd;
 #[cfg(test)]
 mod tests;
@@ -24,7 +27,9 @@ pub(super) fn find(class: &str, name: &str) -> Option<&'static Entry> {
 }
 
 fn all() -> impl Iterator<Item = &'static Entry> {
-    METHODS.iter().chain(rbd::METHODS).chain(hello::METHODS).chain(values::METHODS)
+    let tables =
+        [METHODS, rbd::METHODS, hello::METHODS, values::METHODS, log::METHODS, cas::METHODS, queue::METHODS];
+    tables.into_iter().flatten()
 }
 
 static METHODS: &[Entry] = &[

@@ -3,7 +3,7 @@
 //! Source: ceph `src/cls/{numops,refcount,version,cmpomap}`.
 
 use super::context::Context;
-use super::method::Entry;
+use super::method::{Entry, decode, entry};
 use crate::osd::errno::{Errno, Outcome};
 use onego_msgr::encoding::{Decode as _, Encode as _, envelope, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
@@ -26,20 +26,6 @@ pub(super) static METHODS: &[Entry] = &[
     entry("cmpomap", "cmp_set_vals", true, compare_and_set),
     entry("cmpomap", "cmp_rm_keys", true, compare_and_remove),
 ];
-
-const fn entry(
-    class: &'static str,
-    name: &'static str,
-    writes: bool,
-    run: fn(&mut Context<'_>, &[u8]) -> Outcome<Vec<u8>>,
-) -> Entry {
-    Entry { class, name, writes, run }
-}
-
-/// Reads a method's input.
-fn decode<T>(input: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Outcome<T> {
-    read(&mut Reader::new(input)).map_err(|_| Errno::INVAL)
-}
 
 /// Digits of the numbers that `numops` keeps.
 const DIGITS: i32 = 10;

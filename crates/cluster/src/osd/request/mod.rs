@@ -99,6 +99,7 @@ impl Osd {
             zeros,
             watches: &mut self.watches,
             copies: cx.copies.iter(),
+            index: 0,
             effects: Vec::new(),
             changed: false,
             user_changed: false,
