@@ -8,6 +8,7 @@ mod mon;
 mod osd;
 mod osd_op;
 mod pool_stats;
+mod service;
 mod tell;
 
 pub use onego_msgr::auth::messages::{Auth, AuthReply};
@@ -21,4 +22,5 @@ pub use mon::{
 pub use osd::{Backoff, BackoffOp, MapUpdate, WatchEvent, WatchNotify};
 pub use osd_op::{MAX_NAME_LEN, MAX_NAMESPACE_LEN, ObjectName, OpResult, OsdOp, OsdOpReply, Redirect};
 pub use pool_stats::{GetPoolStats, GetPoolStatsReply, PoolStat};
+pub use service::{Properties, ReportConfig, ServiceClose, ServiceOpen, ServiceReport};
 pub use tell::{Tell, TellReply};

@@ -11,6 +11,7 @@ mod keeping;
 mod machine;
 mod notes;
 mod osd_daemon;
+mod pg_query;
 mod recovery;
 mod requests;
 mod server;

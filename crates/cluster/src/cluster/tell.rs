@@ -21,6 +21,18 @@ fn descriptions() -> Value {
             "help": "write 'count' bytes in blocks of 'size' to memory, and say how fast that was",
             "module": "osd", "perm": "rw", "flags": 0,
         },
+        "cmd002": {
+            "sig": [
+                "pg",
+                {"name": "pgid", "type": "CephPgid"},
+                {"name": "cmd", "type": "CephChoices", "strings": "query"},
+            ],
+            "help": "describe a placement group", "module": "osd", "perm": "r", "flags": 0,
+        },
+        "cmd003": {
+            "sig": ["query", {"name": "pgid", "type": "CephPgid"}],
+            "help": "describe a placement group", "module": "osd", "perm": "r", "flags": 0,
+        },
     })
 }
 
@@ -64,6 +76,10 @@ impl Daemons {
         match prefix {
             "get_command_descriptions" => Ok(Some(json_reply(&descriptions(), false))),
             "version" => Ok(Some(json_reply(&version_json(), pretty))),
+            "query" => Ok(Some(json_reply(&self.query_group(osd, &fields)?, pretty))),
+            "pg" if fields.get("cmd").and_then(Value::as_str) == Some("query") => {
+                Ok(Some(json_reply(&self.query_group(osd, &fields)?, pretty)))
+            }
             "bench" => {
                 if self.benches.iter().any(|bench| bench.osd == osd) {
                     return Err((EBUSY, format!("osd.{osd} runs a benchmark already: wait for its end")));
@@ -75,7 +91,7 @@ impl Daemons {
             other => Err((
                 EOPNOTSUPP,
                 format!(
-                    "osd.{osd} of this embedded cluster does not take '{other}': it takes 'version' and 'bench'"
+                    "osd.{osd} of this embedded cluster does not take '{other}': it takes 'version', 'query' and 'bench'"
                 ),
             )),
         }

@@ -19,11 +19,13 @@ impl Mon {
         message: &mut Message,
         usage: &Usage,
     ) -> Decoded<()> {
+        if self.service_message(now, session, message) {
+            return Ok(());
+        }
         // Clients take the answer in the form of the question.
         let answer_kind = match message.header.kind {
             kind::COMMAND => kind::COMMAND_REPLY,
             kind::MGR_COMMAND => kind::MGR_COMMAND_REPLY,
-            // Daemons also open sessions, report and close. The cluster keeps no reports.
             other => {
                 tracing::debug!(kind = other, "the manager passes over a message");
                 return Ok(());

@@ -17,6 +17,7 @@ mod monitor;
 mod osd_flags;
 mod osds;
 mod refusal;
+mod services;
 mod session;
 mod settings;
 mod space;

@@ -1,5 +1,6 @@
 //! A client of the monitor, and what it subscribes to.
 
+use super::services::ServiceDaemon;
 use onego_ceph::caps::MonCap;
 use onego_ceph::messages::LogLevel;
 use onego_ceph::types::Epoch;
@@ -25,6 +26,8 @@ pub(in crate::mon) struct Session {
     pub(in crate::mon) config: bool,
     /// Entries of the log that are sent to the client.
     pub(in crate::mon) log: Option<LogWish>,
+    /// The daemon that the client has registered.
+    pub(in crate::mon) service: Option<ServiceDaemon>,
 }
 
 /// The entries of the log that a client wants: from a version on, 0 being the newest, and at least of a level.
@@ -46,6 +49,6 @@ pub(in crate::mon) struct MapWish {
 
 impl Session {
     pub(in crate::mon) fn new(peer: Peer, cap: MonCap, role: Role) -> Self {
-        Self { peer, role, cap: Arc::new(cap), osdmap: None, config: false, log: None }
+        Self { peer, role, cap: Arc::new(cap), osdmap: None, config: false, log: None, service: None }
     }
 }

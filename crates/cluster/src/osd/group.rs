@@ -75,6 +75,11 @@ impl Group {
         self.missing.from == END && self.missing.places.is_empty()
     }
 
+    /// The version before the oldest change that is kept.
+    pub(crate) fn log_tail(&self) -> EVersion {
+        self.tail
+    }
+
     /// Is everything missing from some place on?
     pub(crate) fn is_backfilled(&self) -> bool {
         self.missing.from != END

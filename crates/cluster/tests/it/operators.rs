@@ -1,8 +1,12 @@
 //! What operators' programs ask of the cluster beside its maps: its log, commands to single daemons, space.
 
-use crate::support::{MGR, MON, Net, OSD, Who};
-use onego_ceph::messages::{Log, LogLevel, Statfs, StatfsReply, Subscribe, Subscription, kind};
+use crate::support::{MGR, MON, Net, OSD, Who, request};
+use onego_ceph::messages::{
+    Log, LogLevel, OsdOpReply, Properties, ReportConfig, ServiceClose, ServiceOpen, ServiceReport, Statfs,
+    StatfsReply, Subscribe, Subscription, kind,
+};
 use onego_ceph::mgrmap::MgrMap;
+use onego_ceph::ops::Op;
 use onego_ceph::types::Uuid;
 use onego_cluster::{NewPool, OsdSettings, Settings};
 use onego_msgr::Message;
@@ -141,6 +145,73 @@ fn daemons_answer_what_they_are_told() {
     let (_, _, output) = tell(&mut net, osd, r#"{"prefix": "get_command_descriptions"}"#);
     let described: Value = serde_json::from_slice(&output).unwrap();
     assert!(described.as_object().unwrap().values().any(|one| one["sig"][0] == "bench"));
+}
+
+#[test]
+fn a_group_is_described_by_its_primary() {
+    let mut net = Net::new();
+    let osd = net.client(OSD);
+    let write = request(&net, "thing", [Op::WriteFull { data: b"data".to_vec().into() }]);
+    let pg = write.pg.pg.to_string();
+    net.send(osd, 9, &write);
+    assert_eq!(net.receive::<OsdOpReply>(osd).unwrap().1.result, 0);
+    let old = format!(r#"{{"prefix": "pg", "pgid": "{pg}", "cmd": "query"}}"#);
+    let new = format!(r#"{{"prefix": "query", "pgid": "{pg}", "format": "json"}}"#);
+    for command in [old, new] {
+        let (result, status, output) = tell(&mut net, osd, &command);
+        assert_eq!(result, 0, "{status}");
+        let said: Value = serde_json::from_slice(&output).unwrap();
+        assert_eq!((&said["state"], &said["acting"]), (&json!("active+clean"), &json!([0])));
+        let info = &said["info"];
+        assert_eq!((&info["pgid"], &info["last_user_version"]), (&json!(pg), &json!(1)));
+        assert_eq!(info["last_update"], info["last_complete"]);
+        assert_eq!(info["stats"]["stat_sum"]["num_objects"], json!(1));
+        assert_eq!(said["recovery_state"][0]["name"], json!("Started/Primary/Active"));
+    }
+    for (pg, expected) in [("1.99", -2), ("77.0", -2), ("1", EINVAL), ("", EINVAL)] {
+        let (result, ..) = tell(&mut net, osd, &format!(r#"{{"prefix": "query", "pgid": "{pg}"}}"#));
+        assert_eq!(result, expected, "{pg}");
+    }
+}
+
+#[test]
+fn daemons_of_services_are_shown_until_they_leave() {
+    let mut net = Net::new();
+    let mon = net.client(MON);
+    let properties = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Properties>()
+    };
+    let daemons: Vec<(Who, String)> = ["a", "b"]
+        .map(|host| {
+            let (who, daemon) = (net.client(MGR), format!("gateway.{host}"));
+            let metadata = properties(&[("daemon_type", "portal"), ("hostname", host), ("zone_id", "z")]);
+            let registration = Some((metadata, Properties::new()));
+            let open = ServiceOpen { daemon: daemon.clone(), service: "iscsi".into(), registration };
+            net.send(who, 0, &open);
+            assert_eq!(net.receive::<ReportConfig>(who).unwrap().1.period, 5);
+            (who, daemon)
+        })
+        .into();
+    let status = net.json(mon, r#""prefix": "status""#);
+    let shown = &status["servicemap"]["services"]["iscsi"]["daemons"];
+    assert_eq!(shown["gateway.b"]["metadata"]["hostname"], json!("b"));
+    assert_eq!(net.json(mon, r#""prefix": "service dump""#)["services"], status["servicemap"]["services"]);
+    let plain = |net: &mut Net| String::from_utf8(net.command(mon, r#"{"prefix": "status"}"#).2).unwrap();
+    let text = plain(&mut net);
+    assert!(text.contains("    iscsi: 2 portals active (2 hosts, 1 zones)\n"), "{text}");
+    assert!(text.contains("    osd:   1 osds"), "{text}");
+
+    let (who, daemon) = daemons[0].clone();
+    let status = Some(properties(&[("sessions", "7")]));
+    net.send(who, 0, &ServiceReport { daemon: daemon.clone(), service: "iscsi".into(), status });
+    net.run();
+    let states = net.json(mon, r#""prefix": "service status""#);
+    assert_eq!(states["iscsi"]["gateway.a"]["status"], json!({"sessions": "7"}));
+    let close = ServiceClose { daemon, service: "iscsi".into() };
+    net.send(who, 5, &close);
+    assert_eq!(net.receive::<ServiceClose>(who).unwrap(), (5, close));
+    let text = plain(&mut net);
+    assert!(text.contains("    iscsi: 1 portal active (1 hosts, 1 zones)\n"), "{text}");
 }
 
 #[test]

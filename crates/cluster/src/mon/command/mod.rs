@@ -18,7 +18,7 @@ mod syntax;
 mod table;
 
 pub(crate) use call::{Asked, Audience, Caller, Reply};
-pub(crate) use mons::version_json;
+pub(crate) use mons::{addr_text, version_json};
 
 use super::cluster_log::AUDIT;
 use super::refusal::Refusal;

@@ -205,14 +205,14 @@ pub(crate) fn mon_status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show_json(&joined([status::mon_status(mon, call.now), more])))
 }
 
-/// Daemons of services report to managers, of which this cluster keeps no reports.
 pub(crate) fn service_dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let modified = text::stamp_utc(mon.mgrmap.active_change);
-    Ok(call.show_json(&json!({"epoch": mon.mgrmap.epoch, "modified": modified, "services": {}})))
+    let services = mon.services_json();
+    Ok(call.show_json(&json!({"epoch": mon.mgrmap.epoch, "modified": modified, "services": services})))
 }
 
-pub(crate) fn service_status(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
-    Ok(call.show_json(&json!({})))
+pub(crate) fn service_status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
+    Ok(call.show_json(&mon.service_states()))
 }
 
 pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {

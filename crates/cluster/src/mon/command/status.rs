@@ -300,7 +300,11 @@ fn status_json(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> Value {
         },
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
         "mgrmap": {"available": mon.mgrmap.available, "num_standbys": 0, "modules": [], "services": {}},
-        "servicemap": {"epoch": 1, "modified": text::stamp(mon.started.into()), "services": {}},
+        "servicemap": {
+            "epoch": 1,
+            "modified": text::stamp(mon.started.into()),
+            "services": mon.services_json(),
+        },
         "progress_events": {},
     })
 }
@@ -312,16 +316,20 @@ fn status_text(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> String {
     text.extend(checks.iter().map(|check| format!("            {}\n", check.summary)));
     let age = text::span(call.now.since(mon.started));
     text += " \n  services:\n";
-    text += &format!("    mon: 1 daemons, quorum {MON_NAME} (age {age})\n");
+    let services = mon.service_lines();
+    let width = services.iter().map(|(name, _)| name.len()).fold("mon".len(), usize::max) + 1;
+    let line = |name: &str, said: &str| format!("    {:<width$} {said}\n", format!("{name}:"));
+    text += &line("mon", &format!("1 daemons, quorum {MON_NAME} (age {age})"));
     text += &match mon.mgrmap.active_name.as_str() {
-        "" => "    mgr: no daemons active\n".to_owned(),
-        name => format!("    mgr: {name}(active, since {age})\n"),
+        "" => line("mgr", "no daemons active"),
+        name => line("mgr", &format!("{name}(active, since {age})")),
     };
-    text += &format!("    osd: {}\n", osd_summary(mon, call.now));
+    text += &line("osd", &osd_summary(mon, call.now));
     let flags = osd_flags::warned(map.flags);
     if !flags.is_empty() {
-        text += &format!("         flags {flags}\n");
+        text += &format!("    {:width$} flags {flags}\n", "");
     }
+    text.extend(services.iter().map(|(name, said)| line(name, said)));
     let groups = GroupCounts::of(mon, usage);
     let pg_lines = groups.in_a_line("\n             ");
     text += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), groups.all);
