@@ -145,6 +145,8 @@ pub mod flag {
     pub const FULL_FORCE: u32 = 0x1000000;
     /// Results and outputs of the writing operations are wanted too.
     pub const RETURN_VEC: u32 = 0x4000000;
+    /// The client fails operations on pools with the flag `eio` by itself.
+    pub const SUPPORTS_POOL_EIO: u32 = 0x8000000;
 }
 
 /// Does a request with these flags wait while its pool is full? (`Objecter::op_target_t::respects_full`)
@@ -239,7 +241,7 @@ pub struct CopyFrom {
     pub read_hints: u32,
     /// `truncate_seq` and `truncate_size` for the copy, which CephFS sets; requires `COPY_FROM2`.
     pub truncation: Option<(u32, u64)>,
-    /// Whether the operation is `COPY_FROM2`.
+    /// `COPY_FROM2` instead of `COPY_FROM`.
     pub is_second: bool,
 }
 
@@ -459,7 +461,7 @@ pub enum Op {
         epoch: u32,
         cursor: List,
     },
-    /// As `PgNls`; what it filters by is not looked into here.
+    /// As `PgNls`, for the objects that a filter admits. Input: "pg", "filter", a filter's name and arguments, the cursor.
     PgNlsFilter {
         count: u64,
         epoch: u32,

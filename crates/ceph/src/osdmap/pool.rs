@@ -34,6 +34,8 @@ pub mod flag {
     pub const CREATING: u64 = 1 << 15;
     /// Every operation of a client fails with EIO.
     pub const EIO: u64 = 1 << 16;
+    /// The pool will be large: more placement groups suit it from the start.
+    pub const BULK: u64 = 1 << 17;
     /// An erasure-coded pool of which some shards never become primary.
     pub const EC_OPTIMIZATIONS: u64 = 1 << 19;
 }

@@ -50,6 +50,11 @@ pub(super) fn admit(request: &mut OsdOp, origin: &Origin, map: &OsdMap) -> Verdi
     }
     let pg = request.pg.pg;
     let Some(pool) = map.pools.get(&pg.pool) else { return Verdict::Refuse(Errno::NOENT) };
+    // A client that supports the flag fails the operation once it has the map (PrimaryLogPG.cc, do_op).
+    if pool.has_flag(pool_flag::EIO) {
+        let is_left_to_client = request.flags & flag::SUPPORTS_POOL_EIO != 0;
+        return if is_left_to_client { Verdict::Drop } else { Verdict::Refuse(Errno::IO) };
+    }
     // The flag for it is the OSD's own: librados leaves it out.
     if ops.iter().any(|(op, _)| matches!(op, Op::PgNls { .. } | Op::PgNlsFilter { .. })) {
         return Verdict::Admit(Access::Listing);

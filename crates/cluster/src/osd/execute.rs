@@ -58,6 +58,8 @@ pub(super) struct Execution<'a> {
     pub(super) watches: &'a mut Watches,
     /// Sources of the request's `copy_from` operations, in their order.
     pub(super) copies: std::slice::Iter<'a, Outcome<State>>,
+    /// Output of the operation if it fails.
+    pub(super) error_output: List,
     /// Number of the operation that is carried out, from 1.
     pub(super) index: usize,
     /// What to do once the request has succeeded as a whole.
@@ -250,9 +252,11 @@ impl Execution<'_> {
             removed: false,
             number: 0,
             index: self.index,
+            error_output: Vec::new(),
         };
         let output = (method.run)(&mut context, &input.to_segment());
-        let Context { changed, removed, number, .. } = context;
+        let Context { changed, removed, number, error_output, .. } = context;
+        self.error_output = error_output.into();
         // Also what a method has changed that failed is to be undone.
         if changed {
             self.modify();

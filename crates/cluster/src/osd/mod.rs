@@ -7,7 +7,7 @@
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
 //! (`onego_buf::extents`) and metadata (`store::object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
-//! (`watch`). What `copy_from` copies may be on another OSD: whoever owns the OSDs collects it first (`copy`).
+//! (`watch`). The sources of `copy_from` may be on other OSDs: the owner of the OSDs collects them first (`copy`).
 //!
 //! What an object was at snapshots stands in its state (`store::clones`); the first change after a snapshot puts it there
 //! (`snapshots`), and `trim` takes out what was removed.

@@ -254,7 +254,7 @@ fn nonsense_is_refused_with_a_reason_and_the_session_goes_on() {
         (r#"{"prefix": "osd pool create", "pool": "x", "pg_num": 5000000000}"#, -22, "too large"),
         (r#"{"prefix": "osd pool create", "pool": "x", "pg_num": 70000}"#, -34, "65536"),
         (r#"{"prefix": "osd pool create", "pool": ["x"]}"#, -22, "must be a text"),
-        (r#"{"prefix": "osd pool create", "pool": "x", "size": 3}"#, -22, "from 1 to 1"),
+        (r#"{"prefix": "osd pool create", "pool": "x", "size": 11}"#, -22, "between 1 and 10"),
         (r#"{"prefix": "osd pool get", "pool": "none", "var": "size"}"#, -2, "'none'"),
         (r#"{"prefix": "osd pool get", "pool": "rbd", "var": "colour"}"#, -22, "one of size|"),
         (r#"{"prefix": "osd pool set", "pool": "rbd", "var": "pg_num", "val": "many"}"#, -22, "'many'"),
@@ -271,6 +271,38 @@ fn nonsense_is_refused_with_a_reason_and_the_session_goes_on() {
         assert!(output.is_empty());
     }
     assert_eq!(net.json(client, r#""prefix": "fsid""#)["fsid"], Uuid([7; 16]).to_string());
+}
+
+#[test]
+fn a_pool_may_have_more_copies_than_there_are_osds() {
+    let mut net = Net::new();
+    let client = net.client(MON);
+    let state = |net: &mut Net| {
+        let groups = net.json(client, r#""prefix": "pg ls-by-pool", "poolstr": "rbd""#);
+        groups["pg_stats"][0]["state"].as_str().unwrap().to_owned()
+    };
+    net.done(client, r#""prefix": "osd pool set", "pool": "rbd", "var": "size", "val": "2""#);
+    assert_eq!(state(&mut net), "active+undersized");
+    net.done(client, r#""prefix": "osd pool set", "pool": "rbd", "var": "size", "val": "3""#);
+    assert_eq!(state(&mut net), "undersized+peered", "one of two copies at least is missing");
+    net.done(client, r#""prefix": "osd pool set", "pool": "rbd", "var": "min_size", "val": "1""#);
+    assert_eq!(state(&mut net), "active+undersized");
+    net.done(client, r#""prefix": "osd pool create", "pool": "other", "size": 10"#);
+}
+
+#[test]
+fn the_flag_eio_is_set_shown_and_cleared() {
+    let mut net = Net::new();
+    let client = net.client(MON);
+    let flags =
+        |net: &mut Net| net.json(client, r#""prefix": "osd dump""#)["pools"][0]["flags_names"].clone();
+    assert_eq!(flags(&mut net), "hashpspool");
+    net.done(client, r#""prefix": "osd pool set", "pool": "rbd", "var": "eio", "val": "true""#);
+    assert_eq!(flags(&mut net), "hashpspool,eio");
+    assert_eq!(net.json(client, r#""prefix": "osd pool get", "pool": "rbd", "var": "eio""#)["eio"], true);
+    assert_eq!(net.machine.osdmap().unwrap().pools[&1].flags, 1 | 1 << 16);
+    net.done(client, r#""prefix": "osd pool set", "pool": "rbd", "var": "eio", "val": "false""#);
+    assert_eq!(flags(&mut net), "hashpspool");
 }
 
 #[test]

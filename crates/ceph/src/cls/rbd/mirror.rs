@@ -67,11 +67,12 @@ structure! {
 impl MirrorPeer {
     /// Can images be mirrored with what is known? To receive takes a user there.
     pub fn is_valid(&self) -> bool {
-        match self.direction {
+        let has_client = match self.direction {
             mirror_direction::SEND => true,
             mirror_direction::RECEIVE | mirror_direction::BOTH => !self.client_name.is_empty(),
             _ => false,
-        }
+        };
+        has_client && !self.uuid.is_empty() && !self.site_name.is_empty()
     }
 }
 

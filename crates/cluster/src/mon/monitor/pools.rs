@@ -37,7 +37,8 @@ pub struct NewPool {
     pub name: String,
     /// Its number of placement groups.
     pub pg_num: u32,
-    /// Copies of each object: at most one for each OSD. None: three, or as many as there are OSDs.
+    /// Copies of each object. With more than there are OSDs the pool is undersized, and it serves no client as long as half of
+    /// its copies have no OSD. None: three, or as many as there are OSDs.
     pub size: Option<u32>,
     /// What it is for: "rbd", "rgw", or a name of one's own.
     pub application: Option<String>,
@@ -70,13 +71,15 @@ pub(in crate::mon) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
     Err(Refusal::new(ERANGE, format!("'pg_num' must be from 1 to {MAX_PG_NUM}, not {pg_num}")))
 }
 
-/// Can there be this number of copies?
+/// Checks a number of copies. More than there are OSDs leave the pool undersized, as in Ceph.
 pub(in crate::mon) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
-    if (1..=osds).contains(&size) {
+    /// Most copies with Ceph, whatever the number of OSDs.
+    const MAX_SIZE: u32 = 10;
+    let most = MAX_SIZE.max(osds);
+    if (1..=most).contains(&size) {
         return Ok(());
     }
-    let text = format!("pool size must be from 1 to {osds}, not {size}: the cluster has {osds} OSD(s)");
-    Err(Refusal::invalid(text))
+    Err(Refusal::invalid(format!("pool size must be between 1 and {most}, not {size}")))
 }
 
 /// With fewer copies than this a pool serves nobody (`osd_pool_default_min_size`).

@@ -23,7 +23,7 @@ const REFERENCES: &[u8] = b"chunk_refs";
 /// The encoding that names each object (`TYPE_BY_OBJECT`).
 const BY_OBJECT: u8 = 1;
 
-/// A chunk is there already: its data must be that which is brought (`FLAG_VERIFY`).
+/// Compare the data of an existing chunk with the given data (`FLAG_VERIFY`).
 const VERIFY: u64 = 1;
 
 /// The objects that refer to a chunk, in order, each as often as it does.

@@ -19,6 +19,8 @@ pub(crate) struct Context<'a> {
     pub(crate) removed: bool,
     /// What the method returns beside its reply, as a number that is not negative.
     pub(crate) number: i32,
+    /// Returned although the method fails.
+    pub(crate) error_output: Vec<u8>,
     /// Number of the operation within its request.
     pub(crate) index: usize,
 }

@@ -79,6 +79,7 @@ fn set_attribute(context: &mut Context<'_>) {
 
 fn write_return_data(context: &mut Context<'_>, input: &[u8]) -> Outcome<Vec<u8>> {
     if !input.is_empty() {
+        context.error_output = b"too much input data!".to_vec();
         return Err(Errno::INVAL);
     }
     set_attribute(context);

@@ -4,14 +4,16 @@ use super::ending::{Ending, Results};
 use crate::osd::daemon::Osd;
 use crate::osd::errno::{Errno, Outcome};
 use crate::osd::store;
+use crate::osd::store::clones::Shown;
+use crate::osd::store::object::State;
 use onego_buf::List;
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::outputs::{Listed, Listing};
-use onego_ceph::types::{HObject, PgId};
+use onego_ceph::types::{HObject, NOSNAP, PgId};
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::Reader;
+use onego_wire::{Decoded, Reader};
 
 /// Most objects in one reply (`osd_max_pgls`).
 const MAX_OBJECTS: u64 = 1024;
@@ -31,17 +33,21 @@ impl Osd {
         let mut result = 0;
         for (op, _) in request.ops.drain(..) {
             let code = op.code();
-            let (number, output) = match op {
-                _ if result < 0 => (0, List::new()),
+            let place = (&request.locator.namespace[..], request.snap);
+            let outcome = match op {
+                _ if result < 0 => Ok((0, List::new())),
                 Op::PgNls { count, cursor, .. } => {
-                    match self.list_some(pg, pool, (&request.locator.namespace, request.snap), count, &cursor)
-                    {
-                        Ok((at_end, listing)) => (if at_end { AT_END } else { 0 }, listing.to_bytes().into()),
-                        Err(error) => (error.result(), List::new()),
-                    }
+                    self.list_some(pg, pool, place, count, &mut Reader::new(&cursor.to_segment()), None)
                 }
-                _ => (Errno::OPNOTSUPP.result(), List::new()),
+                Op::PgNlsFilter { count, input, .. } => {
+                    let input = input.to_segment();
+                    let r = &mut Reader::new(&input);
+                    Filter::decode(r)
+                        .and_then(|filter| self.list_some(pg, pool, place, count, r, Some(&filter)))
+                }
+                _ => Err(Errno::OPNOTSUPP),
             };
+            let (number, output) = outcome.unwrap_or_else(|error| (error.result(), List::new()));
             result = if result < 0 { result } else { number };
             // That it is at its end is said of the request alone.
             results.push(OpResult { code, result: number.min(0), output });
@@ -55,9 +61,10 @@ impl Osd {
         pool: &Pool,
         (namespace, snap): (&[u8], u64),
         count: u64,
-        cursor: &List,
-    ) -> Outcome<(bool, Listing)> {
-        let cursor = HObject::decode(&mut Reader::new(&cursor.to_segment())).map_err(|_| Errno::INVAL)?;
+        cursor: &mut Reader<'_>,
+        filter: Option<&Filter>,
+    ) -> Outcome<(i32, List)> {
+        let cursor = HObject::decode(cursor).map_err(|_| Errno::INVAL)?;
         let (first, last) = store::hash_range(pg, pool.pg_num);
         let (_, end) = store::bounds(pg, pool.pg_num);
         let within = cursor.pool == pg.pool && (first..=last).contains(&cursor.hash.reverse_bits());
@@ -66,20 +73,55 @@ impl Osd {
         }
         let mut listing = Listing { cursor: end, objects: Vec::new() };
         if cursor.max {
-            return Ok((true, listing));
+            return Ok((AT_END, listing.to_bytes().into()));
         }
         let count = count.min(MAX_OBJECTS) as usize;
         for (seen, object) in self.store.list(pg, pool, &cursor, snap).enumerate() {
             let place = object.place();
             if seen == count {
                 listing.cursor = place;
-                return Ok((false, listing));
+                return Ok((0, listing.to_bytes().into()));
             }
-            if namespace == ALL_NAMESPACES || namespace == place.namespace {
+            let is_wanted = filter.is_none_or(|filter| filter.admits(&object.state, snap));
+            if is_wanted && (namespace == ALL_NAMESPACES || namespace == place.namespace) {
                 let HObject { key, name, namespace, .. } = place;
                 listing.objects.push(Listed { namespace, name, key });
             }
         }
-        Ok((true, listing))
+        Ok((AT_END, listing.to_bytes().into()))
+    }
+}
+
+/// A filter of listings: objects with an attribute of this value (ceph `src/osd/PrimaryLogPG.cc`, `get_pgls_filter`,
+/// `PGLSPlainFilter`; `src/cls/hello/cls_hello.cc`, whose filter does the same).
+struct Filter {
+    /// As the store has it: attributes of clients begin with `_`.
+    attribute: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Filter {
+    /// EINVAL: there is no such filter.
+    fn decode(r: &mut Reader<'_>) -> Outcome<Self> {
+        let mut read = || -> Decoded<_> {
+            // The class and method by which old OSDs called filters.
+            r.blob("class")?;
+            r.blob("method")?;
+            let name = r.blob("filter")?;
+            Ok((name, r.blob("attribute")?.to_vec(), r.blob("value")?.to_vec()))
+        };
+        match read() {
+            Ok((b"plain" | b"hello.hello", attribute, value)) => Ok(Self { attribute, value }),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn admits(&self, state: &State, snap: u64) -> bool {
+        let shown = match state.at_snapshot(snap) {
+            Shown::Clone(at) if snap != NOSNAP => &state.clones()[at].state,
+            _ => state,
+        };
+        let value = self.attribute.strip_prefix(b"_").and_then(|name| shown.meta().xattrs().get(name));
+        value == Some(&self.value)
     }
 }

@@ -17,6 +17,7 @@ use super::store::object::State;
 use super::store::{Identity, Name, ObjectId, identity};
 use super::transaction::{Editor, Mutation, Transaction};
 use ending::{Ending, Ops, Results, answer, settle_outputs, to_remember};
+use onego_buf::List;
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::{flag, op_flag};
 use onego_ceph::osdmap::OsdMap;
@@ -100,6 +101,7 @@ impl Osd {
             watches: &mut self.watches,
             copies: cx.copies.iter(),
             index: 0,
+            error_output: List::new(),
             effects: Vec::new(),
             changed: false,
             user_changed: false,
@@ -108,8 +110,8 @@ impl Osd {
 
     fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &mut OsdOp) -> Ending {
         let Some((id, mut at_snapshot)) = self.find_readable(&identity(request), request.snap) else {
-            let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
-            return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &request.ops) };
+            // Without a version, as Ceph's OSDs (`OSDService::reply_op_error`).
+            return Ending::failed(Errno::NOENT, &request.ops);
         };
         let mut execution = self.execution(cx, origin, id, at_snapshot.as_mut(), None);
         let (result, results) = run_all(&mut execution, &mut request.ops);
@@ -378,7 +380,8 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
             Err(error) => {
                 let number = error.result();
                 result = if flags & op_flag::FAIL_OK != 0 { 0 } else { number };
-                results.push(OpResult { code, result: number, ..OpResult::default() });
+                let output = std::mem::take(&mut execution.error_output);
+                results.push(OpResult { code, result: number, output });
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use super::*;
 use onego_ceph::ops::op_flag;
+use onego_ceph::osdmap::pool_flag;
 use onego_ceph::outputs::Listing;
 use onego_ceph::types::HObject;
 use onego_msgr::addr::AddrKind;
 use onego_msgr::encoding::{Decode, Encode};
+use onego_wire::Writer;
 
 #[test]
 fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
@@ -204,6 +206,63 @@ fn all_objects_are_listed_once_each() {
     assert_eq!(list_all(&mut bench, "", 1000), names);
     assert_eq!(list_all(&mut bench, "ns", 2), ["hidden"]);
     assert_eq!(list_all(&mut bench, "\u{1}", 10).len(), 201);
+}
+
+#[test]
+fn a_filter_admits_objects_with_an_attribute_of_a_value() {
+    let mut bench = Bench::new();
+    let set = |value: &[u8]| Op::SetXattr { name: "a".into(), value: list(value) };
+    for (name, op) in [("wanted", set(b"yes")), ("other", set(b"no")), ("none", write(0, b"x"))] {
+        bench.ask(name, vec![op]);
+    }
+    let mut listed = |filter: &str, attribute: &str| {
+        let (mut names, mut result) = (Vec::new(), 1);
+        for seed in 0..8 {
+            let mut w = Writer::new();
+            for text in ["pg", "filter", filter, attribute, "yes"] {
+                w.string(text);
+            }
+            HObject::min().encode(&mut w);
+            let input = w.into_vec().into();
+            let mut request = bench.request("", vec![(Op::PgNlsFilter { count: 9, epoch: 7, input }, 0)]);
+            request.pg.pg.seed = seed;
+            let reply = bench.send(CLIENT, request);
+            result = result.min(reply.result);
+            if reply.result == 1 {
+                let listing = Listing::from_bytes(&reply.ops[0].output.to_vec()).unwrap();
+                names.extend(listing.objects.into_iter().map(|object| object.name));
+            }
+        }
+        (result, names)
+    };
+    for filter in ["plain", "hello.hello"] {
+        assert_eq!(listed(filter, "_a"), (1, vec![b"wanted".to_vec()]));
+        assert_eq!(listed(filter, "a"), (1, vec![]), "not an attribute of clients");
+    }
+    assert_eq!(listed("parent", "_a").0, failed(Errno::INVAL));
+}
+
+#[test]
+fn operations_on_a_pool_with_the_flag_eio_fail() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"x"));
+    bench.map.pools.get_mut(&POOL).unwrap().flags |= pool_flag::EIO;
+    assert_eq!(bench.run(read(0, 1)), failed(Errno::IO));
+    assert_eq!(bench.run(write(0, b"y")), failed(Errno::IO));
+    let mut request = bench.request("o", vec![(read(0, 1), 0)]);
+    request.flags |= flag::SUPPORTS_POOL_EIO;
+    assert!(bench.send_as(CLIENT, 99, request).is_none(), "the client fails it by itself");
+    bench.map.pools.get_mut(&POOL).unwrap().flags &= !pool_flag::EIO;
+    assert_eq!(bench.get(read(0, 1)), b"x");
+}
+
+#[test]
+fn a_read_of_no_object_has_no_version() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"x"));
+    bench.run(Op::Delete);
+    let reply = bench.ask("o", vec![read(0, 1)]);
+    assert_eq!((reply.result, reply.user_version), (failed(Errno::NOENT), 0));
 }
 
 #[test]

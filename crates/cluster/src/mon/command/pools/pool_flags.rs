@@ -3,7 +3,7 @@
 use onego_ceph::osdmap::pool_flag;
 
 /// Flags of pools by name, in the order in which they are printed.
-const FLAGS: [(&str, u64); 13] = [
+const FLAGS: [(&str, u64); 14] = [
     ("hashpspool", pool_flag::HASHPSPOOL),
     ("full", pool_flag::FULL),
     ("nodelete", pool_flag::NODELETE),
@@ -16,7 +16,8 @@ const FLAGS: [(&str, u64); 13] = [
     ("nearfull", pool_flag::NEARFULL),
     ("backfillfull", pool_flag::BACKFILLFULL),
     ("selfmanaged_snaps", pool_flag::SELFMANAGED_SNAPS),
-    ("bulk", 1 << 20),
+    ("eio", pool_flag::EIO),
+    ("bulk", pool_flag::BULK),
 ];
 
 /// The flag of that name, if it is one that an operator sets.

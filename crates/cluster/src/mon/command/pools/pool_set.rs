@@ -13,12 +13,12 @@ use crate::mon::refusal::Refusal;
 use onego_ceph::osdmap::{Pool, PoolOption, pool_flag};
 use serde_json::{Map, Value};
 
-pub(crate) const GETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|pg_autoscale_mode|bulk|all|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
+pub(crate) const GETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|pg_autoscale_mode|eio|bulk|all|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
 
-pub(crate) const SETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|pg_autoscale_mode|bulk|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
+pub(crate) const SETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|pg_autoscale_mode|eio|bulk|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
 
 /// What is always there, in the order in which `all` shows it.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "size",
     "min_size",
     "pg_num",
@@ -34,6 +34,7 @@ const FIELDS: [&str; 16] = [
     "use_gmt_hitset",
     "fast_read",
     "pg_autoscale_mode",
+    "eio",
     "bulk",
 ];
 

@@ -54,7 +54,7 @@ fn a_pool_has_peers_at_other_sites() {
     let mut bench = mirrored();
     let nobody = MirrorPeer { client_name: String::new(), ..peer("1", "a") };
     let sender = MirrorPeer { direction: mirror_direction::SEND, ..peer("1", "a") };
-    for wrong in [nobody, sender, peer("own", "a")] {
+    for wrong in [nobody, sender, peer("own", "a"), peer("1", ""), peer("", "a")] {
         assert_eq!(bench.call(&add(wrong)), failed(Errno::INVAL));
     }
     assert_eq!(bench.call(&add(peer("1", "a"))), 0);

@@ -313,7 +313,9 @@ fn the_class_hello_greets_records_and_refuses_what_does_not_behave() {
     assert_eq!(bench.get(hello("replay", b"")), b"HELLO, EBS!");
     assert!(bench.get(attribute("amplified_by")).starts_with(b"client.100 "));
 
-    assert_eq!(bench.run(hello("writes_dont_return_data", b"too much")), failed(Errno::INVAL));
+    let reply = bench.ask("o", vec![hello("writes_dont_return_data", b"too much")]);
+    assert_eq!((reply.result, reply.ops[0].result), (failed(Errno::INVAL), failed(Errno::INVAL)));
+    assert_eq!(reply.ops[0].output.to_vec(), b"too much input data!", "what fails may still say why");
     assert_eq!(bench.run(attribute("foo")), failed(Errno::NODATA));
     // Without the flag that asks for it, a write returns nothing.
     assert_eq!(bench.run(hello("writes_dont_return_data", b"")), 0);
