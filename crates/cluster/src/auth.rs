@@ -26,6 +26,8 @@ pub struct Cephx {
     pub lifetimes: Lifetimes,
     /// Modes of connections that are allowed (see [`mode`]).
     pub modes: Vec<u32>,
+    /// Refuse clients without a key. Otherwise keys are only kept for the commands that name them, as in Ceph.
+    pub is_required: bool,
 }
 
 impl Cephx {
@@ -46,17 +48,22 @@ impl Cephx {
         Self::with(keyring, seed.into())
     }
 
+    /// Lets clients in without a key.
+    pub fn unchecked(self) -> Self {
+        Self { is_required: false, ..self }
+    }
+
     fn with(keyring: Keyring, entropy: Entropy) -> Self {
         // Clients choose: each prefers something else for monitors than for OSDs.
         let modes = vec![mode::CRC, mode::SECURE];
-        Self { keyring, entropy, lifetimes: Lifetimes::default(), modes }
+        Self { keyring, entropy, lifetimes: Lifetimes::default(), modes, is_required: true }
     }
 }
 
 /// Knows everybody's key; all daemons share it.
 pub(crate) type SharedAuthority = Arc<Mutex<Authority>>;
 
-/// The authority of a cluster that takes not everybody. `service_secret`: what the keys of its services followed from
+/// The authority of a cluster that keeps keys. `service_secret`: what the keys of its services followed from
 /// before, if there was one: tickets of then are good for their time.
 pub(crate) fn authority(cephx: Option<&Cephx>, service_secret: Option<&Secret>) -> Option<SharedAuthority> {
     let cephx = cephx?.clone();
@@ -69,7 +76,8 @@ pub(crate) fn authority(cephx: Option<&Cephx>, service_secret: Option<&Secret>) 
 
 /// How clients get in to a daemon, which is one of [`service`].
 pub(crate) fn gate(cephx: Option<&Cephx>, authority: Option<&SharedAuthority>, service: u32) -> Gate {
-    let (Some(cephx), Some(authority)) = (cephx, authority) else { return Gate::Open };
+    let required = cephx.filter(|cephx| cephx.is_required);
+    let (Some(cephx), Some(authority)) = (required, authority) else { return Gate::Open };
     Gate::Cephx { authority: Arc::clone(authority), service, modes: cephx.modes.clone() }
 }
 

@@ -138,6 +138,7 @@ impl Daemons {
             mgr_addrs: settings.mgr.clone(),
             osds: first.clone(),
             authority: authority.clone(),
+            needs_keys: settings.cephx.as_ref().is_some_and(|cephx| cephx.is_required),
         };
         let is_new = kept.is_none();
         let (mon, osds, groups) = match kept {

@@ -148,7 +148,8 @@ impl Cluster {
         let kept = data.as_ref().map(|data| &data.keeping.restored);
         let settings = settings(&config, kept)?;
         let fsid = settings.fsid;
-        let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
+        let required = settings.cephx.as_ref().filter(|cephx| cephx.is_required);
+        let keyring = required.map(|cephx| cephx.keyring.clone());
         let compression = settings.compression.clone();
         let old_mon = kept.and_then(Restored::life).map(|life| life.mon.clone());
         let memory_limit = settings.memory_limit;
@@ -341,21 +342,21 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         let method = |keys| if keys { "cephx" } else { "none" };
         agree("with authentication by", method(keyring.is_some()), config.cephx.map(method))?;
     }
-    let cephx = match keyring {
-        Some(keyring) => Some(Cephx::of(keyring, random()?)),
-        None if config.cephx == Some(true) => Some(Cephx::new(random()?)),
-        None => None,
+    let mut cephx = match keyring {
+        Some(keyring) => Cephx::of(keyring, random()?),
+        None if config.cephx == Some(true) => Cephx::new(random()?),
+        None => match kept.and_then(Restored::unchecked) {
+            Some(keyring) => Cephx::of(keyring, random()?).unchecked(),
+            None => Cephx::new(random()?).unchecked(),
+        },
     };
-    if config.secure_only && (cephx.is_none() || config.versions != Versions::Two) {
+    if config.secure_only && (!cephx.is_required || config.versions != Versions::Two) {
         return Err(Error::CannotEncrypt);
     }
-    let cephx = cephx.map(|mut cephx| {
-        cephx.lifetimes = config.ticket_lifetimes;
-        if config.secure_only {
-            cephx.modes = vec![mode::SECURE];
-        }
-        cephx
-    });
+    cephx.lifetimes = config.ticket_lifetimes;
+    if config.secure_only {
+        cephx.modes = vec![mode::SECURE];
+    }
     let memory_limit = config.memory_limit.or(kept.and_then(Restored::life).map(|life| life.memory_limit));
     let memory_limit = memory_limit.unwrap_or(DEFAULT_MEMORY);
     let memory = memory_limit.saturating_mul(osds.len() as u64);
@@ -367,7 +368,7 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         memory_limit,
         null_writes: config.null_writes,
         pools: config.pools.clone(),
-        cephx,
+        cephx: Some(cephx),
         compression: config.compression.clone(),
         registrable: config.zero_copy.registrable(usize::try_from(memory).unwrap_or(usize::MAX)),
     })

@@ -59,6 +59,11 @@ impl Restored {
         self.kept.as_ref()?.settings.keyring.clone()
     }
 
+    /// Keys that are kept although clients need none.
+    pub(crate) fn unchecked(&self) -> Option<Keyring> {
+        self.kept.as_ref()?.settings.unchecked.clone()
+    }
+
     /// What is kept in a directory. `memory_limit`: bytes that each OSD may hold; none: as many as it could in its last
     /// life. What a crash has left of a record at the end of the last log is cut off; all that is
     /// read is durable then. `salt`: a random number that no client can know, for the log that comes next.

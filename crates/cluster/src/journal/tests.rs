@@ -557,7 +557,9 @@ fn settings_are_kept() {
     for keyring in [Some(keyring()), Some(Keyring::default()), None] {
         let config_keys = BTreeMap::from([("mgr/a".to_owned(), vec![0, 255])]);
         let service_secret = Secret::new(vec![7; 32 * usize::from(keyring.is_some())]);
-        let settings = MonSettings { config: config.clone(), config_keys, keyring, service_secret };
+        let unchecked = keyring.is_none().then(self::keyring);
+        let settings =
+            MonSettings { config: config.clone(), config_keys, keyring, service_secret, unchecked };
         let body = Entry::Settings(settings.clone()).encode();
         let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
         let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };

@@ -19,6 +19,8 @@ pub(crate) struct MonSettings {
     pub(crate) keyring: Option<Keyring>,
     /// What the keys of the services follow from; empty: they have none.
     pub(crate) service_secret: Secret,
+    /// Keys that are kept although clients need none. `None`: there are none yet.
+    pub(crate) unchecked: Option<Keyring>,
 }
 
 impl Encode for MonSettings {
@@ -34,6 +36,10 @@ impl Encode for MonSettings {
             w.string(&keyring.to_text());
         }
         w.blob(self.service_secret.expose());
+        // The last field: directories from before have none.
+        if let Some(keyring) = &self.unchecked {
+            w.string(&keyring.to_text());
+        }
     }
 }
 
@@ -43,12 +49,14 @@ impl Decode for MonSettings {
         let count = r.count(8, "keys of programs")?;
         let config_keys = (0..count).map(|_| Ok((r.string("key")?, r.blob("value of a key")?.to_vec())));
         let config_keys = config_keys.collect::<Decoded<_>>()?;
-        let keyring = r.bool("keys are needed")?.then(|| {
+        let keyring = |r: &mut Reader<'_>| {
             let text = Zeroizing::new(r.string("keyring")?);
             // Nothing of it is shown.
             Keyring::parse(&text).map_err(|_| DecodeError::Invalid { what: "keyring", value: 0 })
-        });
+        };
+        let checked = if r.bool("keys are needed")? { Some(keyring(r)?) } else { None };
         let service_secret = Secret::new(r.blob("secret of the services")?.to_vec());
-        Ok(Self { config, config_keys, keyring: keyring.transpose()?, service_secret })
+        let unchecked = if r.is_empty() { None } else { Some(keyring(r)?) };
+        Ok(Self { config, config_keys, keyring: checked, service_secret, unchecked })
     }
 }

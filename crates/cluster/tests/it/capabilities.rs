@@ -263,3 +263,31 @@ fn a_cluster_that_wants_encryption_says_so_to_who_does_not() {
     credentials.monitor_modes = vec![mode::CRC, mode::SECURE];
     admin(&credentials).unwrap();
 }
+
+#[test]
+fn a_cluster_that_asks_for_no_key_keeps_keys() {
+    let cephx = Cephx::new([5; 32]).unchecked();
+    let mut net = Net::with(Settings { cephx: Some(cephx), ..settings() });
+    let client = net.client(MON);
+    let names = |net: &mut Net| -> Vec<String> {
+        let users = net.json(client, r#""prefix": "auth ls""#)["auth_dump"].clone();
+        users.as_array().unwrap().iter().map(|user| user["entity"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&mut net), ["client.admin"]);
+    let user = r#""entity": "client.a", "caps": ["mon", "allow r"]"#;
+    net.done(client, &format!(r#""prefix": "auth get-or-create", {user}"#));
+    let shown = net.json(client, r#""prefix": "auth get", "entity": "client.a""#);
+    assert_eq!(shown[0]["caps"]["mon"], "allow r");
+    net.done(client, r#""prefix": "auth caps", "entity": "client.a", "caps": ["osd", "allow rwx"]"#);
+    let (_, _, exported) = net.command(client, r#"{"prefix": "auth export", "entity": "client.a"}"#);
+    net.done(client, r#""prefix": "auth del", "entity": "client.a""#);
+    assert_eq!(names(&mut net), ["client.admin"]);
+    let exported = String::from_utf8(exported).unwrap();
+    assert_eq!(net.command_with(client, r#"{"prefix": "auth import"}"#, &exported).0, 0);
+    assert_eq!(names(&mut net), ["client.a", "client.admin"]);
+    // A client without a key still does everything.
+    let osd = net.client(OSD);
+    let write = request(&net, "o", Op::WriteFull { data: b"x".to_vec().into() });
+    net.send(osd, 1, &write);
+    assert_eq!(net.receive::<OsdOpReply>(osd).unwrap().1.result, 0);
+}

@@ -1,4 +1,4 @@
-//! Users, their keys and their capabilities. A cluster that asks for no keys has no users.
+//! Users, their keys and their capabilities, which a cluster keeps also if it lets in clients without a key.
 //!
 //! Source for what is answered: ceph `src/mon/AuthMonitor.cc`, `src/auth/KeyRing.cc`,
 //! `src/auth/cephx/CephxKeyServer.cc`.
@@ -29,8 +29,7 @@ type Caps = BTreeMap<String, String>;
 /// The authority, which knows the keys.
 fn authority(mon: &Mon) -> Result<MutexGuard<'_, Authority>, Refusal> {
     mon.authority().ok_or_else(|| {
-        let text =
-            "this cluster takes everybody without a key: one that keeps keys is started with --auth cephx";
+        let text = "this cluster keeps no keys: start it with --auth cephx";
         Refusal::new(EOPNOTSUPP, text)
     })
 }

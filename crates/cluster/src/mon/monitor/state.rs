@@ -37,8 +37,10 @@ pub(crate) struct Identity {
     pub mon_addrs: AddrVec,
     /// Where they reach the manager; empty: there is none.
     pub mgr_addrs: AddrVec,
-    /// The keys of all clients. `None`: clients need no key.
+    /// The keys of all clients. `None`: there are none.
     pub authority: Option<SharedAuthority>,
+    /// Clients need a key.
+    pub needs_keys: bool,
     /// The OSDs, the first being number 0.
     pub osds: Vec<FirstOsd>,
 }
@@ -57,6 +59,7 @@ pub(crate) struct Mon {
     pub(in crate::mon) config_keys: BTreeMap<String, Vec<u8>>,
     pub(in crate::mon) sessions: BTreeMap<ConnId, Session>,
     pub(in crate::mon) authority: Option<SharedAuthority>,
+    needs_keys: bool,
     pub(in crate::mon) next_global_id: u64,
     pub(in crate::mon) out: VecDeque<(ConnId, Message)>,
     pub(in crate::mon) orders: Vec<Order>,
@@ -66,7 +69,7 @@ pub(crate) struct Mon {
 impl Mon {
     /// The monitor of a new cluster whose OSDs are up.
     pub(crate) fn new(now: Time, identity: Identity) -> Self {
-        let Identity { authority, fsid, mon_addrs, mgr_addrs, osds } = identity;
+        let Identity { authority, needs_keys, fsid, mon_addrs, mgr_addrs, osds } = identity;
         let stamp = Utime::from(now);
         let mut mon = Self {
             fsid,
@@ -78,6 +81,7 @@ impl Mon {
             config_keys: BTreeMap::new(),
             sessions: BTreeMap::new(),
             authority,
+            needs_keys,
             next_global_id: FIRST_GLOBAL_ID,
             out: VecDeque::new(),
             orders: Vec::new(),
@@ -112,17 +116,20 @@ impl Mon {
     pub(crate) fn settings(&self) -> MonSettings {
         let authority = self.authority();
         let keyring = authority.as_ref().map(|authority| authority.keyring().clone());
-        let service_secret = authority.map(|authority| authority.service_secret().clone());
+        let service_secret = authority.filter(|_| self.needs_keys);
+        let service_secret = service_secret.map(|authority| authority.service_secret().clone());
         let service_secret = service_secret.unwrap_or_default();
+        let (keyring, unchecked) = if self.needs_keys { (keyring, None) } else { (None, keyring) };
         MonSettings {
             config: self.config.clone(),
             config_keys: self.config_keys.clone(),
             keyring,
             service_secret,
+            unchecked,
         }
     }
 
-    /// The authority, which knows the keys; none: nobody needs one.
+    /// The authority, which knows the keys, if there are any.
     pub(in crate::mon) fn authority(&self) -> Option<MutexGuard<'_, Authority>> {
         // It is changed in steps of which each leaves it whole.
         self.authority.as_ref().map(|authority| authority.lock().unwrap_or_else(PoisonError::into_inner))
