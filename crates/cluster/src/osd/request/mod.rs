@@ -24,6 +24,9 @@ use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::{EVersion, EntityName, NOSNAP, ReqId, SNAPDIR, SnapContext, Utime};
 use onego_wire::Time;
 
+/// Bytes that one request may copy: what it changes has to fit a record of the journal. An object with more cannot be copied.
+const MAX_COPIED: u64 = 1 << 30;
+
 /// What an OSD has to know to carry out a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestContext<'a> {
@@ -168,6 +171,9 @@ impl Osd {
         let found = self.store.find(&identity(request));
         if found.is_none() && !admit::has_right_hash(request, map) {
             return Some(Ending::failed(Errno::INVAL, &request.ops));
+        }
+        if cx.copies.growth() > MAX_COPIED {
+            return Some(Ending::failed(Errno::MSGSIZE, &request.ops));
         }
         let snap_context = &request.snap_context;
         let known = |id| self.store.object(id).state.snapset_seq();

@@ -122,6 +122,15 @@ fn the_source_must_be_readable_by_the_client() {
 }
 
 #[test]
+fn a_request_that_copies_more_than_a_record_holds_is_refused() {
+    let (mut bench, _) = with_source();
+    bench.ask("source", vec![Op::WriteFull { data: list(&[1; 32 << 20]) }]);
+    let copies = |count: usize| vec![copy("source", 0, NOSNAP); count];
+    assert_eq!(bench.ask("copy", copies(2)).result, 0);
+    assert_eq!(bench.ask("copy", copies(33)).result, failed(Errno::MSGSIZE));
+}
+
+#[test]
 fn a_copy_that_does_not_fit_is_refused() {
     let mut bench = Bench::with(Config { memory_limit: 16 << 20, ..Config::default() });
     assert_eq!(bench.ask("source", vec![Op::WriteFull { data: list(&[1; 6 << 20]) }]).result, 0);
