@@ -30,7 +30,8 @@ fn descriptions() -> Value {
             "help": "describe a placement group", "module": "osd", "perm": "r", "flags": 0,
         },
         "cmd003": {
-            "sig": ["query", {"name": "pgid", "type": "CephPgid"}],
+            // Optional, because `ceph tell PGID` adds it after it has checked the words.
+            "sig": ["query", {"name": "pgid", "type": "CephPgid", "req": "false"}],
             "help": "describe a placement group", "module": "osd", "perm": "r", "flags": 0,
         },
     })
