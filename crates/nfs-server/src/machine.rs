@@ -212,6 +212,10 @@ impl Machine for ServerMachine {
         self.connections.end(now, conn);
     }
 
+    fn half_closed(&mut self, now: Time, conn: ConnId) -> bool {
+        self.connections.half_closed(now, conn, &mut self.program)
+    }
+
     fn landing(&mut self, conn: ConnId) -> Landing {
         self.connections.landing(conn)
     }

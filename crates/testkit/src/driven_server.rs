@@ -51,6 +51,8 @@ struct DrivenClient {
     files_came: Vec<OwnedFd>,
     reads: bool,
     closed: bool,
+    /// It ends its direction of the stream after what is on its way.
+    ends: bool,
     /// Has the server asked to be offered bytes again?
     resumed: bool,
     /// Has the server said that there may be something to send?
@@ -92,6 +94,17 @@ impl<M: Machine> DrivenServer<M> {
             self.machine.disconnected(self.now, client.conn, Disconnect::Closed);
         }
         self.turn();
+    }
+
+    /// A client ends its direction of the stream after what is on its way, and still takes what comes.
+    pub fn half_close(&mut self, who: Who) {
+        self.half_close_later(who);
+        self.turn();
+    }
+
+    /// The same, without a [`turn`](Self::turn).
+    pub fn half_close_later(&mut self, who: Who) {
+        self.clients[who.0].ends = true;
     }
 
     /// Lets a client take what comes, or not.
@@ -245,6 +258,9 @@ impl<M: Machine> DrivenServer<M> {
             client.asked = true;
             moved = true;
         }
+        if client.out.is_empty() && client.ends && client.resumed {
+            return self.carry_end(Who(n)) || moved;
+        }
         if client.out.is_empty() || !client.resumed {
             return moved;
         }
@@ -272,6 +288,22 @@ impl<M: Machine> DrivenServer<M> {
     }
 }
 
+impl<M: Machine> DrivenServer<M> {
+    /// Tells the server that a client sends no more, if it would receive. `false`: it would not.
+    fn carry_end(&mut self, who: Who) -> bool {
+        if !self.wants_bytes(who) {
+            return false;
+        }
+        let client = &mut self.clients[who.0];
+        (client.ends, client.resumed) = (false, false);
+        if !self.machine.half_closed(self.now, client.conn) {
+            client.closed = true;
+            self.machine.disconnected(self.now, client.conn, Disconnect::Closed);
+        }
+        true
+    }
+}
+
 impl DrivenClient {
     fn new(conn: ConnId) -> Self {
         Self {
@@ -282,6 +314,7 @@ impl DrivenClient {
             files_came: Vec::new(),
             reads: true,
             closed: false,
+            ends: false,
             resumed: true,
             asked: false,
             given: List::new(),

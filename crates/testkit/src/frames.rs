@@ -23,6 +23,8 @@ pub enum FrameEvent {
     Accepted(ConnId, SocketAddr),
     /// A frame arrived.
     Frame(ConnId, List),
+    /// The peer has ended its direction of the stream.
+    HalfClosed(ConnId),
     /// A connection is gone.
     Disconnected(ConnId, Disconnect),
 }
@@ -36,6 +38,8 @@ pub struct Frames {
     pub events: VecDeque<FrameEvent>,
     /// Send each frame back to where it came from, instead of telling.
     pub echo: bool,
+    /// Keep connections whose peers have ended their direction of the stream.
+    pub keeps_half_closed: bool,
     /// Take no bytes from connections: back-pressure. Undone by [`Self::resume`].
     pub deaf: bool,
     /// Wanted [`Machine::deadline`].
@@ -207,6 +211,13 @@ impl Machine for Frames {
     fn disconnected(&mut self, _now: Time, conn: ConnId, cause: Disconnect) {
         self.conns.remove(conn).expect("a connection that the machine knows");
         self.events.push_back(FrameEvent::Disconnected(conn, cause));
+    }
+
+    fn half_closed(&mut self, _now: Time, conn: ConnId) -> bool {
+        if self.keeps_half_closed {
+            self.events.push_back(FrameEvent::HalfClosed(conn));
+        }
+        self.keeps_half_closed
     }
 
     fn landing(&mut self, id: ConnId) -> Landing {

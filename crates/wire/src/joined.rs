@@ -229,6 +229,10 @@ impl<M: Members> Machine for Joined<M> {
         self.members.member_mut(member).disconnected(now, inner, cause);
     }
 
+    fn half_closed(&mut self, now: Time, conn: ConnId) -> bool {
+        self.open(conn).is_some_and(|(member, inner)| member.half_closed(now, inner))
+    }
+
     #[inline]
     fn landing(&mut self, conn: ConnId) -> Landing {
         let Some(joint) = self.conns.get_mut(conn).filter(|joint| !joint.closed) else {

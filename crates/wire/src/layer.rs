@@ -58,6 +58,10 @@ impl<L: Layer> Machine for L {
         self.below_mut().disconnected(now, conn, cause);
     }
 
+    fn half_closed(&mut self, now: Time, conn: ConnId) -> bool {
+        self.below_mut().half_closed(now, conn)
+    }
+
     fn landing(&mut self, conn: ConnId) -> Landing {
         self.below_mut().landing(conn)
     }

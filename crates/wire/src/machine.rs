@@ -181,7 +181,7 @@ impl Landing {
 /// The driver's loop, stated once:
 /// 1. deliver what happened ([`accepted`](Self::accepted), [`connected`](Self::connected),
 ///    [`landed`](Self::landed), [`received`](Self::received), [`ready`](Self::ready),
-///    [`disconnected`](Self::disconnected));
+///    [`half_closed`](Self::half_closed), [`disconnected`](Self::disconnected));
 /// 2. if [`deadline`](Self::deadline) has passed, [`timeout`](Self::timeout);
 /// 3. drain [`next_action`](Self::next_action) and carry each out; for [`Action::Transmit`] ask
 ///    [`transmit`](Self::transmit) for as long as the transport takes bytes, and again when it takes more;
@@ -210,6 +210,13 @@ pub trait Machine {
 
     /// A connection is gone, and its name with it. Not called for a connection that the machine closed.
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect);
+
+    /// The peer has ended its direction of the stream (a half-close): nothing more is received, and all receive buffers are
+    /// back. Returns whether the machine keeps the connection to send replies on it, until it closes it; otherwise
+    /// [`disconnected`](Self::disconnected) follows. A peer that is gone altogether looks the same until something is sent.
+    fn half_closed(&mut self, _now: Time, _conn: ConnId) -> bool {
+        false
+    }
 
     /// Where the next bytes of `conn` go. Each buffer that is handed out comes back by exactly one
     /// [`landed`](Self::landed) before this is called again.

@@ -64,6 +64,8 @@ pub(super) struct Conn {
     pub(super) budget: Budget,
     /// Taken from the machine and not yet sent.
     pub(super) out: List,
+    /// The peer sends no more, and the machine still sends.
+    pub(super) half_closed: bool,
     /// It is in the queue of those to receive on.
     pub(super) queued_receive: bool,
     /// It is in the queue of those to send on.
@@ -82,6 +84,7 @@ impl Conn {
             low_water: LowWater::default(),
             budget: Budget::default(),
             out: List::new(),
+            half_closed: false,
             queued_receive: false,
             queued_send: false,
         }

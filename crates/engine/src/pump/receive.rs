@@ -56,6 +56,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     fn buffers(&mut self, now: Time, socket: SocketId) -> Option<RecvBufs> {
         let conn = self.conns.get_mut(socket)?;
         let landing = match conn.phase {
+            Phase::Open if conn.half_closed => return None,
             Phase::Open => match conn.held.take() {
                 Some(landing) => landing,
                 None => self.machine.landing(conn.id),
@@ -105,6 +106,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     Ok(1..) => {}
                     // The peer says no more, but it may still listen.
                     Ok(0) if phase == Phase::Flushing => return self.stop_reading(socket),
+                    Ok(0) if phase == Phase::Open => return self.half_closed(now, socket),
                     Ok(0) => return self.disconnect(now, socket, Disconnect::Closed),
                     Err(error) => return self.disconnect(now, socket, Disconnect::Failed(error)),
                 }
@@ -135,6 +137,17 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             conn.set_readable();
             self.want_receive(socket);
         }
+    }
+
+    /// The peer has ended its direction of the stream: the machine keeps the connection for its replies, or loses it.
+    fn half_closed(&mut self, now: Time, socket: SocketId) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        if !self.machine.half_closed(now, conn.id) {
+            return self.disconnect(now, socket, Disconnect::Closed);
+        }
+        conn.half_closed = true;
+        self.stop_reading(socket);
+        self.fail_drained(now, socket);
     }
 
     fn stop_reading(&mut self, socket: SocketId) {

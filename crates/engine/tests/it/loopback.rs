@@ -5,7 +5,7 @@ use onego_testkit::{FrameEvent, Frames};
 use onego_wire::{ConnId, Disconnect, LocalPort};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 type FramesPump = Pump<AnyEngine, Frames>;
@@ -331,6 +331,62 @@ fn what_came_with_the_end_is_delivered_before_it(kind: EngineKind) {
     }
 }
 
+fn a_peer_that_sends_no_more_gets_what_is_sent_later(kind: EngineKind) {
+    let mut machine = Frames::default();
+    machine.keeps_half_closed = true;
+    let (mut server, addr) = listener(kind, machine);
+    let mut peer = TcpStream::connect(addr).unwrap();
+    peer.write_all(&framed(&bytes(100_000, 3))).unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    let mut seen = Vec::new();
+    run(&mut [&mut server], |pumps| {
+        seen.extend(pumps[0].machine_mut().events.drain(..));
+        matches!(seen.last(), Some(FrameEvent::HalfClosed(..)))
+    });
+    let [FrameEvent::Accepted(..), FrameEvent::Frame(..), FrameEvent::HalfClosed(conn)] = seen[..] else {
+        panic!("{seen:?}")
+    };
+    // The end of the stream keeps no turn awake.
+    let (until, mut turns) = (now() + Duration::from_millis(50), 0);
+    while now() < until {
+        server.turn(Wait::Until(until)).unwrap();
+        turns += 1;
+    }
+    assert!(turns < 10 && server.connections() == 1, "{turns} turns");
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).map(|_| got)
+    });
+    for n in 0..20 {
+        server.machine_mut().send(conn, bytes(1 << 20, n));
+        server.turn(Wait::Poll).unwrap();
+    }
+    server.machine_mut().close(conn);
+    run(&mut [&mut server], |pumps| pumps[0].connections() == 0);
+    let expected: Vec<u8> = (0..20).flat_map(|n| framed(&bytes(1 << 20, n))).collect();
+    assert!(reader.join().unwrap().unwrap() == expected);
+}
+
+fn a_peer_that_is_gone_is_noticed_when_something_is_sent(kind: EngineKind) {
+    let mut machine = Frames::default();
+    machine.keeps_half_closed = true;
+    let (mut server, addr) = listener(kind, machine);
+    drop(TcpStream::connect(addr).unwrap());
+    let mut conn = None;
+    run(&mut [&mut server], |pumps| {
+        if let Some(FrameEvent::HalfClosed(half)) = pumps[0].machine_mut().events.pop_front() {
+            conn = Some(half);
+        }
+        conn.is_some()
+    });
+    run(&mut [&mut server], |pumps| {
+        let machine = pumps[0].machine_mut();
+        machine.send(conn.unwrap(), bytes(100, 0));
+        matches!(machine.events.pop_front(), Some(FrameEvent::Disconnected(_, Disconnect::Failed(_))))
+    });
+    assert_eq!(server.connections(), 0);
+}
+
 fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     server.machine_mut().deaf = true;
@@ -567,6 +623,8 @@ on_each_engine![
     who_may_not_have_a_reserved_port_is_told_what_it_takes,
     a_reset_is_reported_and_the_place_comes_back,
     what_came_with_the_end_is_delivered_before_it,
+    a_peer_that_sends_no_more_gets_what_is_sent_later,
+    a_peer_that_is_gone_is_noticed_when_something_is_sent,
     a_machine_that_takes_nothing_stops_its_peer,
     a_stranger_byte_by_byte_is_understood,
     ten_listeners_get_ports_of_their_own,

@@ -161,6 +161,10 @@ impl Machine for Server {
         self.connections.end(now, conn);
     }
 
+    fn half_closed(&mut self, now: Time, conn: ConnId) -> bool {
+        self.connections.half_closed(now, conn, &self.exports)
+    }
+
     fn landing(&mut self, conn: ConnId) -> Landing {
         self.connections.landing(conn)
     }

@@ -5,6 +5,7 @@ mod bounds;
 mod client;
 mod client_tls;
 mod giving_way;
+mod half_closed;
 mod handshake;
 mod model;
 mod simulation;

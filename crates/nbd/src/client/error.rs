@@ -1,9 +1,29 @@
 use crate::codec::OptionError;
 use crate::tls::TlsFault;
 use onego_wire::DecodeError;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
+
+/// A form of the handshake that this client does not speak (nbd proto.md, 'Handshake phase').
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OldHandshake {
+    /// The server describes its only export at once.
+    Oldstyle,
+    /// The server ends the connection when it does not know an option.
+    UnfixedNewstyle,
+}
+
+impl fmt::Display for OldHandshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Oldstyle => "oldstyle",
+            Self::UnfixedNewstyle => "unfixed newstyle",
+        })
+    }
+}
 
 /// Why a server cannot be used, or a connection to it has ended.
 #[derive(Debug, Clone, Error)]
@@ -39,6 +59,12 @@ pub enum ClientError {
         /// Bytes of the smallest request.
         minimum: u32,
     },
+    /// The server speaks an older form of the handshake.
+    #[error(
+        "the server speaks the {0} handshake, which is too old: upgrade it, or have it speak the fixed newstyle one (nbdkit: \
+         leave out --oldstyle)"
+    )]
+    TooOld(OldHandshake),
     /// The server wants TLS.
     #[error(
         "the server wants TLS: name it by nbds:// with tls-certificates=FOLDER, or let it serve this client without"

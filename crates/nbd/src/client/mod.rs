@@ -20,6 +20,6 @@ mod tls;
 
 pub use config::{Config, Endpoint};
 pub use device::Opened;
-pub use error::ClientError;
+pub use error::{ClientError, OldHandshake};
 pub use machine::NbdClient;
 pub use tls::ClientTls;

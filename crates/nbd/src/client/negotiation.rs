@@ -1,6 +1,6 @@
 //! The handshake of a client: what it says, and what it makes of the answers.
 
-use super::error::ClientError;
+use super::error::{ClientError, OldHandshake};
 use crate::codec::{
     BlockSizes, ClientFlags, ExportInfo, Greeting, HandshakeFlags, HeaderStyle, InfoItem, InfoQuery,
     InfoType, MetaContext, MetaQuery, OptionCode, OptionError, OptionHeader, OptionReply, OptionReplyType,
@@ -93,9 +93,12 @@ impl Negotiation {
     }
 
     pub(super) fn greeting(&mut self, bytes: &[u8]) -> Result<HandshakeStep, ClientError> {
+        if Greeting::is_oldstyle(bytes) {
+            return Err(ClientError::TooOld(OldHandshake::Oldstyle));
+        }
         let Greeting(flags) = Greeting::decode(&mut Reader::new(bytes))?;
         if !flags.contains(HandshakeFlags::FIXED_NEWSTYLE) {
-            return Err(ClientError::Protocol("it does not answer options, so it is too old"));
+            return Err(ClientError::TooOld(OldHandshake::UnfixedNewstyle));
         }
         self.no_zeroes = flags.contains(HandshakeFlags::NO_ZEROES);
         let answer = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES, self.no_zeroes);

@@ -7,6 +7,8 @@ use onego_wire::{DecodeError, Decoded, Reader};
 /// "NBDMAGIC" and "IHAVEOPT" (nbd proto.md, 'Newstyle negotiation').
 const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+/// In the place of the latter where the handshake is oldstyle (nbd proto.md, 'Oldstyle negotiation').
+const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// Before each reply to an option (nbd proto.md, 'Fixed newstyle negotiation').
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
@@ -31,6 +33,14 @@ impl Greeting {
         bytes[8..16].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
         bytes[16..].copy_from_slice(&self.0.0.to_be_bytes());
         bytes
+    }
+
+    /// Returns whether a server begins the oldstyle handshake, which has as many bytes and more (nbd proto.md, 'Oldstyle
+    /// negotiation').
+    pub fn is_oldstyle(bytes: &[u8]) -> bool {
+        bytes
+            .strip_prefix(&NBD_MAGIC.to_be_bytes())
+            .is_some_and(|rest| rest.starts_with(&OLDSTYLE_MAGIC.to_be_bytes()))
     }
 
     /// Reads it.

@@ -2,7 +2,7 @@
 
 use onego_block::{BlockStatus, Completions, Device, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::{List, SegmentMut};
-use onego_nbd::client::{ClientError, Config, Endpoint, NbdClient};
+use onego_nbd::client::{ClientError, Config, Endpoint, NbdClient, OldHandshake};
 use onego_nbd::codec::{
     BlockSizes, CLIENT_FLAGS_LEN, COMPACT_REQUEST_LEN, ChunkHeader, ChunkType, CommandFlags,
     EXTENDED_CHUNK_LEN, EXTENDED_REQUEST_LEN, ErrorChunk, ExportInfo, Greeting, HandshakeFlags, HeaderStyle,
@@ -456,6 +456,23 @@ fn an_old_server_without_go_is_used_and_its_zeros_are_skipped() {
     let request = played.read(0, 4);
     played.simple(&request, 0, b"good");
     assert_eq!(played.got(), b"good");
+}
+
+#[test]
+fn a_server_with_an_older_handshake_is_too_old() {
+    for cut in [1, usize::MAX] {
+        let mut played = Played::new(cut);
+        let magic = [b"NBDMAGIC".to_vec(), 0x0000_4202_8186_1253_u64.to_be_bytes().to_vec()].concat();
+        let export = [&SIZE.to_be_bytes()[..], &[0; 4 + 124]].concat();
+        played.say(&[magic, export].concat());
+        let Some(Err(error)) = played.opened() else { panic!("it is not used") };
+        assert!(matches!(error, ClientError::TooOld(OldHandshake::Oldstyle)), "{error:?}");
+        assert!(error.to_string().contains("oldstyle handshake, which is too old: upgrade it"), "{error}");
+        let mut played = Played::new(cut);
+        played.say(&Greeting(HandshakeFlags::default()).encode());
+        let Some(Err(error)) = played.opened() else { panic!("it is not used") };
+        assert!(matches!(error, ClientError::TooOld(OldHandshake::UnfixedNewstyle)), "{error:?}");
+    }
 }
 
 #[test]

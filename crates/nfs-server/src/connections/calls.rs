@@ -29,7 +29,10 @@ impl NfsConnections {
                 Ok(record) => record,
                 Err(error) => return self.give_up(now, conn, &error),
             };
-            let Some(record) = record else { break };
+            let Some(record) = record else {
+                connection.all_handled();
+                break;
+            };
             whole = true;
             self.answer(now, conn, record, program);
         }
@@ -39,6 +42,7 @@ impl NfsConnections {
             self.close(now, heaviest);
         }
         self.table.announce(conn);
+        self.finish_if_over(now, conn);
     }
 
     /// Answers a call, or has it carried out elsewhere.
@@ -121,6 +125,7 @@ impl NfsConnections {
                     // Nothing will come in that would lead to another look.
                     self.work(now, conn, 0, program);
                 }
+                self.finish_if_over(now, conn);
             }
         }
         if self.table.has_stopped() {

@@ -10,6 +10,7 @@ use onego_service::admission::Bounds;
 use onego_service::connections::{Allowance, ServerConnection};
 use onego_wire::{Landing, Time, Unfinished};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What all connections hold together.
 pub(super) const BOUNDS: Bounds = Bounds {
@@ -34,6 +35,10 @@ const REPLIES_MAX: usize = 32 << 20;
 /// next calls are done here, and neither sleeps.
 const BATCH: usize = 16;
 
+/// Time for the replies to a client that has ended its direction of the stream, which one that is gone does, too: as long as a
+/// call may pause while it comes in.
+const LAST_REPLIES: Duration = Duration::from_secs(30);
+
 /// Calls of one connection that may be carried out elsewhere at a time, and of all.
 const JOBS_MAX: usize = 64;
 pub(super) const JOBS_MAX_ALL: usize = 256;
@@ -50,12 +55,48 @@ pub(super) struct NfsConnection {
     pub(super) jobs: usize,
     /// Most bytes of their replies.
     pub(super) to_come: usize,
+    stream_end: StreamEnd,
+}
+
+/// Progress of a client that ends its direction of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamEnd {
+    /// It may send more.
+    Open,
+    /// It sends no more. Calls that came before may wait to be carried out. The last reply has to be sent by that time.
+    HalfClosed(Time),
+    /// All its calls are answered, or carried out elsewhere.
+    Handled(Time),
+    /// That time has passed.
+    Late,
 }
 
 impl NfsConnection {
     pub(super) fn new(transport: Transport, peer: SocketAddr) -> Self {
         let peer = Peer::new(peer, transport.is_rdma());
-        Self { transport, peer, answered: 0, more: false, jobs: 0, to_come: 0 }
+        Self { transport, peer, answered: 0, more: false, jobs: 0, to_come: 0, stream_end: StreamEnd::Open }
+    }
+
+    /// The client has ended its direction of the stream.
+    pub(super) fn half_close(&mut self, now: Time) {
+        self.stream_end = StreamEnd::HalfClosed(now + LAST_REPLIES);
+    }
+
+    /// All calls that are here in full are answered, or carried out elsewhere.
+    pub(super) fn all_handled(&mut self) {
+        if let StreamEnd::HalfClosed(ends) = self.stream_end {
+            self.stream_end = StreamEnd::Handled(ends);
+        }
+    }
+
+    /// Returns whether no call can come any more and none is left to be answered here.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.stream_end, StreamEnd::Handled(_)) && self.jobs == 0
+    }
+
+    /// Returns whether a client that has ended its direction of the stream has had time enough for its replies.
+    pub(super) fn is_late(&self) -> bool {
+        self.stream_end == StreamEnd::Late
     }
 
     /// Are there replies enough for a send?
@@ -91,7 +132,11 @@ impl ServerConnection for NfsConnection {
 
     #[inline]
     fn unfinished(&self) -> Option<Unfinished> {
-        self.transport.unfinished()
+        match self.stream_end {
+            StreamEnd::Open | StreamEnd::HalfClosed(_) => self.transport.unfinished(),
+            // The rest of a call that ends the stream never comes.
+            StreamEnd::Handled(_) | StreamEnd::Late => None,
+        }
     }
 
     #[inline]
@@ -121,11 +166,19 @@ impl ServerConnection for NfsConnection {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.transport.deadline()
+        match self.stream_end {
+            StreamEnd::HalfClosed(ends) | StreamEnd::Handled(ends) => Some(ends),
+            StreamEnd::Open | StreamEnd::Late => self.transport.deadline(),
+        }
     }
 
     fn timeout(&mut self, now: Time) {
         self.transport.timeout(now);
+        if let StreamEnd::HalfClosed(ends) | StreamEnd::Handled(ends) = self.stream_end
+            && ends <= now
+        {
+            self.stream_end = StreamEnd::Late;
+        }
     }
 }
 

@@ -99,6 +99,31 @@ impl NfsConnections {
         self.work(now, conn, came, program);
     }
 
+    /// A client has ended its direction of the stream: it gets the replies to all calls that have come in full. Returns
+    /// whether the connection stays for them, which one over RDMA never does.
+    pub(crate) fn half_closed(&mut self, now: Time, conn: ConnId, program: &mut Program) -> bool {
+        let Some(connection) = self.table.get(conn).filter(|connection| !connection.transport.is_rdma())
+        else {
+            return false;
+        };
+        connection.half_close(now);
+        self.table.wake(conn);
+        self.work(now, conn, 0, program);
+        true
+    }
+
+    /// Closes a connection whose client has ended its direction of the stream, once all its calls are answered.
+    pub(super) fn finish_if_over(&mut self, now: Time, conn: ConnId) {
+        let Some(connection) = self.table.get(conn).filter(|connection| connection.is_over()) else { return };
+        // A call that was repeated here is carried out for another connection. They are few.
+        if self.again.values().any(|(awaits, _)| *awaits == conn) {
+            return;
+        }
+        let mut last_replies = List::new();
+        connection.transport.transmit(&mut last_replies, usize::MAX);
+        self.table.close_after(now, conn, last_replies);
+    }
+
     /// What a connection has to send.
     pub(crate) fn transmit(
         &mut self,
@@ -154,7 +179,12 @@ impl NfsConnections {
     /// Gives up connections that do not come to be, that are too slow, or that take no replies.
     pub(crate) fn timeout(&mut self, now: Time, program: &mut Program) {
         for conn in self.table.timeout(now) {
-            self.work(now, conn, 0, program);
+            if self.table.get(conn).is_some_and(|connection| connection.is_late()) {
+                tracing::info!(?conn, "calls of a client that sends no more take too long: it is given up");
+                self.close(now, conn);
+            } else {
+                self.work(now, conn, 0, program);
+            }
         }
         let Some(review) = self.table.review(now) else { return };
         for (conn, why) in &review.give_up {

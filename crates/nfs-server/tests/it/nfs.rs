@@ -11,6 +11,7 @@ use onego_nfs::v3::{
 };
 use onego_nfs::xdr::{Body as _, Writer};
 use onego_nfs_server::{Export, Limits, Squash};
+use std::time::Duration;
 
 fn user(uid: u32) -> Credential {
     Credential::Sys(AuthSys { uid, gid: uid, ..AuthSys::default() })
@@ -382,6 +383,45 @@ fn a_call_in_work_that_comes_again_is_answered_where_it_came_last() {
     assert!(!net.is_answered(second, 77) && !net.is_answered(second, 78));
     let gone = net.call::<Getattr>(third, file).unwrap_err();
     assert_eq!(gone.status, Status::Stale);
+}
+
+#[test]
+fn calls_that_came_in_full_are_answered_after_a_half_close() {
+    for mut net in [Net::new(Export::default()), Net::with_jobs()] {
+        let who = net.connect("10.0.0.1:700");
+        let root = net.mount(who, "/export").unwrap();
+        let file = create(&mut net, who, root, "file");
+        let write = net.message::<v3::Write>(&write(file, b"bytes"));
+        net.held = true;
+        for xid in 1000..1100 {
+            net.send_message(who, xid, &write);
+        }
+        net.send_part(who, 1100, &write, 60);
+        net.half_close(who);
+        net.held = false;
+        for xid in 1000..1100 {
+            assert_eq!(results::<v3::Write>(net.answer(who, xid)).unwrap().count, 5);
+        }
+        assert!(net.is_closed(who), "the connection ends with the last reply");
+    }
+}
+
+#[test]
+fn replies_after_a_half_close_are_not_waited_for_without_end() {
+    let mut net = Net::with_jobs();
+    let who = net.connect("10.0.0.1:700");
+    let root = net.mount(who, "/export").unwrap();
+    net.held = true;
+    let getattr = net.message::<Getattr>(&root);
+    net.send_message(who, 77, &getattr);
+    let other = net.connect("10.0.0.1:800");
+    net.half_close(who);
+    net.half_close(other);
+    assert!(net.is_closed(other) && !net.is_closed(who));
+    net.pass(Duration::from_secs(29));
+    assert!(!net.is_closed(who));
+    net.pass(Duration::from_secs(1));
+    assert!(net.is_closed(who));
 }
 
 #[test]

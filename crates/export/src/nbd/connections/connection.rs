@@ -5,16 +5,16 @@ use super::handshake::Negotiation;
 use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::limits::{
-    BYTES_MAX, HANDSHAKE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
-    REQUESTS_MAX_ALL,
+    BYTES_MAX, HANDSHAKE, LAST_REPLIES, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX,
+    REQUESTS_MAX, REQUESTS_MAX_ALL,
 };
 use crate::nbd::refusal::Refusal;
 use onego_buf::{List, Pool, SegmentMut};
-use onego_nbd::LARGE;
 use onego_nbd::codec::{
     CLIENT_FLAGS_LEN, ClientFlags, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN, OptionHeader,
     RequestHeader, RequestType, client_flags,
 };
+use onego_nbd::{Inbound, LARGE};
 use onego_service::connections::{Allowance, ServerConnection};
 use onego_wire::{Landing, Reader, Time, Unfinished};
 
@@ -26,8 +26,8 @@ pub(super) enum Phase {
     Options(Negotiation),
     /// It uses an export.
     Transmission(Box<Session>),
-    /// It has said that it is done: the connection ends with its last reply.
-    Leaving(Box<Session>),
+    /// The client has sent its last request, or ended its direction of the stream: the connection ends with the last reply.
+    Leaving(Option<Box<Session>>),
 }
 
 /// The message that is coming in, once its header is here.
@@ -59,9 +59,11 @@ pub(super) struct NbdConnection {
     /// Requests in flight, and bytes of their payloads and of their replies.
     pub(super) in_flight: usize,
     pub(super) held: usize,
-    /// When the handshake has to be over.
-    handshake_ends: Option<Time>,
+    /// When the handshake has to be over, or the last reply has to be sent to a client that sends no more.
+    ends: Option<Time>,
     pub(super) is_late: bool,
+    /// The client has ended its direction of the stream. Requests that came before may still wait to be handled.
+    is_half_closed: bool,
 }
 
 impl NbdConnection {
@@ -75,8 +77,9 @@ impl NbdConnection {
             pool,
             in_flight: 0,
             held: 0,
-            handshake_ends: Some(now + HANDSHAKE),
+            ends: Some(now + HANDSHAKE),
             is_late: false,
+            is_half_closed: false,
         }
     }
 
@@ -89,8 +92,9 @@ impl NbdConnection {
             pool,
             in_flight: 0,
             held: 0,
-            handshake_ends: None,
+            ends: None,
             is_late: false,
+            is_half_closed: false,
         }
     }
 
@@ -102,15 +106,32 @@ impl NbdConnection {
     /// The handshake is over.
     pub(super) fn begin(&mut self, session: Box<Session>) {
         self.phase = Phase::Transmission(session);
-        self.handshake_ends = None;
+        self.ends = None;
     }
 
     /// The client has sent its last request.
     pub(super) fn leave(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Greeting) {
-            Phase::Transmission(session) => Phase::Leaving(session),
-            other => other,
+            Phase::Transmission(session) => Phase::Leaving(Some(session)),
+            Phase::Greeting | Phase::Options(_) => Phase::Leaving(None),
+            leaving @ Phase::Leaving(_) => leaving,
         };
+    }
+
+    /// The client has ended its direction of the stream: it gets replies to what has come for [`LAST_REPLIES`] at most.
+    pub(super) fn half_close(&mut self, now: Time) {
+        self.is_half_closed = true;
+        let last = now + LAST_REPLIES;
+        self.ends = Some(self.ends.map_or(last, |ends| ends.min(last)));
+    }
+
+    /// All whole messages are handled. Leaves if no more can come, and drops what has come of a last one.
+    pub(super) fn all_handled(&mut self) {
+        if self.is_half_closed {
+            self.stream.inbound = Inbound::default();
+            self.expected = Expected::Header;
+            self.leave();
+        }
     }
 
     /// Is there nothing to come any more?
@@ -121,8 +142,8 @@ impl NbdConnection {
     /// The use of an export, also when the client is about to leave.
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match &mut self.phase {
-            Phase::Transmission(session) | Phase::Leaving(session) => Some(session),
-            Phase::Greeting | Phase::Options(_) => None,
+            Phase::Transmission(session) | Phase::Leaving(Some(session)) => Some(session),
+            Phase::Greeting | Phase::Options(_) | Phase::Leaving(None) => None,
         }
     }
 
@@ -322,12 +343,12 @@ impl ServerConnection for NbdConnection {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.handshake_ends
+        self.ends
     }
 
     fn timeout(&mut self, now: Time) {
-        if self.handshake_ends.is_some_and(|end| end <= now) {
-            self.handshake_ends = None;
+        if self.ends.is_some_and(|end| end <= now) {
+            self.ends = None;
             self.is_late = true;
         }
     }

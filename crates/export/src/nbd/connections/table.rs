@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::nbd::config::Config;
 use crate::nbd::counters::Counters;
 use crate::nbd::exports::{Exports, Served};
-use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
+use crate::nbd::limits::{BOUNDS, LAST_REPLIES, STEPS_A_TURN};
 use crate::nbd::tls::Tls;
 use onego_block::Completions;
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -146,6 +146,16 @@ impl NbdConnections {
         self.work(now, conn, came, exports);
     }
 
+    /// A client has ended its direction of the stream: it gets the replies to all requests that have come in full. Returns
+    /// whether the connection stays for them.
+    pub(crate) fn half_closed(&mut self, now: Time, conn: ConnId, exports: &Exports) -> bool {
+        let Some(connection) = self.table.get(conn) else { return false };
+        connection.half_close(now);
+        self.table.wake(conn);
+        self.work(now, conn, 0, exports);
+        true
+    }
+
     /// What a connection has to send.
     pub(crate) fn transmit(
         &mut self,
@@ -198,8 +208,19 @@ impl NbdConnections {
     /// Gives up connections whose handshakes take too long, that are too slow, or that take no replies.
     pub(crate) fn timeout(&mut self, now: Time, exports: &Exports) {
         for conn in self.table.timeout(now) {
-            if self.table.get(conn).is_some_and(|connection| connection.is_late) {
-                self.give_up(now, conn, &ProtocolError::HandshakeTooLong);
+            let Some(connection) = self.table.get(conn).filter(|connection| connection.is_late) else {
+                continue;
+            };
+            match connection.is_negotiating() {
+                true => self.give_up(now, conn, &ProtocolError::HandshakeTooLong),
+                false => {
+                    tracing::info!(
+                        ?conn,
+                        "requests of a client that sends no more take over {LAST_REPLIES:?}"
+                    );
+                    self.counters.given_up += 1;
+                    self.close(now, conn);
+                }
             }
         }
         let Some(review) = self.table.review(now) else { return };

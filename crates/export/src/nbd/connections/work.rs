@@ -39,6 +39,7 @@ impl NbdConnections {
                 if let Some(error) = connection.stream.failure().cloned() {
                     return self.give_up(now, conn, &error);
                 }
+                connection.all_handled();
                 break;
             };
             whole = true;
