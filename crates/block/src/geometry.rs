@@ -13,6 +13,11 @@ pub struct Geometry {
     pub preferred: u32,
     /// The most that one request reads or writes.
     pub max_io: u64,
+    /// Trims, and zeroes that free their space, take next to no time up to this length; longer ones are best made in steps of
+    /// that, or of [`max_io`](Self::max_io) if that is more.
+    pub max_hole: u64,
+    /// The same for zeroes that keep their space.
+    pub max_zero: u64,
     /// Requests that cross no multiple of this are cheapest: objects of an image, stripes. `None`: it makes no difference.
     pub boundary: Option<u64>,
     /// Writes, trims and zeroes are refused.
@@ -48,6 +53,8 @@ impl Geometry {
             block: 1,
             preferred: 4096,
             max_io: 32 << 20,
+            max_hole: 0,
+            max_zero: 0,
             boundary: None,
             read_only: false,
             volatile_cache: false,

@@ -10,6 +10,9 @@ use onego_buf::extents::Extents;
 use onego_wire::Time;
 use std::cell::RefCell;
 
+/// Pieces of data that are freed at once: the work of some milliseconds at most.
+const FEW_PIECES: usize = 16 << 10;
+
 /// A device whose bytes are in memory: written lists become part of it, and reads are sent from where they lie. What was
 /// never written, trimmed or made zeros takes no memory.
 pub struct Memory {
@@ -85,7 +88,9 @@ fn allocated(extents: &Extents, offset: u64, length: u64) -> Vec<StatusExtent> {
 
 impl Device for Memory {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        // Holes are made at once where little is freed by that.
+        let few = self.extents.borrow().pieces() <= FEW_PIECES;
+        Geometry { max_hole: if few { u64::MAX } else { 0 }, ..self.geometry }
     }
 
     fn submit(&self, now: Time, request: Request) {

@@ -23,7 +23,7 @@ pub struct Null {
 impl Null {
     /// A device of that geometry.
     pub fn new(geometry: Geometry) -> Self {
-        Self { geometry }
+        Self { geometry: Geometry { max_hole: u64::MAX, max_zero: u64::MAX, ..geometry } }
     }
 
     fn outcome(&self, op: Op) -> Outcome {

@@ -108,6 +108,11 @@ impl Extents {
         self.pinned + self.pieces.len() as u64 * PIECE_OVERHEAD
     }
 
+    /// Returns how many pieces the data consists of.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Most bytes of memory that a write of `len` bytes at `offset` takes on top of what is taken already.
     pub fn growth(&self, offset: u64, len: u64) -> u64 {
         // What is adopted may fill but half its block.

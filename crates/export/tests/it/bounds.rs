@@ -2,8 +2,10 @@
 
 use crate::support::devices::{Late, Timeless};
 use crate::support::{Net, Reply, Who, export, request};
-use onego_block::{Geometry, Memory, Null};
-use onego_nbd::codec::{HeaderStyle, RequestType};
+use onego_block::{Device, Geometry, Memory, Null, Op, Request};
+use onego_nbd::codec::{CommandFlags, HeaderStyle, RequestType};
+use onego_wire::Time;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -152,4 +154,86 @@ fn only_devices_that_keep_time_are_asked_for_it_until_they_are_gone() {
     assert_eq!(net.replies(who), [(1, Reply::Data(vec![0; 10]))]);
     net.disconnect(who);
     assert_eq!(Rc::strong_count(&timed), 1);
+}
+
+#[test]
+fn zeroes_and_trims_of_all_of_a_large_device_are_no_work_where_it_holds_little() {
+    let size = i64::MAX as u64 & !4095;
+    let mut geometry = Geometry::new(size);
+    geometry.trim_granularity = Some(1);
+    let devices: [Rc<dyn Device>; 2] = [Rc::new(Null::new(geometry)), Rc::new(Memory::new(geometry))];
+    for device in devices {
+        let holds = device.geometry().max_zero == 0;
+        let mut net = Net::new(device);
+        let who = net.open(HeaderStyle::Extended);
+        net.write(who, size - 4096, &[7; 4096]);
+        net.write(who, 1 << 40, &[7; 4096]);
+        let whole = |command, cookie| request(command, cookie, 0, size);
+        let mut no_hole = whole(RequestType::WriteZeroes, 3);
+        no_hole.flags = CommandFlags::NO_HOLE;
+        net.send(who, whole(RequestType::Trim, 1), &[]);
+        net.send(who, whole(RequestType::WriteZeroes, 2), &[]);
+        if !holds {
+            net.send(who, no_hole, &[]);
+        }
+        let mut done = Vec::new();
+        for _ in 0..100 {
+            net.step();
+            done.extend(net.replies_here(who));
+        }
+        let expected: Vec<_> = (1..if holds { 3 } else { 4 }).map(|cookie| (cookie, Reply::Done)).collect();
+        assert_eq!(done, expected);
+        assert_eq!(net.read(who, size - 4096, 4096), Reply::Data(vec![0; 4096]));
+    }
+}
+
+#[test]
+fn a_client_that_goes_during_zeroes_of_a_large_device_ends_them() {
+    let size = i64::MAX as u64 & !4095;
+    let device = Rc::new(Stepwise(Memory::new(Geometry::new(size)), Cell::new(0)));
+    let mut net = Net::new(Rc::clone(&device) as _);
+    let (who, other) = (net.open(HeaderStyle::Extended), net.open(HeaderStyle::Extended));
+    net.send(who, request(RequestType::WriteZeroes, 1, 0, size), &[]);
+    steps(&mut net, 50);
+    let done = device.1.get();
+    assert!((50..=50 * 64 + 4).contains(&done), "{done} steps in 50 turns");
+    net.send(other, request(RequestType::Read, 2, 0, 512), &[]);
+    steps(&mut net, 10);
+    assert_eq!(net.replies_here(other), [(2, Reply::Data(vec![0; 512]))]);
+    net.disconnect(who);
+    assert_eq!(net.machine.in_flight(), 0);
+    // A client that only ends its direction of the stream is waited for, but not without end.
+    net.send(other, request(RequestType::WriteZeroes, 3, 0, size), &[]);
+    steps(&mut net, 10);
+    net.half_close_later(other);
+    steps(&mut net, 10);
+    assert!(!net.is_closed(other) && net.machine.in_flight() == 1);
+    net.now = net.now + Duration::from_secs(30);
+    net.turn();
+    assert!(net.is_closed(other) && net.machine.in_flight() == 0);
+}
+
+/// As a driver makes them: the tests' own turn goes on until all is done.
+fn steps(net: &mut Net, count: usize) {
+    for _ in 0..count {
+        net.step();
+    }
+}
+
+/// A device that makes zeros only a part at a time, and counts the parts.
+struct Stepwise(Memory, Cell<usize>);
+
+impl Device for Stepwise {
+    fn geometry(&self) -> Geometry {
+        let mut geometry = self.0.geometry();
+        geometry.max_hole = 0;
+        geometry
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        if matches!(request.op, Op::Zero { .. }) {
+            self.1.set(self.1.get() + 1);
+        }
+        self.0.submit(now, request);
+    }
 }

@@ -296,26 +296,6 @@ fn a_device_of_small_requests_gets_large_ones_in_steps() {
 }
 
 #[test]
-fn a_trim_of_2_to_the_63_lets_others_be_served_and_ends_with_its_connection() {
-    let large = geometry(1 << 63, |geometry| geometry.trim_granularity = Some(1));
-    let mut net = Net::new(Rc::new(Null::new(large)));
-    let (long, other) = (net.connect(), net.connect());
-    net.open_on(long, HeaderStyle::Extended);
-    net.open_on(other, HeaderStyle::Simple);
-    // The driver of the tests would go on until all is done: here each turn is made by hand.
-    let now = net.now;
-    net.send(long, request(RequestType::Trim, 1, 0, 1 << 63), &[]);
-    net.send(other, request(RequestType::Read, 2, 0, 10), &[]);
-    net.step();
-    net.step();
-    net.step();
-    assert_eq!(net.machine.deadline(), Some(now), "the trim goes on in the next turn");
-    assert_eq!(net.replies_here(other), [(2, Reply::Data(vec![0; 10]))]);
-    net.disconnect(long);
-    assert_eq!(net.machine.in_flight(), 0);
-}
-
-#[test]
 fn errors_of_devices_are_told() {
     for style in STYLES {
         let device = Rc::new(Late::new(geometry(SIZE, |geometry| geometry.max_io = 1000)));

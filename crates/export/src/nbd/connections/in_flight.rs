@@ -149,12 +149,14 @@ impl InFlight {
         }
         let geometry = self.export.geometry();
         let most = geometry.whole_blocks(geometry.max_io).max(u64::from(geometry.block.max(1)));
+        let keeps_space = self.header.flags.contains(CommandFlags::NO_HOLE);
         let most = match self.work {
-            // Steps end where the device's objects end.
-            Work::Trim | Work::Zero => most - self.at % most,
-            _ => most,
+            Work::Zero if keeps_space => most.max(geometry.whole_blocks(geometry.max_zero)),
+            Work::Trim | Work::Zero => most.max(geometry.whole_blocks(geometry.max_hole)),
+            _ => return left.min(most),
         };
-        left.min(most)
+        // Steps end where the device's objects end.
+        left.min(most - self.at % most)
     }
 
     /// A step has completed.
