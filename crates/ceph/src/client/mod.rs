@@ -268,6 +268,11 @@ impl<T> Client<T> {
         self.objects.is_busy() || self.monitors.is_asked()
     }
 
+    /// Returns whether an OSD that can be reached, as far as is known, has a request to answer. It looks at all requests.
+    pub fn expects_reply(&self) -> bool {
+        self.objects.expects_reply()
+    }
+
     /// What has held the client up for longest, if anything is asked of it. It looks at all requests: for callers that
     /// ask once a second or so.
     pub fn waiting(&self, now: Time) -> Option<Waiting> {

@@ -402,8 +402,9 @@ impl reactor::Core for Core {
         self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 
+    /// Watches that no OSD can be told of end by themselves, when the OSD has not heard of the client for long enough.
     fn is_leaving(&self) -> bool {
-        self.watching + self.unwatching > 0 || !self.images.is_empty()
+        (self.watching + self.unwatching > 0 || !self.images.is_empty()) && self.client.expects_reply()
     }
 }
 

@@ -16,6 +16,15 @@ impl<T> Objects<T> {
         oldest.map(|op| self.explain(now, op))
     }
 
+    /// Returns whether an OSD that can be reached, as far as is known, has a request to answer.
+    pub(crate) fn expects_reply(&self) -> bool {
+        self.table.iter().any(|op| match self.awaited(op) {
+            (Awaited::Reply { .. }, _) => true,
+            (Awaited::Osd { .. }, failure) => failure.is_none(),
+            _ => false,
+        })
+    }
+
     /// What a request waits for.
     pub(super) fn explain(&self, now: Time, op: &PendingOp<T>) -> Waiting {
         let (target, cause) = self.awaited(op);

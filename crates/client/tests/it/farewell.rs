@@ -1,0 +1,52 @@
+//! The end of a client that watches: the cluster knows it, and the caller does not wait for OSDs that are gone.
+
+use onego::ceph::{Config, Error};
+use onego::rados::{Cluster, Watch};
+use onego::rbd::{self, CreateOptions, Image};
+use std::time::{Duration, Instant};
+
+fn with_server(
+    body: impl AsyncFnOnce(onego_cluster::Cluster, &Config) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
+    let config = Config::from_text(&server.conf()).unwrap();
+    smol::block_on(body(server, &config))
+}
+
+async fn watching(config: &Config) -> Result<(Cluster, Watch), Error> {
+    let cluster = Cluster::connect(config).await?;
+    let pool = cluster.pool("rbd").await?;
+    pool.write_full("object", b"hello".to_vec()).await?;
+    let watch = pool.watch("object").await?;
+    Ok((cluster, watch))
+}
+
+#[test]
+fn a_client_that_goes_gives_its_watches_up() -> Result<(), Error> {
+    with_server(async |_server, config| {
+        let (cluster, watch) = watching(config).await?;
+        let pool = cluster.pool("rbd").await?;
+        rbd::create(&pool, "disk", &CreateOptions::new(1 << 20)).await?;
+        let image = Image::open(&pool, "disk").await?;
+        image.write(0, vec![1; 100]).await?;
+        drop((cluster, watch, image, pool));
+        let other = Cluster::connect(config).await?.pool("rbd").await?;
+        assert!(other.watchers("object").await?.is_empty());
+        let header = rbd::info(&other, "disk").await?.header_object();
+        assert!(other.watchers(&header).await?.is_empty());
+        Ok(())
+    })
+}
+
+#[test]
+fn nobody_waits_for_the_watches_on_osds_that_are_gone() -> Result<(), Error> {
+    with_server(async |server, config| {
+        let (cluster, watch) = watching(config).await?;
+        drop(server);
+        let began = Instant::now();
+        drop((watch, cluster));
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(500), "the end of the client took {took:?}");
+        Ok(())
+    })
+}
