@@ -119,6 +119,7 @@ pub(super) async fn remove_but_for_name(
 
 /// Fails if something would be left behind, or if somebody uses the image.
 async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), Error> {
+    header.refuse_migrating(&details.info)?;
     if !details.snapshots.is_empty() {
         return Err(Error::Snapshots { image: header.describe(), count: details.snapshots.len() });
     }

@@ -32,7 +32,7 @@ impl Image {
         Self::open_watched(&Header::of(pool, image).renamed().await?).await
     }
 
-    async fn open_watched(header: &Header) -> Result<Self, Error> {
+    pub(super) async fn open_watched(header: &Header) -> Result<Self, Error> {
         let pool = &header.pool;
         let (info, facts) = known(header, NOSNAP).await?;
         let (mut migration, mut copier) = (None, None);

@@ -6,7 +6,7 @@ mod serve;
 
 pub(super) use serve::ImageOperator;
 
-use super::header::{Header, ImageDetails};
+use super::header::{Header, ImageDetails, ImageInfo};
 use super::image::Image;
 use crate::ceph::error::{Errno, Error};
 use onego_ceph::cls::lock::GetInfo;
@@ -20,16 +20,55 @@ const MAX_OWNERS: u32 = 16;
 
 impl Header {
     /// Does something that changes the image, as its owner. `body` is given what the image is from then on: the owner of before
-    /// may have changed it last.
+    /// may have changed it last. Fails for an image that is being moved or filled.
     pub(super) async fn owned<T>(
         &self,
         body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let details = self.details().await?;
+        self.refuse_migrating(&details.info)?;
+        self.owned_as(details, body).await
+    }
+
+    /// Fails if the image is being moved or filled, until which it stays as it is but for its data and new snapshots.
+    pub(super) fn refuse_migrating(&self, info: &ImageInfo) -> Result<(), Error> {
+        if !info.features.contains(Features::MIGRATING) {
+            return Ok(());
+        }
+        let what = format!(
+            "{} is being moved or filled: end that first, by \"rbd migration execute\" and \"rbd migration commit\", or by \
+             \"rbd migration abort\"",
+            self.describe()
+        );
+        Err(Error::Unmet { what, errno: Errno::BUSY })
+    }
+
+    /// Fails if the image is being moved or filled and `operation` cannot be done meanwhile.
+    fn check_migrating(&self, info: &ImageInfo, operation: &Operation) -> Result<(), Error> {
+        match operation {
+            Operation::Migrate { .. } if !info.features.contains(Features::MIGRATING) => Err(Error::Unmet {
+                what: format!("{} is not being moved", self.describe()),
+                errno: Errno::BUSY,
+            }),
+            Operation::Migrate { .. } | Operation::SnapCreate { .. } | Operation::MetadataUpdate { .. } => {
+                Ok(())
+            }
+            _ => self.refuse_migrating(info),
+        }
+    }
+
+    async fn owned_as<T>(
+        &self,
+        details: ImageDetails,
+        body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
             return body(&details).await;
         }
-        let image = Image::open_bare(&self.pool, details.info.clone()).await?;
+        let image = match details.info.features.contains(Features::MIGRATING) {
+            true => Image::open_watched(self).await?,
+            false => Image::open_bare(&self.pool, details.info).await?,
+        };
         let result = async {
             let _hold = image.hold_lock().await?;
             body(&self.details().await?).await
@@ -48,7 +87,8 @@ impl Header {
         body: impl AsyncFn(&ImageDetails, &mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let own = async |progress: &mut dyn FnMut(u64, u64)| {
-            self.owned(async |details| body(details, progress).await).await
+            let details = self.details().await?;
+            self.owned_as(details, async |details| body(details, progress).await).await
         };
         self.done_or_asked(operation, &mut progress, own).await
     }
@@ -61,6 +101,7 @@ impl Header {
         mut progress: &mut dyn FnMut(u64, u64),
         own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.check_migrating(&self.details().await?.info, &operation(AsyncRequestId::default()))?;
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
         let is_done = |error: &Error| is_done_already(&operation(AsyncRequestId::default()), error.errno());
         // An owner that died may have made a snapshot and answered nothing. Whoever asks has looked for one of that name.

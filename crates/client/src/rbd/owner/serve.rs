@@ -73,7 +73,7 @@ impl OwnedImage {
     async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
         // The image may have another name by now. It has a lock, and so an id.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
-        check_migrating(header, &operation).await?;
+        header.check_migrating(&header.details().await?.info, &operation)?;
         match operation {
             Operation::Migrate { .. } => {
                 let objects = migrating_objects(header).await?;
@@ -123,21 +123,6 @@ impl OwnedImage {
         })
         .await
     }
-}
-
-/// Fails if the image is being moved here and does not change so meanwhile, or is not being moved and should be.
-async fn check_migrating(header: &Header, operation: &Operation) -> Result<(), Error> {
-    let features = header.details().await?.info.features;
-    let is_possible = match operation {
-        Operation::Migrate { .. } => features.contains(Features::MIGRATING),
-        Operation::SnapCreate { .. } | Operation::MetadataUpdate { .. } => true,
-        _ => !features.contains(Features::MIGRATING),
-    };
-    if is_possible {
-        return Ok(());
-    }
-    let is_not = if features.contains(Features::MIGRATING) { "is" } else { "is not" };
-    Err(Error::Unmet { what: format!("{} {is_not} being moved", header.describe()), errno: Errno::BUSY })
 }
 
 /// What changes header and object maps, and no data.

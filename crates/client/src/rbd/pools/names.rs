@@ -13,6 +13,7 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
         check_new_name(pool, to, ImageFormat::V1).await?;
         return v1::rename(&header, to).await;
     }
+    header.refuse_migrating(&header.details().await?.info)?;
     take_name(pool, to, &header.id).await?;
     let rename = DirRenameImage { from: from.to_owned(), to: to.to_owned(), id: header.id.clone() };
     if let Err(error) = pool.operate_write(DIRECTORY, WriteOp::new().call(&rename)).await {

@@ -2,10 +2,10 @@
 
 use crate::images::owned::{PIECE, SIZE, bytes, options, with_two_clients, with_two_clients_as};
 use onego::ErrorKind;
-use onego::ceph::Error;
+use onego::ceph::{Errno, Error};
 use onego::rados::Pool;
 use onego::rbd::migration::{self, MigrationOrigin, SourceSpec};
-use onego::rbd::{self, Image, ImageDetails, Layout, clones, snapshots};
+use onego::rbd::{self, Features, Image, ImageDetails, Layout, clones, snapshots};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -82,6 +82,45 @@ fn an_import_shows_the_snapshot_that_it_was_made_of_whatever_becomes_of_the_imag
         assert_eq!(bytes(&disk, PIECE as u64).await?, vec![9; PIECE]);
         assert_eq!(migration::source_spec(&ours, &copy).await.unwrap_err().kind(), ErrorKind::InvalidInput);
         Ok(())
+    });
+}
+
+#[test]
+fn an_image_that_is_filled_gets_snapshots_and_else_stays_as_it_is() {
+    with_two_clients(async |ours, theirs| {
+        source(&ours, "disk").await?;
+        let spec = SourceSpec::native(&ours, "disk", "s2")?;
+        migration::prepare_import(&spec, (&ours, "copy"), &options()).await?;
+        // Its lock has no owner.
+        snapshots::create(&theirs, "copy", "early").await?;
+        for refused in [
+            rbd::resize(&theirs, "copy", 2 * SIZE, |_, _| {}).await,
+            rbd::upkeep::sparsify(&theirs, "copy", 4096, |_, _| {}).await,
+            rbd::upkeep::disable_features(&theirs, "copy", Features::OBJECT_MAP).await,
+            rbd::pools::rename(&theirs, "copy", "other").await,
+            rbd::pools::move_to_trash(&theirs, "copy", Duration::ZERO).await,
+            snapshots::remove(&theirs, "copy", "early").await,
+            snapshots::rename(&theirs, "copy", "early", "late").await,
+            snapshots::protect(&theirs, "copy", "early").await,
+            snapshots::rollback(&theirs, "copy", "s1", |_, _| {}).await,
+            rbd::remove(&theirs, "copy", |_, _| {}).await,
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.errno(), Errno::BUSY, "{error}");
+            assert!(
+                error.to_string().contains("rbd/copy is being moved or filled: end that first"),
+                "{error}"
+            );
+        }
+        let image = Image::open(&ours, "copy").await?;
+        image.write(0, vec![9; PIECE]).await?;
+        image.close().await?;
+        assert_eq!(bytes(&Image::open_at(&theirs, "copy", "early").await?, 0).await?, vec![2; PIECE]);
+        migration::execute(&theirs, "copy", |_, _| {}).await?;
+        migration::commit(&theirs, "copy", |_, _| {}).await?;
+        assert_eq!(bytes(&Image::open_at(&theirs, "copy", "early").await?, 0).await?, vec![2; PIECE]);
+        assert!(rbd::upkeep::check_object_map(&theirs, "copy", Some("early"), |_, _| {}).await?);
+        snapshots::remove(&theirs, "copy", "early").await
     });
 }
 

@@ -5,7 +5,7 @@ use super::server::SimCluster;
 use super::tasks::Tasks;
 use super::user::{POOL, User, options};
 use super::world::PATIENCE;
-use onego::ceph::Error;
+use onego::ceph::{Errno, Error};
 use onego::rados::Pool;
 use onego::rbd::upkeep::CopyKind;
 use onego::rbd::{CreateOptions, Image, Layout, migration, snapshots};
@@ -31,7 +31,13 @@ struct Summary {
     /// Compare-and-writes that found what they expected, and that did not.
     equal: u64,
     different: u64,
+    /// Runs in which no client was shut out, and their snapshots.
+    whole: u64,
+    snapshots: u64,
 }
+
+/// A client whose connections broke for so long that its watch ended was taken for dead (ESHUTDOWN).
+struct ShutOut;
 
 struct MovingWorld {
     seed: u64,
@@ -39,8 +45,12 @@ struct MovingWorld {
     random: SmallRng,
     server: SimCluster,
     users: [User; 2],
+    /// The migration, while it is executed.
+    copying: Option<Tasks<(), Result<(), Error>>>,
     /// Stamps of the blocks.
     model: Vec<u64>,
+    /// The same at snapshots that were made meanwhile.
+    snapshots: Vec<Vec<u64>>,
     stamps: u64,
     summary: Summary,
 }
@@ -52,7 +62,26 @@ impl MovingWorld {
         let server = SimCluster::start(&sim, seed, false, &mut random);
         let users = [User::new(&sim, seed, 1, 0), User::new(&sim, seed, 2, 0)];
         let (model, summary) = (vec![0; BLOCKS], Summary::default());
-        Self { seed, sim, random, server, users, model, stamps: 0, summary }
+        Self {
+            seed,
+            sim,
+            random,
+            server,
+            users,
+            model,
+            snapshots: Vec::new(),
+            copying: None,
+            stamps: 0,
+            summary,
+        }
+    }
+
+    /// Takes what has come of a request: only a client that was shut out may fail.
+    fn accept<T>(&self, result: Result<T, Error>) -> Result<T, ShutOut> {
+        result.map_err(|error| match error.errno() {
+            Errno(108) => ShutOut,
+            _ => panic!("seed {}: {error}", self.seed),
+        })
     }
 
     fn step(&mut self) {
@@ -62,18 +91,27 @@ impl MovingWorld {
     }
 
     /// Runs what a future of a client waits for.
-    fn finish<T>(&mut self, tasks: &mut Tasks<(), Result<T, Error>>) -> T {
+    fn finish<T>(&mut self, tasks: &mut Tasks<(), Result<T, Error>>) -> Result<T, ShutOut> {
         let deadline = self.sim.now() + PATIENCE;
         loop {
             if let Some(((), result)) = tasks.run() {
-                return result.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed));
+                return self.accept(result);
+            }
+            // A client that copies may own the lock meanwhile.
+            if let Some(((), result)) = self.copying.as_mut().and_then(Tasks::run) {
+                self.copying = None;
+                self.accept(result)?;
             }
             self.step();
             assert!(self.sim.now() < deadline, "seed {}: a request never ends", self.seed);
         }
     }
 
-    fn ask<T: 'static, F>(&mut self, user: usize, body: impl FnOnce(Pool) -> F + 'static) -> T
+    fn ask<T: 'static, F>(
+        &mut self,
+        user: usize,
+        body: impl FnOnce(Pool) -> F + 'static,
+    ) -> Result<T, ShutOut>
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
@@ -101,7 +139,7 @@ impl MovingWorld {
         self.stamps << self.random.random_range(0..40)
     }
 
-    fn write(&mut self, image: &Image) {
+    fn write(&mut self, image: &Image) -> Result<(), ShutOut> {
         let first = self.random.random_range(0..BLOCKS);
         let count = self.random.random_range(1..=4).min(BLOCKS - first);
         let stamp = if self.random.random_range(0..4) == 0 { 0 } else { self.new_stamp() };
@@ -112,10 +150,10 @@ impl MovingWorld {
                 return image.write_zeroes(offset, length).await;
             }
             image.write(offset, bytes(stamp, length)).await
-        });
+        })
     }
 
-    fn compare_and_write(&mut self, image: &Image) {
+    fn compare_and_write(&mut self, image: &Image) -> Result<(), ShutOut> {
         let block = self.random.random_range(0..BLOCKS);
         let there = self.model[block];
         let expected = if self.random.random_range(0..3) == 0 { self.new_stamp() } else { there };
@@ -123,7 +161,7 @@ impl MovingWorld {
         let (image, offset) = (image.clone(), block as u64 * BLOCK);
         let difference = self.ask(WRITER, move |_| async move {
             image.compare_and_write(offset, bytes(expected, BLOCK), bytes(stamp, BLOCK)).await
-        });
+        })?;
         let differs = |byte: &usize| there.to_le_bytes()[*byte] != expected.to_le_bytes()[*byte];
         let right = (0..8).find(differs).map(|byte| byte as u64);
         assert_eq!(difference, right, "seed {}: block {block} has {there:#x}, not {expected:#x}", self.seed);
@@ -131,32 +169,75 @@ impl MovingWorld {
             None => (self.summary.equal, self.model[block]) = (self.summary.equal + 1, stamp),
             Some(_) => self.summary.different += 1,
         }
+        Ok(())
     }
 
-    fn check(&mut self, image: &Image) {
+    /// Has another client make a snapshot: of an image that the writer has open, or whose lock has no owner.
+    fn snapshot(&mut self, image: &mut Image) -> Result<(), ShutOut> {
+        let is_closed: bool = self.random.random();
+        if is_closed {
+            let image = image.clone();
+            self.ask(WRITER, move |_| async move { image.close().await })?;
+        }
+        let name = format!("later{}", self.snapshots.len());
+        self.snapshots.push(self.model.clone());
+        self.ask(COPIER, move |pool| async move { snapshots::create(&pool, "moved", &name).await })?;
+        if is_closed {
+            *image = self.ask(WRITER, |pool| async move { Image::open(&pool, "moved").await })?;
+        }
+        Ok(())
+    }
+
+    /// Maps of objects are checked once the image `is_whole`.
+    fn check_snapshots(&mut self, is_whole: bool) -> Result<(), ShutOut> {
+        for (number, model) in self.snapshots.clone().into_iter().enumerate() {
+            let name = format!("later{number}");
+            let at = name.clone();
+            let image =
+                self.ask(COPIER, move |pool| async move { Image::open_at(&pool, "moved", &at).await })?;
+            self.compare(&image, &model)?;
+            self.ask(COPIER, move |_| async move { image.close().await })?;
+            if !is_whole {
+                continue;
+            }
+            let is_right = self.ask(COPIER, move |pool| async move {
+                onego::rbd::upkeep::check_object_map(&pool, "moved", Some(&name), |_, _| {}).await
+            })?;
+            assert!(is_right, "seed {}: the object map of snapshot {number} is wrong", self.seed);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, image: &Image) -> Result<(), ShutOut> {
+        let model = self.model.clone();
+        self.compare(image, &model)
+    }
+
+    fn compare(&mut self, image: &Image, model: &[u64]) -> Result<(), ShutOut> {
         let image = image.clone();
-        let read = self.ask(WRITER, move |_| async move { image.read(0, BLOCKS as u64 * BLOCK).await });
-        let expected: Vec<u8> = self.model.iter().flat_map(|stamp| bytes(*stamp, BLOCK)).collect();
+        let read = self.ask(WRITER, move |_| async move { image.read(0, BLOCKS as u64 * BLOCK).await })?;
+        let expected: Vec<u8> = model.iter().flat_map(|stamp| bytes(*stamp, BLOCK)).collect();
         let read = read.to_vec();
         let wrong = (0..read.len()).find(|at| read[*at] != expected[*at]).map(|at| at as u64 / BLOCK);
         assert_eq!(wrong, None, "seed {}: a block has other bytes", self.seed);
+        Ok(())
     }
 
     /// Makes the source, and an image that shows it.
-    fn prepare(&mut self) {
-        self.ask(WRITER, |pool| async move { onego::rbd::create(&pool, "disk", &options(BLOCKS)).await });
-        let image = self.ask(WRITER, |pool| async move { Image::open(&pool, "disk").await });
+    fn prepare(&mut self) -> Result<(), ShutOut> {
+        self.ask(WRITER, |pool| async move { onego::rbd::create(&pool, "disk", &options(BLOCKS)).await })?;
+        let image = self.ask(WRITER, |pool| async move { Image::open(&pool, "disk").await })?;
         for _ in 0..self.random.random_range(0..6) {
-            self.write(&image);
+            self.write(&image)?;
         }
         let is_import: bool = self.random.random();
         if is_import || self.random.random() {
-            self.ask(WRITER, |pool| async move { snapshots::create(&pool, "disk", "snap").await });
+            self.ask(WRITER, |pool| async move { snapshots::create(&pool, "disk", "snap").await })?;
         }
         if !is_import {
-            self.write(&image);
+            self.write(&image)?;
         }
-        self.ask(WRITER, move |_| async move { image.close().await });
+        self.ask(WRITER, move |_| async move { image.close().await })?;
         let layout = Layout::plain(self.random.random_range(15..=17)).expect("a size of objects");
         let options: CreateOptions = options(BLOCKS).with_layout(layout);
         self.ask(WRITER, move |pool| async move {
@@ -167,36 +248,42 @@ impl MovingWorld {
             let spec =
                 r#"{"type":"native","pool_name":"rbd","image_name":"disk","snap_name":"snap"}"#.parse()?;
             migration::prepare_import(&spec, (&pool, "moved"), &options).await
-        });
+        })
     }
 
-    fn run(mut self) -> Summary {
-        self.prepare();
+    fn try_run(&mut self) -> Result<(), ShutOut> {
+        self.prepare()?;
         self.sim.set_faults(Faults::random(self.seed));
-        let image = self.ask(WRITER, |pool| async move { Image::open(&pool, "moved").await });
+        let mut image = self.ask(WRITER, |pool| async move { Image::open(&pool, "moved").await })?;
         let copied_at = self.random.random_range(0..REQUESTS);
-        let mut copying = None;
         for request in 0..REQUESTS {
             if request == copied_at {
                 let copy = |pool: Pool| async move { migration::execute(&pool, "moved", |_, _| {}).await };
-                copying = Some(self.begin(COPIER, copy));
+                self.copying = Some(self.begin(COPIER, copy));
             }
-            if let Some(((), result)) = copying.as_mut().and_then(Tasks::run) {
-                result.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed));
-                copying = None;
-            }
-            match self.random.random_range(0..3) {
-                0 => self.write(&image),
-                _ => self.compare_and_write(&image),
+            match self.random.random_range(0..30) {
+                0 => self.snapshot(&mut image)?,
+                1..10 => self.write(&image)?,
+                _ => self.compare_and_write(&image)?,
             }
         }
-        if let Some(mut tasks) = copying {
-            self.finish(&mut tasks);
+        if let Some(mut tasks) = self.copying.take() {
+            self.finish(&mut tasks)?;
         }
-        self.check(&image);
-        self.ask(COPIER, |pool| async move { migration::commit(&pool, "moved", |_, _| {}).await });
-        self.compare_and_write(&image);
-        self.check(&image);
+        self.check(&image)?;
+        self.check_snapshots(false)?;
+        self.ask(COPIER, |pool| async move { migration::commit(&pool, "moved", |_, _| {}).await })?;
+        self.compare_and_write(&image)?;
+        self.check(&image)?;
+        self.check_snapshots(true)?;
+        self.summary.whole += 1;
+        self.summary.snapshots += self.snapshots.len() as u64;
+        Ok(())
+    }
+
+    fn run(mut self) -> Summary {
+        // What it has seen until a client is shut out counts.
+        let _ = self.try_run();
         self.summary
     }
 }
@@ -213,5 +300,8 @@ fn what_an_image_shows_of_its_source_is_compared_before_a_write() {
     if let Some(seen) = seen {
         assert!(seen.iter().map(|summary| summary.equal).sum::<u64>() > 300);
         assert!(seen.iter().map(|summary| summary.different).sum::<u64>() > 100);
+        let whole = seen.iter().map(|summary| summary.whole).sum::<u64>();
+        assert!(whole * 10 > seen.len() as u64 * 9, "only {whole} runs are whole");
+        assert!(seen.iter().map(|summary| summary.snapshots).sum::<u64>() > 20);
     }
 }
