@@ -139,6 +139,9 @@ pub(crate) enum Command {
     /// Images that were removed and can be restored
     #[command(subcommand)]
     Trash(upkeep::TrashCommand),
+    /// Prepare a pool for images
+    #[command(subcommand)]
+    Pool(upkeep::RbdPoolCommand),
     /// Namespaces of a pool
     #[command(subcommand)]
     Namespace(upkeep::NamespaceCommand),
@@ -264,6 +267,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Sparsify(options) => upkeep::sparsify(access, &options),
         Command::Rename(options) => upkeep::rename(access, &options),
         Command::Trash(command) => upkeep::trash(access, &command),
+        Command::Pool(command) => upkeep::pool(access, &command),
         Command::Namespace(command) => upkeep::namespace(access, &command),
         Command::Group(command) => upkeep::group(access, &command),
         Command::ImageMeta(command) => upkeep::metadata(access, &command),

@@ -2,6 +2,7 @@
 
 use super::header::{check_namespace, check_new_name, describe, v1};
 use super::maps::map_object;
+use super::pools::validate;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
@@ -85,6 +86,15 @@ impl CreateOptions {
         }
     }
 
+    /// Fails unless the pool of the image's data takes images.
+    pub(super) async fn check_pool(&self, pool: &Pool) -> Result<(), Error> {
+        match validate(self.data_pool.as_ref().unwrap_or(pool)).await {
+            // A user of one namespace may create images where others have validated the pool.
+            Err(error) if matches!(error.errno(), Errno::PERM | Errno::ACCES) => Ok(()),
+            other => other,
+        }
+    }
+
     pub(super) fn check_features(&self, name: &str) -> Result<(), Error> {
         let features = self.all_features();
         if !features.is_empty() {
@@ -138,56 +148,8 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     }
 }
 
-/// Object that marks a pool as validated (`RBD_INFO`), and its content then.
-const POOL_INFO: &str = "rbd_info";
-const VALIDATED: &[u8] = b"overwrite validated";
-
-/// Checks before a pool's first image that clients may manage its snapshots and overwrite its objects, and marks the pool. From
-/// then on the monitors refuse snapshots of the whole pool, which would exclude those of images.
-///
-/// Source: ceph `src/librbd/image/ValidatePoolRequest.cc`.
-async fn validate(pool: &Pool) -> Result<(), Error> {
-    let pool = pool.in_namespace("");
-    let validated = async {
-        match pool.read(POOL_INFO, 0, 0).await {
-            Ok(content) if content == VALIDATED => return Ok(()),
-            Ok(_) | Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let snap = pool.new_snap_id().await.map_err(|error| match error.errno() {
-            Errno::INVAL => Error::Unmet {
-                what: format!(
-                    "pool {} has snapshots of the whole pool, which exclude those of images: \
-                     remove them by \"ceph osd pool rmsnap\", or use another pool",
-                    pool.name()
-                ),
-                errno: Errno::INVAL,
-            },
-            _ => error,
-        })?;
-        pool.remove_snap_id(snap).await?;
-        // The second write overwrites the first.
-        pool.write(POOL_INFO, 0, b"validate".to_vec()).await?;
-        pool.write(POOL_INFO, 0, VALIDATED.to_vec()).await.map_err(|error| match error.errno() {
-            Errno::OPNOTSUPP => Error::Unmet {
-                what: format!(
-                    "pool {} does not overwrite objects: set its allow_ec_overwrites, or use another pool",
-                    pool.name()
-                ),
-                errno: Errno::OPNOTSUPP,
-            },
-            _ => error,
-        })
-    };
-    match validated.await {
-        // A user of one namespace may create images where others have validated the pool.
-        Err(error) if matches!(error.errno(), Errno::PERM | Errno::ACCES) => Ok(()),
-        other => other,
-    }
-}
-
 async fn create_v2(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(), Error> {
-    validate(options.data_pool.as_ref().unwrap_or(pool)).await?;
+    options.check_pool(pool).await?;
     let id = new_id(pool)?;
     let what = || describe(pool, name);
     // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,

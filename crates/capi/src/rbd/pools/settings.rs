@@ -5,31 +5,13 @@ use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::rbd::upkeep::{MOST, give_entries};
 use crate::runtime::block_on;
-use onego::rados::WriteOp;
-use onego::rbd::pools::{pool_settings, remove_pool_setting, set_pool_setting};
-use onego_buf::List;
+use onego::rbd::pools::{self, pool_settings, remove_pool_setting, set_pool_setting};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-/// The object that says that the pool is one of images (`RBD_INFO`), and what is in it then.
-const INFO: &str = "rbd_info";
-const VALIDATED: &[u8] = b"overwrite validated";
-
-/// Notes for the cluster that the pool is one of images.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_pool_init(ioctx: Handle<IoCtx>, force: bool) -> c_int {
-    done(|| {
-        let pool = pool_of(ioctx)?.in_namespace("");
-        let sure = if force { r#", "yes_i_really_mean_it": true"# } else { "" };
-        let command = format!(
-            r#"{{"prefix": "osd pool application enable", "pool": "{}", "app": "rbd"{sure}}}"#,
-            pool.name()
-        );
-        block_on(pool.cluster().command(&command, List::new()))?;
-        let note = WriteOp::new().create(false).write_full(VALIDATED.to_vec());
-        block_on(pool.operate_write(INFO, note))?;
-        Ok(())
-    })
+    done(|| Ok(block_on(pools::init(&pool_of(ioctx)?, force))?))
 }
 
 #[unsafe(no_mangle)]

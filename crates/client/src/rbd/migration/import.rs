@@ -23,6 +23,7 @@ pub async fn prepare_import(
 ) -> Result<(), Error> {
     options.needs_v2("what is imported")?;
     options.check_features(name)?;
+    options.check_pool(pool).await?;
     check_name(pool, name, false).await?;
     spec.allow_files(pool.cluster());
     let source = match spec.find(pool.cluster()).await? {

@@ -36,6 +36,7 @@ pub async fn prepare(
         refuse_own_key(&source, times, advice).await?;
     }
     options.check_features(to)?;
+    options.check_pool(to_pool).await?;
     let gives_name_up = (pool.id(), pool.namespace(), image) == (to_pool.id(), to_pool.namespace(), to);
     check_name(to_pool, to, gives_name_up).await?;
     let destination = Header::v2(to_pool, &new_id(to_pool)?, to);

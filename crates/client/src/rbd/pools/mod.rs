@@ -4,6 +4,7 @@ mod group;
 mod group_images;
 mod group_snapshots;
 mod groups;
+mod init;
 pub mod mirroring;
 mod names;
 mod namespaces;
@@ -16,6 +17,8 @@ pub use group_snapshots::{
     rename_group_snapshot, rollback_group,
 };
 pub use groups::{create_group, groups, remove_group, rename_group};
+pub use init::init;
+pub(super) use init::validate;
 pub use names::rename;
 pub(super) use names::take_name;
 pub use namespaces::{create_namespace, namespace_exists, namespaces, remove_namespace};

@@ -3,7 +3,11 @@
 use super::owned::{options, with_two_clients};
 use onego::List;
 use onego::ceph::Errno;
-use onego::rbd::{self, snapshots};
+use onego::rbd::clones::{self, CloneFormat};
+use onego::rbd::migration::{self, SourceSpec};
+use onego::rbd::upkeep::{self, CopyKind};
+use onego::rbd::{self, pools, snapshots};
+use serde_json::json;
 
 #[test]
 fn a_pool_has_snapshots_of_images_or_of_the_whole_pool() {
@@ -24,6 +28,51 @@ fn a_pool_has_snapshots_of_images_or_of_the_whole_pool() {
         assert_eq!(refused.errno(), Errno::INVAL);
         assert!(refused.to_string().contains("rmsnap"), "{refused}");
         assert!(other.all_objects().all().await?.is_empty(), "something is left");
+        // No other way to make an image leads there.
+        let spec = SourceSpec::native(&ours, "disk", "one")?;
+        let to = (&other, "disk");
+        for refused in [
+            migration::prepare_import(&spec, to, &options()).await.unwrap_err(),
+            clones::clone((&ours, "disk", "one"), to, &options(), Some(CloneFormat::Counted))
+                .await
+                .unwrap_err(),
+            upkeep::copy((&ours, "disk", None), to, &options(), |_, _| {}).await.unwrap_err(),
+            upkeep::deep_copy((&ours, "disk", None), to, &options(), CopyKind::Flat, |_, _| {})
+                .await
+                .unwrap_err(),
+            migration::prepare((&ours, "disk"), to, &options(), CopyKind::Flat).await.unwrap_err(),
+            pools::init(&other, false).await.unwrap_err(),
+        ] {
+            assert_eq!(refused.errno(), Errno::INVAL, "{refused}");
+            assert!(refused.to_string().contains("rmsnap"), "{refused}");
+        }
+        assert!(other.all_objects().all().await?.is_empty(), "something is left");
+        assert_eq!(snapshots::list(&ours, "disk").await?.len(), 1, "a source is hurt");
         Ok(())
+    });
+}
+
+#[test]
+fn a_pool_is_prepared_for_images_before_the_first() {
+    with_two_clients(async |ours, _| {
+        let cluster = ours.cluster();
+        let command =
+            async |command: serde_json::Value| cluster.command(&command.to_string(), List::new()).await;
+        command(json!({"prefix": "osd pool create", "pool": "images"})).await?;
+        let images = cluster.pool("images").await?;
+        pools::init(&images, false).await?;
+        pools::init(&images, false).await?;
+        assert_eq!(images.read("rbd_info", 0, 0).await?.to_vec(), b"overwrite validated");
+        let known = command(json!({"prefix": "osd pool application get", "format": "json"})).await?;
+        let known: serde_json::Value = serde_json::from_slice(&known.output).unwrap();
+        assert_eq!(known["images"], json!({"rbd": {}}));
+        let mksnap = json!({"prefix": "osd pool mksnap", "pool": "images", "snap": "all"});
+        assert_eq!(command(mksnap).await.unwrap_err().errno(), Errno::INVAL);
+        // A pool of another application is left to that.
+        command(json!({"prefix": "osd pool create", "pool": "files"})).await?;
+        command(json!({"prefix": "osd pool application enable", "pool": "files", "app": "cephfs"})).await?;
+        let files = cluster.pool("files").await?;
+        assert_eq!(pools::init(&files, false).await.unwrap_err().errno(), Errno::PERM);
+        pools::init(&files, true).await
     });
 }

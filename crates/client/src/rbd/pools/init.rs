@@ -1,0 +1,56 @@
+//! Pools that are prepared for images.
+
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use onego_buf::List;
+use serde_json::json;
+
+/// Object that marks a pool as validated (`RBD_INFO`), and its content then.
+const POOL_INFO: &str = "rbd_info";
+const VALIDATED: &[u8] = b"overwrite validated";
+
+/// Prepares a pool for images: gives it the application `rbd`, and validates it as the first image does. `force`: also where it has
+/// another application.
+///
+/// Source: ceph `src/librbd/api/Pool.cc`.
+pub async fn init(pool: &Pool, force: bool) -> Result<(), Error> {
+    let mut enable = json!({"prefix": "osd pool application enable", "pool": pool.name(), "app": "rbd"});
+    if force {
+        enable["yes_i_really_mean_it"] = true.into();
+    }
+    pool.cluster().command(&enable.to_string(), List::new()).await?;
+    validate(pool).await
+}
+
+/// Checks that clients may manage a pool's snapshots and overwrite its objects, and marks the pool. From then on the monitors refuse
+/// snapshots of the whole pool, which would exclude those of images.
+///
+/// Source: ceph `src/librbd/image/ValidatePoolRequest.cc`.
+pub(in crate::rbd) async fn validate(pool: &Pool) -> Result<(), Error> {
+    let pool = pool.in_namespace("");
+    match pool.read(POOL_INFO, 0, 0).await {
+        Ok(content) if content == VALIDATED => return Ok(()),
+        Ok(_) | Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let refused =
+        |errno, reason: &str| Error::Unmet { what: format!("pool {} {reason}", pool.name()), errno };
+    let snap = pool.new_snap_id().await.map_err(|error| match error.errno() {
+        Errno::INVAL => refused(
+            Errno::INVAL,
+            "has snapshots of the whole pool, which exclude those of images: remove them by \"ceph osd pool rmsnap\", or \
+             use another pool",
+        ),
+        _ => error,
+    })?;
+    pool.remove_snap_id(snap).await?;
+    // The second write overwrites the first.
+    pool.write(POOL_INFO, 0, b"validate".to_vec()).await?;
+    pool.write(POOL_INFO, 0, VALIDATED.to_vec()).await.map_err(|error| match error.errno() {
+        Errno::OPNOTSUPP => refused(
+            Errno::OPNOTSUPP,
+            "does not overwrite objects: set its allow_ec_overwrites, or use another pool",
+        ),
+        _ => error,
+    })
+}
