@@ -47,8 +47,9 @@ pub async fn set_metadata(pool: &Pool, image: &ImageInfo, key: &str, value: &[u8
     pool.operate_write(&header, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
 }
 
-/// Removes a key of an image, if it has it.
+/// Removes a key of an image, if it has it, also while the pool is full.
 pub async fn remove_metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<(), Error> {
+    let pool = pool.with_full_try();
     let header = image.header_object();
     let op = WriteOp::new().call(&MetadataRemove { key: key.to_owned() });
     match pool.operate_write(&header, op).await {

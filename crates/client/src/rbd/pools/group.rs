@@ -43,7 +43,7 @@ impl Group {
     /// A pool of its images, in the group's namespace.
     pub(super) async fn pool_of(&self, pool: i64) -> Result<Pool, Error> {
         let pool = self.pool.cluster().pool_by_id(pool).await?;
-        Ok(pool.in_namespace(self.pool.namespace()))
+        Ok(pool.in_namespace(self.pool.namespace()).with_flags_of(&self.pool))
     }
 }
 

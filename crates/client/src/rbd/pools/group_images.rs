@@ -72,7 +72,7 @@ pub async fn remove_from_group(
     (image_pool, image): (&Pool, &str),
 ) -> Result<(), Error> {
     check_namespaces(pool, image_pool)?;
-    let group = Group::named(pool, group).await?;
+    let group = Group::named(&pool.with_full_try(), group).await?;
     let header = Header::named(image_pool, image).await?;
     header.needs_v2("an id, by which groups know images", Errno::NOENT)?;
     unlink(&group, &GroupImageSpec { image_id: header.id, pool: image_pool.id() }).await

@@ -53,6 +53,7 @@ pub async fn rename_group(pool: &Pool, from: &str, to: &str) -> Result<(), Error
 
 /// Removes a group with its snapshots; its images stay. Without such a group there is nothing to do, as Ceph has it.
 pub async fn remove_group(pool: &Pool, name: &str) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let group = match Group::named(pool, name).await {
         Err(Error::NotFound { .. }) => return Ok(()),
         other => other?,

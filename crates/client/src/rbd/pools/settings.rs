@@ -19,7 +19,8 @@ pub async fn set_pool_setting(pool: &Pool, key: &str, value: &[u8]) -> Result<()
     pool.operate_write(INFO, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
 }
 
-/// Removes a key of the pool's metadata.
+/// Removes a key of the pool's metadata, also while the pool is full.
 pub async fn remove_pool_setting(pool: &Pool, key: &str) -> Result<(), Error> {
+    let pool = pool.with_full_try();
     pool.operate_write(INFO, WriteOp::new().call(&MetadataRemove { key: key.to_owned() })).await.map(drop)
 }

@@ -103,10 +103,11 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
 }
 
 /// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working. Fails with [`Error::Busy`] if
-/// another client has it open. Handles of this client stay open.
+/// another client has it open. Handles of this client stay open. A full pool lets it go.
 ///
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let header = Header::named(pool, name).await?;
     header.needs_v2("an id, by which the trash knows images", Errno::OPNOTSUPP)?;
     let own = EntityName::client(pool.cluster().global_id().await?);

@@ -39,10 +39,20 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
             snapshots::create(&ours, "disk", snapshot).await?;
         }
         snapshots::protect(&ours, "disk", "one").await?;
+        rbd::set_metadata(&ours, &rbd::info(&ours, "disk").await?, "note", b"text").await?;
+        pools::set_pool_setting(&ours, "conf_rbd_cache", b"false").await?;
+        rbd::create(&ours, "other", &options()).await?;
+        pools::create_group(&ours, "group").await?;
+        pools::add_to_group((&ours, "group"), (&ours, "other")).await?;
         pools::move_to_trash(&ours, "old", Duration::ZERO).await?;
         let entry = pools::trash(&ours).await?.remove(0);
         let freed = async {
             fill(&ours, 1 << 20).await?;
+            rbd::remove_metadata(&ours, &rbd::info(&ours, "disk").await?, "note").await?;
+            pools::remove_pool_setting(&ours, "conf_rbd_cache").await?;
+            pools::remove_from_group((&ours, "group"), (&ours, "other")).await?;
+            pools::remove_group(&ours, "group").await?;
+            pools::move_to_trash(&ours, "other", Duration::ZERO).await?;
             // The owner of the lock does it for another client, and by itself.
             snapshots::unprotect(&theirs, "disk", "one").await?;
             snapshots::remove(&theirs, "disk", "one").await?;
