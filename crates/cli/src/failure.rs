@@ -356,7 +356,9 @@ mod tests {
 
     #[test]
     fn failures_have_the_code_of_their_kind_and_say_what_to_do() {
-        let full = Failure::from(onego::ceph::Error::Snapshots { image: "image rbd/disk".into(), count: 2 });
+        let advice = "\"rbd snap purge\" removes them".to_owned();
+        let (image, count) = ("image rbd/disk".to_owned(), 2);
+        let full = Failure::from(onego::ceph::Error::Snapshots { image, count, advice });
         assert_eq!(full.code(), Code::Refused);
         // It need not be closed anywhere.
         assert_eq!(full.sentence(), "image rbd/disk has 2 snapshots; \"rbd snap purge\" removes them");
@@ -382,7 +384,7 @@ mod tests {
             (E::Busy { what: what(), reason: String::new() }, 16),
             (E::Exists { what: what() }, 17),
             (E::Invalid(what()), 22),
-            (E::Snapshots { image: what(), count: 1 }, 39),
+            (E::Snapshots { image: what(), count: 1, advice: String::new() }, 39),
             (E::Unmet { what: what(), errno: Errno::DQUOT }, 122),
         ] {
             assert_eq!(Failure::from(error).rbd_exit_code(), ExitCode::from(number), "{number}");

@@ -66,12 +66,14 @@ pub enum Error {
         errno: Errno,
     },
     /// An image has snapshots, which would be lost with it (ENOTEMPTY).
-    #[error("{image} has {count} snapshots; \"rbd snap purge\" removes them")]
+    #[error("{image} has {count} snapshots; {advice}")]
     Snapshots {
         /// The image.
         image: String,
         /// How many.
         count: usize,
+        /// What removes them: it depends on whom they were made for, and on the clones that need them.
+        advice: String,
     },
     /// An image has features that Onego does not keep true yet.
     #[error("image {image} cannot be {action}: Onego does not maintain its features {features} yet{advice}")]

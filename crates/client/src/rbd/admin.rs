@@ -1,10 +1,12 @@
 //! Lists and removes images.
 
 use super::clear::clear;
+use super::clones::{Child, children_at};
 use super::header::{Header, ImageDetails, check_namespace, v1};
 use super::image::Image;
 use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
+use super::snapshot::{Snapshot, SnapshotKind};
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
@@ -121,7 +123,8 @@ pub(super) async fn remove_but_for_name(
 async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     header.refuse_migrating(&details.info)?;
     if !details.snapshots.is_empty() {
-        return Err(Error::Snapshots { image: header.describe(), count: details.snapshots.len() });
+        let (image, count) = (header.describe(), details.snapshots.len());
+        return Err(Error::Snapshots { image, count, advice: advice_on_snapshots(header, details).await });
     }
     let features = details.info.features.without(Features::WRITABLE);
     if !features.is_empty() {
@@ -139,5 +142,51 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
             Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") })
         }
         None => Ok(()),
+    }
+}
+
+/// Says what removes the snapshots of an image. Those that a user has removed stay out of sight while clones need them, and
+/// "rbd snap purge" does not remove them.
+async fn advice_on_snapshots(header: &Header, details: &ImageDetails) -> String {
+    if details.snapshots.iter().any(Snapshot::is_users) {
+        return match details.snapshots.iter().any(|snapshot| snapshot.is_users() && snapshot.is_protected()) {
+            true => "\"rbd snap unprotect\" and then \"rbd snap purge\" remove them".into(),
+            false => "\"rbd snap purge\" removes them".into(),
+        };
+    }
+    let hidden =
+        details.snapshots.iter().filter(|snapshot| matches!(snapshot.kind, SnapshotKind::Trash { .. }));
+    let hidden: Vec<u64> = hidden.map(|snapshot| snapshot.id).collect();
+    if hidden.is_empty() {
+        return "they were made with those of a group: \"rbd group snap rm\" removes them".into();
+    }
+    match children_at(header, &hidden).await {
+        Ok(children) => match children.as_slice() {
+            // Their end has gone unseen, for which a purge looks.
+            [] => "\"rbd snap purge\" removes them".into(),
+            [child] => format!("they were removed, but a clone needs them: {}", advice_on(child)),
+            [child, ..] => format!(
+                "they were removed, but {} clones need them (\"rbd children --all\" lists these): {}",
+                children.len(),
+                advice_on(child)
+            ),
+        },
+        // The clones may be where this user may not look.
+        Err(_) => "they were removed, but clones need them: flatten or remove these".into(),
+    }
+}
+
+/// Says how a clone ends.
+fn advice_on(clone: &Child) -> String {
+    let namespace = if clone.namespace.is_empty() { String::new() } else { format!("/{}", clone.namespace) };
+    let place = format!("{}{namespace}", clone.pool);
+    match clone.in_trash {
+        true => format!("\"rbd trash rm {place}/{}\" removes {} from the trash", clone.id, clone.image),
+        false => {
+            format!(
+                "\"rbd flatten {place}/{0}\" makes it an image of its own, \"rbd rm {place}/{0}\" removes it",
+                clone.image
+            )
+        }
     }
 }

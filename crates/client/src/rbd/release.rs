@@ -67,7 +67,10 @@ async fn hide_from_users(
         detach_from_parent(header, details).await?;
     }
     if has_children && is_hidden {
-        let what = format!("{} has clones", header.describe_snapshot(snapshot));
+        let what = format!(
+            "{} has clones: flatten or remove them; \"rbd children --all\" lists them, also those in the trash",
+            header.describe_snapshot(snapshot)
+        );
         return Err(Error::Unmet { what, errno: Errno::BUSY });
     }
     Ok(has_children)

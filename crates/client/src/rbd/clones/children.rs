@@ -43,7 +43,7 @@ pub async fn children_of_id(pool: &Pool, id: &str, snapshot: Option<u64>) -> Res
 }
 
 /// The clones of an image's snapshots.
-async fn children_at(header: &Header, snaps: &[u64]) -> Result<Vec<Child>, Error> {
+pub(in crate::rbd) async fn children_at(header: &Header, snaps: &[u64]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for snap in snaps {
         for child in all_children(header, *snap).await? {

@@ -5,7 +5,7 @@ mod clone;
 mod flatten;
 
 pub use children::{Child, children, children_of_id};
-pub(super) use children::{counted_children, has_children};
+pub(super) use children::{children_at, counted_children, has_children};
 pub use clone::{CloneFormat, clone, clone_by_id};
 pub(super) use clone::{attach, copy_metadata};
 pub use flatten::flatten;

@@ -73,7 +73,7 @@ pub(in crate::rbd) async fn unprotect_in(header: &Header, snapshot: &Snapshot) -
         0 => Ok(()),
         count => Err(Error::Unmet {
             what: format!(
-                "{} has {count} clones; \"rbd children\" lists them",
+                "{} has {count} clones: flatten or remove them; \"rbd children --all\" lists them, also those in the trash",
                 header.describe_snapshot(snapshot)
             ),
             errno: Errno::BUSY,

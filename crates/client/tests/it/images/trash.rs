@@ -2,8 +2,8 @@
 
 use crate::images::owned::{PIECE, options, with_two_clients};
 use onego::ErrorKind;
-use onego::ceph::Error;
-use onego::rbd::pools::{TrashPurge, move_to_trash, purge_trash, trash};
+use onego::ceph::{Errno, Error};
+use onego::rbd::pools::{TrashPurge, move_to_trash, purge_trash, remove_from_trash, trash};
 use onego::rbd::{self, Image, clones, snapshots};
 use std::time::{Duration, SystemTime};
 
@@ -54,10 +54,19 @@ fn a_purge_removes_what_it_can_and_clones_before_parents() {
         let format = Some(clones::CloneFormat::Counted);
         clones::clone((&ours, "parent", "s"), (&ours, "clone"), &options(), format).await?;
         snapshots::remove(&ours, "parent", "s").await?;
+        // A snapshot that only its clone keeps is none that a purge of snapshots removes.
+        let kept = rbd::remove(&ours, "parent", |_, _| {}).await.unwrap_err();
+        assert_eq!(kept.errno(), Errno::NOTEMPTY);
+        assert!(kept.to_string().contains("\"rbd flatten rbd/clone\""), "{kept}");
+        assert!(!kept.to_string().contains("purge"), "{kept}");
         // The parent comes first, and the image in use before all.
         discard("used").await?;
         discard("parent").await?;
         discard("clone").await?;
+        let in_trash = trash(&ours).await?;
+        let id_of = |name: &str| &in_trash.iter().find(|entry| entry.name == name).unwrap().id;
+        let kept = remove_from_trash(&ours, id_of("parent"), true, |_, _| {}).await.unwrap_err();
+        assert!(kept.to_string().contains(&format!("\"rbd trash rm rbd/{}\"", id_of("clone"))), "{kept}");
         discard("single").await?;
         let id = &trash(&ours).await?.into_iter().find(|entry| entry.name == "used").unwrap().id;
         let used = Image::open_by_id(&theirs, id).await?;
