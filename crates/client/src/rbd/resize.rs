@@ -90,8 +90,12 @@ impl Image {
         let showing = details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
         let showing: Vec<u64> = showing.map(|snapshot| snapshot.id).collect();
         let Some(parent) = details.info.parent.filter(|_| !showing.is_empty()) else { return Ok(()) };
-        let advice = "its snapshots would lose what they show of the parent: remove them first";
-        refuse_own_key(header, showing, advice).await?;
+        // With its key loaded, an object is encrypted with that when it is copied.
+        if !self.is_encrypted() {
+            let advice = "its snapshots would lose what they show of the parent: resize it through its key \
+                          (--encryption-passphrase-file), or remove them first";
+            refuse_own_key(header, showing, advice).await?;
+        }
         let layout = details.info.layout;
         let is_cut = |object| layout.object_end(object, size) < layout.object_end(object, parent.overlap);
         let copy = |object| async move { if is_cut(object) { self.copy_up(object).await } else { Ok(()) } };

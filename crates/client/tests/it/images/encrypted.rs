@@ -215,6 +215,48 @@ fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
 }
 
 #[test]
+fn snapshots_of_a_clone_with_its_own_key_keep_what_a_shrink_through_the_key_cuts() {
+    with_pool(async |pool| {
+        let two = LuksVersion::Two;
+        for (case, parent) in [None, Some(two)].into_iter().enumerate() {
+            let (base, copy) = (format!("base{case}"), format!("copy{case}"));
+            create_raw(pool, &base, header(two) + DATA).await?;
+            let mut model = Model::new(case as u64);
+            let (image, passphrases): (_, &[&str]) = match parent {
+                Some(version) => {
+                    format(pool, &base, version, "parent").await?;
+                    (open(pool, &base, &["parent"]).await?, &["child", "parent"])
+                }
+                None => (Image::open(pool, &base).await?, &["child"]),
+            };
+            model.work(&image, 20).await?;
+            image.close().await?;
+            clone(pool, &base, &copy).await?;
+            if parent.is_none() {
+                // Behind the header of the clone it shows the start of its parent.
+                rbd::resize(pool, &copy, header(two) + DATA, |_, _| {}).await?;
+            }
+            format(pool, &copy, two, "child").await?;
+            let image = open(pool, &copy, passphrases).await?;
+            image.write(4096, vec![7; 4096]).await?;
+            model.bytes[4096..8192].fill(7);
+            model.check(&image, 0, DATA).await?;
+            snapshots::create(pool, &copy, "before").await?;
+            image.resize(DATA / 2, |_, _| {}).await?;
+            model.check(&image, 0, DATA / 2).await?;
+            image.close().await?;
+            let specs: Vec<_> =
+                passphrases.iter().map(|passphrase| EncryptionSpec::new(*passphrase)).collect();
+            let before = Image::open_at(pool, &copy, "before").await?.load_encryption(&specs).await?;
+            model.check(&before, 0, DATA).await?;
+            before.close().await?;
+            assert!(upkeep::check_object_map(pool, &copy, Some("before"), |_, _| {}).await?);
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn copies_of_a_clone_with_a_key_of_its_own_are_clones_or_refused() {
     with_pool(async |pool| {
         let version = LuksVersion::One;
