@@ -12,6 +12,8 @@ use onego::ceph::Versions;
 use onego_bench::embedded::READY;
 use onego_cluster::{Cluster, Config, KEYRING, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
+use std::fs;
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -164,6 +166,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             path
         }
     };
+    check_conf_dir(&conf_dir)?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let metrics = options.metrics.start()?;
@@ -196,6 +199,34 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     let served = process::serve((metrics.until_dropped(), cluster, metrics), failure, signals);
     drop(clear);
     served
+}
+
+/// Fails if the directory has the `ceph.conf` or the keyring of another cluster, which this one's would replace.
+fn check_conf_dir(dir: &Path) -> Result<(), Failure> {
+    let (conf, keyring) = (dir.join("ceph.conf"), dir.join(KEYRING));
+    let foreign = |path: PathBuf| {
+        let reason =
+            "it is not of an embedded cluster, and would be replaced: name another directory by --conf-dir";
+        Err(Failure::File { path, source: io::Error::new(io::ErrorKind::AlreadyExists, reason) })
+    };
+    match fs::read(&conf) {
+        Ok(text) if !is_embedded(&text) => foreign(conf),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(&keyring) {
+            Ok(_) => foreign(keyring),
+            Err(_) => Ok(()),
+        },
+        // Making the directory tells what is wrong with it.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
+        Err(source) => Err(Failure::File { path: conf, source }),
+    }
+}
+
+/// Returns whether an embedded cluster wrote this `ceph.conf`. Users may have added to it.
+fn is_embedded(text: &[u8]) -> bool {
+    let defaults = "osd pool default pg num = 32\nosd pool default pgp num = 32\n";
+    let text = String::from_utf8_lossy(text);
+    text.is_empty() || text.starts_with("[global]\nfsid = ") && text.contains(defaults)
 }
 
 /// Says that the cluster serves, and where.

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::bench::embedded::start_embedded;
-use crate::bench::outputs::OutputFile;
+use crate::bench::outputs::{OutputFile, SVG};
 use crate::bench::parts::{floor_server, seconds, seed};
 use crate::bench::report::{judge, printer, rows, title};
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ const VERIFIED: Load = Load { rw: Pattern::RandRw, block_size: 16 << 10, jobs: 1
 
 pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     access.refuse_cluster("the demo starts a cluster of its own")?;
-    let picture = OutputFile::open(&options.svg)?;
+    let picture = OutputFile::open(&options.svg, SVG)?;
     let stop = interrupt::stop();
     let started = Instant::now();
     let (cluster, _clear) = start_embedded(access, SIZE, false)?;

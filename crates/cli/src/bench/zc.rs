@@ -1,6 +1,6 @@
 //! `onego bench zc`, `onego calibrate`.
 
-use super::outputs::Outputs;
+use super::outputs::{Outputs, check_own};
 use super::parts::seconds;
 use super::report::print_line;
 use crate::failure::Failure;
@@ -174,7 +174,12 @@ pub(crate) struct CalibrateOptions {
     no_progress: bool,
 }
 
+/// Start of the file that is written.
+const CALIBRATED: &str = "# Bytes from which";
+
 pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
+    let path = options.output.clone().unwrap_or_else(Thresholds::system_path);
+    check_own(&path, CALIBRATED)?;
     let calibration =
         Calibration { duration: Duration::from_secs_f64(options.seconds), repeat: options.repeat };
     let _unfinished = Unfinished::winding_down(|| None);
@@ -182,10 +187,9 @@ pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
     let thresholds = calibration.run(&progress, interrupt::stop());
     progress.finish();
     let text = format!(
-        "# Bytes from which on a send without a copy is cheaper, written by \"onego calibrate\".\n{}",
+        "{CALIBRATED} on a send without a copy is cheaper, written by \"onego calibrate\".\n{}",
         thresholds?
     );
-    let path = options.output.clone().unwrap_or_else(Thresholds::system_path);
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Failure::file(parent))?;
     }

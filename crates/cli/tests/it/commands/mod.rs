@@ -15,4 +15,5 @@ mod nfs_rdma;
 mod nfs_remove;
 mod nfs_waiting;
 mod objects;
+mod own_files;
 mod wrong_lines;
