@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 pub struct Bed {
     config: Config,
     /// With that of the export.
-    path: String,
+    path: Vec<u8>,
     mode: String,
     size: u64,
     server: Option<u32>,
@@ -28,7 +28,7 @@ impl Bed {
     /// if it is one and on this machine. What the clients count goes to the registry.
     pub fn prepare(
         config: &Config,
-        path: &str,
+        path: &[u8],
         mode: &str,
         size: u64,
         server: Option<u32>,

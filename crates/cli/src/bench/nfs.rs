@@ -11,6 +11,7 @@ use crate::metrics::MetricsOptions;
 use crate::output;
 use crate::process::this_program;
 use onego::nfs::{Config, Rdma, Reactor};
+use onego::text;
 use onego_bench::embedded::EmbeddedFiles;
 use onego_bench::nfs::Bed;
 use onego_bench::report::progress::Progress;
@@ -119,9 +120,9 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
     let config = access.complete_nfs(config)?;
-    let dir =
-        String::from_utf8(dir).map_err(|_| Failure::Usage(format!("{url}: the path has to be UTF-8")))?;
-    let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
+    let end = dir.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let file = [&dir[..end], format!("/onego-bench-{:x}", seed()).as_bytes()].concat();
+    let path = text::from_bytes(&file);
     let what = match &embedded {
         Some(_) => "an embedded server of files in memory".to_owned(),
         None => format!("{url}, in a file called {path}"),
@@ -132,11 +133,11 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let mut measured = Vec::new();
     for (name, mut config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
         // Until the server answers nothing is left behind, and a signal ends the program at once.
-        drop(Reactor::mount_path(&config, &path)?);
+        drop(Reactor::mount_path(&config, &file)?);
         let left = embedded.is_none().then(|| format!("{path} may be left behind on the server"));
         let _unfinished = Unfinished::winding_down(|| left);
         config.slow = options.metrics.slow();
-        let bed = Bed::prepare(&config, &path, name, options.loads.size, server, metrics.registry())?;
+        let bed = Bed::prepare(&config, &file, name, options.loads.size, server, metrics.registry())?;
         metrics.ready();
         let progress = Progress::of_time(plan.total(), !options.output.no_progress);
         let some = bed.measure(&plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));

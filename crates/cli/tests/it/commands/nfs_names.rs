@@ -37,6 +37,12 @@ fn names_that_are_not_utf_8_are_listed_copied_read_and_removed() {
     assert!(output.status.success(), "{output:?}");
     place.onego(&format!("nfs mv {} {}", url(&format!("dir/{IN_URLS}%20")), url("dir/%FE")));
 
+    place.onego(&format!("nfs mkdir {}", url("dir/%FD")));
+    let loads = "--rw read --block-size 64k --io-depth 1 --size 1M --seconds 0.05 --no-progress";
+    let output = place.command(&format!("bench nfs --server {} {loads}", url("dir/%FD/"))).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(place.onego(&format!("nfs ls {}", url("dir/%FD"))), "", "a file is left behind");
+
     // Messages change no terminal.
     let (_, said) = place.onego_fails(&format!("nfs cat {}", url("dir/%1B%5B2J%FF")));
     assert!(said.contains("\\u{1b}[2J\\xff") && !said.contains('\x1b'), "{said:?}");
