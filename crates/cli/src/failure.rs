@@ -342,9 +342,10 @@ fn advice_on(error: &onego::ceph::Error) -> Option<&'static str> {
         E::Exists { what } if what.starts_with("image") => {
             Some("choose another name, or remove it with \"onego rbd rm\"")
         }
-        E::Busy { reason, .. } if reason.ends_with("has it open") => {
-            Some("close it there; after a crash, wait half a minute for the cluster to notice")
-        }
+        E::Busy { reason, .. } if reason.ends_with("has it open") => Some(
+            "close it there; after a crash, wait until its watch ends (osd_client_watch_timeout, 30 s), or shut it out at once \
+                 by \"ceph osd blocklist add ADDRESS\"",
+        ),
         E::Config { .. } => Some("name the cluster's ceph.conf with --conf, or its monitors with --mon-host"),
         _ => None,
     }
@@ -362,6 +363,10 @@ mod tests {
         assert_eq!(full.code(), Code::Refused);
         // It need not be closed anywhere.
         assert_eq!(full.sentence(), "image rbd/disk has 2 snapshots; \"rbd snap purge\" removes them");
+        let reason = "client.4123 at 10.0.0.7:0/17 has it open".to_owned();
+        let busy = Failure::from(onego::ceph::Error::Busy { what: "image rbd/disk".into(), reason });
+        assert_eq!(busy.code(), Code::Refused);
+        assert!(busy.sentence().contains("\"ceph osd blocklist add ADDRESS\""), "{}", busy.sentence());
         let missing = Failure::from(onego::ceph::Error::NotFound { what: "pool nowhere".into() });
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.sentence().starts_with("pool nowhere does not exist: \"onego pool ls\""));

@@ -232,3 +232,20 @@ fn an_aborted_move_leaves_the_image_as_it_was() {
         Ok(())
     });
 }
+
+#[test]
+fn an_image_whose_user_is_shut_out_can_be_removed_at_once() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let image = Image::open(&theirs, "disk").await?;
+        image.write(0, vec![1; PIECE]).await?;
+        let busy = rbd::remove(&ours, "disk", |_, _| {}).await.unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
+        let watchers = ours.watchers(&image.info().header_object()).await?;
+        let addr = watchers[0].addr.to_string();
+        assert!(busy.to_string().contains(&addr), "{busy} names no {addr}");
+        let add = format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
+        ours.cluster().command(&add, onego::List::new()).await?;
+        rbd::remove(&ours, "disk", |_, _| {}).await
+    });
+}
