@@ -225,6 +225,36 @@ static void snapshots_are_counted_without_a_list(void) {
     EQUAL(rbd_remove(pool, "counted"), 0);
 }
 
+/* Ceph's library takes names that its commands refuse. */
+static void names_may_be_empty(void) {
+    rbd_image_t image = new_image("nameless", MIB, RBD_FEATURE_LAYERING);
+    char value[16] = {0};
+    size_t len = sizeof value;
+    int max = 4;
+    rbd_snap_info_t snaps[4];
+    EQUAL(rbd_snap_create(image, ""), 0);
+    EQUAL(rbd_snap_create(image, ""), -EEXIST);
+    EQUAL(rbd_snap_create(image, "a@b"), 0);
+    EQUAL(rbd_snap_list(image, snaps, &max), 2);
+    EQUAL(strcmp(snaps[0].name, ""), 0);
+    rbd_snap_list_end(snaps);
+    EQUAL(rbd_snap_remove(image, "a@b"), 0);
+    EQUAL(rbd_snap_remove(image, ""), 0);
+    EQUAL(rbd_metadata_set(image, "", "value"), 0);
+    EQUAL(rbd_metadata_get(image, "", value, &len), 0);
+    EQUAL(strcmp(value, "value"), 0);
+    EQUAL(rbd_metadata_remove(image, ""), 0);
+    EQUAL(rbd_metadata_get(image, "", value, &len), -ENOENT);
+    EQUAL(rbd_pool_metadata_set(pool, "", "of all"), 0);
+    len = sizeof value;
+    EQUAL(rbd_pool_metadata_get(pool, "", value, &len), 0);
+    EQUAL(strcmp(value, "of all"), 0);
+    EQUAL(rbd_pool_metadata_remove(pool, ""), 0);
+    EQUAL(rbd_pool_metadata_get(pool, "", value, &len), -ENOENT);
+    EQUAL(rbd_close(image), 0);
+    EQUAL(rbd_remove(pool, "nameless"), 0);
+}
+
 /* What is open stays what it is, whatever is called as it was. */
 static void open_images_are_changed_in_the_trash(void) {
     rbd_image_t image = new_image("thrown", 2 * MIB, RBD_FEATURE_LAYERING), other;
@@ -319,6 +349,7 @@ static const struct test tests[] = {
     TEST(lists_of_deleted_pools_fail),
     TEST(watches_have_an_age),
     TEST(snapshots_are_counted_without_a_list),
+    TEST(names_may_be_empty),
     TEST(open_images_are_changed_in_the_trash),
     OURS(progress_counts_objects_and_may_stop),
     TEST(an_image_closes_after_its_lock_is_broken),

@@ -5,7 +5,7 @@ use crate::rados::IoCtx;
 use crate::rbd::image::pool_of;
 use crate::rbd::upkeep::{MOST, give_entries};
 use crate::runtime::block_on;
-use onego::rbd::pools::{self, pool_settings, remove_pool_setting, set_pool_setting};
+use onego::rbd::pools::{self, pool_setting, pool_settings, remove_pool_setting, set_pool_setting};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
@@ -22,9 +22,8 @@ extern "C" fn rbd_pool_metadata_get(
     len: Out<usize>,
 ) -> c_int {
     done(|| {
-        let settings = block_on(pool_settings(&pool_of(ioctx)?))?;
-        let found = settings.get(&*key.text()?).ok_or(Errno::NOENT)?;
-        fill(value, len, &[found, &b"\0"[..]].concat())
+        let found = block_on(pool_setting(&pool_of(ioctx)?, &key.text()?))?.ok_or(Errno::NOENT)?;
+        fill(value, len, &[&found, &b"\0"[..]].concat())
     })
 }
 
@@ -37,7 +36,7 @@ extern "C" fn rbd_pool_metadata_set(ioctx: Handle<IoCtx>, key: Text, value: Text
 extern "C" fn rbd_pool_metadata_remove(ioctx: Handle<IoCtx>, key: Text) -> c_int {
     done(|| {
         let (pool, key) = (pool_of(ioctx)?, key.text()?);
-        if !block_on(pool_settings(&pool))?.contains_key(&*key) {
+        if block_on(pool_setting(&pool, &key))?.is_none() {
             return Err(Errno::NOENT);
         }
         Ok(block_on(remove_pool_setting(&pool, &key))?)

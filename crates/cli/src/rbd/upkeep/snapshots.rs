@@ -191,6 +191,7 @@ pub(crate) fn snap(access: &Access, command: SnapCommand) -> Result<(), Failure>
         SnapCommand::Create { snap, quiesce, .. } => {
             let quiesce = quiesce.quiesce();
             snap.with(access, async |pool, at| {
+                snapshots::check_name(at.snap())?;
                 snapshots::create_quiesced(pool, &at.name, at.snap(), quiesce).await
             })
         }

@@ -22,7 +22,7 @@ pub(super) use init::validate;
 pub use names::rename;
 pub(super) use names::take_name;
 pub use namespaces::{create_namespace, namespace_exists, namespaces, remove_namespace};
-pub use settings::{pool_settings, remove_pool_setting, set_pool_setting};
+pub use settings::{pool_setting, pool_settings, remove_pool_setting, set_pool_setting};
 pub(super) use trash::{MIGRATION, hide};
 pub use trash::{
     TrashEntry, TrashPurge, TrashSource, move_to_trash, purge_trash, remove_from_trash, restore, trash,

@@ -3,7 +3,7 @@
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::metadata::all;
-use onego_ceph::cls::rbd::{Metadata, MetadataRemove, MetadataSet};
+use onego_ceph::cls::rbd::{Metadata, MetadataGet, MetadataRemove, MetadataSet};
 
 /// The object that holds them (`RBD_INFO`).
 const INFO: &str = "rbd_info";
@@ -11,6 +11,15 @@ const INFO: &str = "rbd_info";
 /// What the pool's metadata has.
 pub async fn pool_settings(pool: &Pool) -> Result<Metadata, Error> {
     all(pool, INFO).await
+}
+
+/// Returns the value of a key of the pool's metadata, if it has one. [`pool_settings`] leaves out an empty key, as the class does.
+pub async fn pool_setting(pool: &Pool, key: &str) -> Result<Option<Vec<u8>>, Error> {
+    match pool.call(INFO, &MetadataGet { key: key.to_owned() }).await {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Gives a key of the pool's metadata a value.

@@ -14,10 +14,21 @@ const ATTEMPTS: u32 = 16;
 
 /// Makes a snapshot of an image. Its users let their writes rest meanwhile, or there is none.
 pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    check_name(name)?;
     create_quiesced(pool, image, name, Quiesce::Must).await
 }
 
-/// Makes a snapshot of an image.
+/// Fails for names of snapshots that commands cannot name: as Ceph's `rbd` refuses them, and its library does not.
+pub fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.contains(['/', '@']) {
+        return Err(Error::Invalid(format!(
+            "{name:?} is no name for a snapshot: it must have neither / nor @, and not be empty"
+        )));
+    }
+    Ok(())
+}
+
+/// Makes a snapshot of an image, with any name (see [`check_name`]).
 pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quiesce) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
     refuse_existing(&header, &header.details().await?, name, &SnapshotKind::User)?;
@@ -43,11 +54,6 @@ pub(in crate::rbd) async fn create_in(
     name: &str,
     kind: SnapshotKind,
 ) -> Result<u64, Error> {
-    if name.is_empty() || name.contains(['/', '@']) {
-        return Err(Error::Invalid(format!(
-            "{name:?} is no name for a snapshot: it must have neither / nor @"
-        )));
-    }
     refuse_existing(header, details, name, &kind)?;
     let data = header.data_pool(&details.info).await?;
     let snap = add(header, &data, name, kind).await?;

@@ -8,7 +8,7 @@ mod rollback;
 
 pub use super::snapshot::{Snapshot, SnapshotKind};
 pub(super) use create::create_in;
-pub use create::{create, create_quiesced};
+pub use create::{check_name, create, create_quiesced};
 pub use protect::{protect, unprotect};
 pub(super) use protect::{protect_in, unprotect_in};
 pub use quiesce::Quiesce;
