@@ -402,7 +402,7 @@ impl reactor::Core for Core {
         self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 
-    /// Watches that no OSD can be told of end by themselves, when the OSD has not heard of the client for long enough.
+    /// Watches whose OSD cannot be reached end by themselves, at their timeout.
     fn is_leaving(&self) -> bool {
         (self.watching + self.unwatching > 0 || !self.images.is_empty()) && self.client.expects_reply()
     }

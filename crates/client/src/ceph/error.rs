@@ -72,7 +72,7 @@ pub enum Error {
         image: String,
         /// How many.
         count: usize,
-        /// What removes them: it depends on whom they were made for, and on the clones that need them.
+        /// Remedy, which depends on their kinds and on the clones that need them.
         advice: String,
     },
     /// An image has features that Onego does not keep true yet.

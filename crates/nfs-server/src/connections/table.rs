@@ -112,7 +112,7 @@ impl NfsConnections {
         true
     }
 
-    /// Closes a connection whose client has ended its direction of the stream, once all its calls are answered.
+    /// Closes a half-closed connection once all its calls are answered.
     pub(super) fn finish_if_over(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.table.get(conn).filter(|connection| connection.is_over()) else { return };
         // A call that was repeated here is carried out for another connection. They are few.

@@ -233,7 +233,7 @@ fn snapshots_of_a_clone_with_its_own_key_keep_what_a_shrink_through_the_key_cuts
             image.close().await?;
             clone(pool, &base, &copy).await?;
             if parent.is_none() {
-                // Behind the header of the clone it shows the start of its parent.
+                // After its header the clone shows the start of its parent.
                 rbd::resize(pool, &copy, header(two) + DATA, |_, _| {}).await?;
             }
             format(pool, &copy, two, "child").await?;

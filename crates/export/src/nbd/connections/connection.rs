@@ -125,7 +125,7 @@ impl NbdConnection {
         self.ends = Some(self.ends.map_or(last, |ends| ends.min(last)));
     }
 
-    /// All whole messages are handled. Leaves if no more can come, and drops what has come of a last one.
+    /// All whole messages are handled. Leaves if no more can arrive, and drops the part of a last one.
     pub(super) fn all_handled(&mut self) {
         if self.is_half_closed {
             self.stream.inbound = Inbound::default();

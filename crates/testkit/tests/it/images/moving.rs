@@ -76,7 +76,7 @@ impl MovingWorld {
         }
     }
 
-    /// Takes what has come of a request: only a client that was shut out may fail.
+    /// Accepts the result of a request: only those of a client that was shut out may fail.
     fn accept<T>(&self, result: Result<T, Error>) -> Result<T, ShutOut> {
         result.map_err(|error| match error.errno() {
             Errno(108) => ShutOut,
