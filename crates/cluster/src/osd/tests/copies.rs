@@ -116,7 +116,7 @@ fn the_source_must_be_readable_by_the_client() {
     let (mut bench, _) = with_source();
     bench.map.pool_names.insert(POOL, "images".into());
     let rights = Rights::limited_to(OsdCap::parse("allow rw object_prefix copy").unwrap());
-    bench.osd.session_opened(CLIENT, EntityName::client(100), address(1), rights);
+    bench.osd.session_opened(CLIENT, EntityName::client(100), UserId(100), address(1), rights);
     assert_eq!(bench.ask("copy", vec![copy("source", 0, NOSNAP)]).result, failed(Errno::PERM));
     assert_eq!(bench.ask_as(OTHER, "copy", vec![copy("source", 0, NOSNAP)]).result, 0);
 }
