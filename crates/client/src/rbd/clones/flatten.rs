@@ -2,7 +2,7 @@ use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
-use crate::rbd::release::detach_from_parent;
+use crate::rbd::release::{detach_from_parent, ignore_missing};
 use crate::rbd::view::{CopyDown, refuse_own_key};
 use onego_ceph::cls::rbd::ParentDetach;
 use onego_ceph::rbd::Features;
@@ -47,7 +47,8 @@ pub(in crate::rbd) async fn copy_down(
 pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
-    header.change(&ParentDetach {}).await?;
+    // Another flatten that this owner carries out may have ended first.
+    ignore_missing(header.change(&ParentDetach {}).await)?;
     // Nobody reads the parent for this image any more, and only then may its snapshot go.
     header.notify_changed().await?;
     if deep || !others_need_parent {
