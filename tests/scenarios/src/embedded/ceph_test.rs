@@ -58,8 +58,8 @@ const FAILURES: &str = include_str!("ceph_test_18.txt");
 const FILTER: &str =
     "--gtest_filter=-*EC*:*_ec:*TwoPools*:*Tier*:*Encrypt*:*LUKS*:TestMirroring*:*NoLockMultiConsumer*";
 
-/// Time a program gets on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time a program gets on a busy machine. That for librbd takes five minutes on an idle one.
+const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Operations of the model, which change objects, take snapshots and return to them, with their weights.
 const MODEL: &str = "--op read 100 --op write 100 --op delete 50 --op append 50 --op snap_create 50 \
