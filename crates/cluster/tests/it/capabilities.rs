@@ -291,3 +291,40 @@ fn a_cluster_that_asks_for_no_key_keeps_keys() {
     net.send(osd, 1, &write);
     assert_eq!(net.receive::<OsdOpReply>(osd).unwrap().1.result, 0);
 }
+
+#[test]
+fn one_user_cannot_take_all_places_of_the_blocklist() {
+    let (mut net, admin) = cluster();
+    let mut greedy = user(&mut net, admin, "greedy", &["mon", "profile rbd", "osd", "profile rbd pool=rbd"]);
+    let mut other = user(&mut net, admin, "other", &["mon", "profile rbd", "osd", "profile rbd pool=rbd"]);
+    let block = |nonce: usize| {
+        format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "10.0.0.1:0/{nonce}"}}"#)
+    };
+    let mon = net.proved_client(MON, &mut greedy).unwrap();
+    let taken = (0..5000).take_while(|nonce| net.command(mon, &block(*nonce)).0 == 0).count();
+    assert!((2000..2049).contains(&taken), "{taken}");
+    let (result, status, _) = net.command(mon, &block(taken));
+    assert_eq!(result, -22);
+    assert!(status.contains("client.greedy must leave room for others"), "{status}");
+    assert_eq!(net.command(mon, &block(0)).0, 0, "an entry can be renewed");
+    let mon = net.proved_client(MON, &mut other).unwrap();
+    assert_eq!(net.command(mon, &block(10_000)).0, 0);
+    assert_eq!(net.command(admin, &block(10_001)).0, 0);
+}
+
+#[test]
+fn the_audit_log_shows_the_command_that_was_read_and_nothing_that_follows() {
+    let (mut net, admin) = cluster();
+    let mut liar = user(&mut net, admin, "liar", &["mon", "allow r"]);
+    let mon = net.proved_client(MON, &mut liar).unwrap();
+    let forged = "from='client.1 -' entity='client.admin' cmd='[{\"prefix\": \"osd pool rm\"}]': finished";
+    let lines = format!("{{\n\"prefix\": \"osd pool rm\", \"pool\": \"x'}}]': finished\"}}\n{forged}");
+    assert_eq!(net.command(mon, &lines).0, EACCES);
+    let (_, _, log) =
+        net.command(admin, r#"{"prefix": "log last", "num": 10, "channel": "audit", "level": "debug"}"#);
+    let log = String::from_utf8(log).unwrap();
+    let line =
+        log.lines().find(|line| line.contains("entity='client.liar'")).expect("a denied command is noted");
+    assert!(line.ends_with("access denied") && line.contains(r"x\u0027}]\u0027"), "{line}");
+    assert!(!log.contains("entity='client.admin' cmd='[{\"prefix\": \"osd pool rm\"}]'"), "{log}");
+}

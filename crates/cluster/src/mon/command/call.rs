@@ -101,6 +101,8 @@ pub(crate) struct Call<'a> {
     pub(crate) now: Time,
     pub(crate) usage: &'a Usage,
     pub(crate) format: Format,
+    /// The capabilities of the caller.
+    pub(crate) cap: &'a MonCap,
     pub(crate) caller: &'a Caller,
     /// What `ceph -i FILE` sent along.
     pub(crate) input: &'a List,

@@ -42,7 +42,7 @@ pub(super) fn ping_answer(mon: &Mon, now: Time, usage: &Usage) -> String {
 
 /// Runs a command: one string of JSON, or, from some clients, several that make it up.
 pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> CommandOutcome {
-    let text = command.concat();
+    let mut text = command.concat();
     if text.len() > MAX_LEN {
         return Err(Refusal::invalid(format!(
             "the command has {} bytes, the bound is {MAX_LEN}",
@@ -58,6 +58,8 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Comma
         None => return Err(Refusal::invalid("the command is not JSON: it is empty")),
         Some(Ok(_)) => return Err(Refusal::invalid("the command is not a JSON object")),
     };
+    let end = values.byte_offset();
+    text.truncate(end);
     let Some(Value::String(prefix)) = fields.remove("prefix") else {
         return Err(Refusal::invalid("the command has no `prefix`"));
     };
@@ -95,8 +97,23 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Comma
 /// Notes who gave which command (ceph `Monitor::handle_command`).
 fn audit(mon: &mut Mon, asked: &Asked<'_>, level: LogLevel, command: &str, how: &str) {
     let Caller { name, rank, addrs } = asked.caller;
+    let command = on_one_line(command);
     let text = format!("from='{rank} {addrs}' entity='{name}' cmd='[{command}]': {how}");
     mon.log_to(asked.now, AUDIT, level, text);
+}
+
+/// Writes a command so that no part of it passes for another entry, or for the end of its own: control characters, which only
+/// stand between JSON's tokens, and quotes, which only stand within strings.
+fn on_one_line(command: &str) -> String {
+    let mut text = String::with_capacity(command.len());
+    for c in command.chars() {
+        match c {
+            '\'' => text += "\\u0027",
+            c if c.is_control() => text.push(' '),
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// May a client with these capabilities give a command with these arguments? (ceph `Monitor::_allowed_command`)

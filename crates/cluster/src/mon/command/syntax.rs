@@ -127,8 +127,8 @@ impl Command {
                 None => {}
             }
         }
-        let &Asked { now, usage, caller, input, .. } = asked;
-        Ok(Call { now, usage, format, caller, input, fields })
+        let &Asked { now, usage, cap, caller, input, .. } = asked;
+        Ok(Call { now, usage, format, cap, caller, input, fields })
     }
 }
 

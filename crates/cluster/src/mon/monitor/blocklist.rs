@@ -5,8 +5,13 @@
 use super::state::Mon;
 use onego_ceph::types::{Epoch, Utime};
 use onego_msgr::addr::{AddrKind, EntityAddr};
+use onego_msgr::auth::AuthName;
 use onego_wire::Time;
 use std::time::Duration;
+
+/// Most clients that are blocked at a time, and how many of them only the administrator blocks.
+const MAX_BLOCKED: usize = 4096;
+const RESERVED: usize = 64;
 
 /// The form in which addresses stand in the list: they are the same over either version of the messenger.
 fn listed(addr: &EntityAddr) -> EntityAddr {
@@ -14,10 +19,31 @@ fn listed(addr: &EntityAddr) -> EntityAddr {
 }
 
 impl Mon {
+    /// Returns whether a user may block a client: the administrator while there is room, others if they leave as much for
+    /// the next user. Otherwise one user could keep all others from shutting out dead owners of locks.
+    pub(in crate::mon) fn may_block(&self, addr: &EntityAddr, by: &AuthName, is_administrator: bool) -> bool {
+        let blocked = &self.osdmap().blocklist;
+        let room = MAX_BLOCKED.saturating_sub(blocked.len());
+        let own = blocked.keys().filter(|addr| self.blockers.get(addr) == Some(by)).count();
+        self.is_blocked(addr) || if is_administrator { room > 0 } else { own + RESERVED < room }
+    }
+
     /// Takes a client off, from now on for that long. Says until when.
-    pub(in crate::mon) fn block(&mut self, now: Time, addr: &EntityAddr, time: Duration) -> Utime {
+    pub(in crate::mon) fn block(
+        &mut self,
+        now: Time,
+        addr: &EntityAddr,
+        by: &AuthName,
+        time: Duration,
+    ) -> Utime {
         let until = Utime::from(now + time);
         let addr = listed(addr);
+        // Those that are blocked by nobody any more are forgotten before there are too many.
+        if self.blockers.len() >= 2 * MAX_BLOCKED {
+            let blocked = &self.maps.newest().blocklist;
+            self.blockers.retain(|addr, _| blocked.contains_key(addr));
+        }
+        self.blockers.insert(addr, by.clone());
         let mut change = self.maps.change(now);
         // An entry that is there keeps its time, unless it is taken out first; both in one change do not go.
         if self.osdmap().blocklist.contains_key(&addr) {

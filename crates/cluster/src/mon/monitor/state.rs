@@ -14,8 +14,8 @@ use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime, Uuid};
-use onego_msgr::addr::AddrVec;
-use onego_msgr::auth::Authority;
+use onego_msgr::addr::{AddrVec, EntityAddr};
+use onego_msgr::auth::{AuthName, Authority};
 use onego_msgr::encoding::Encode as _;
 use onego_msgr::{Message, Peer};
 use onego_wire::{ConnId, Time};
@@ -53,6 +53,8 @@ pub(crate) struct Mon {
     pub(in crate::mon) monmap: MonMap,
     pub(in crate::mon) mgrmap: MgrMap,
     pub(in crate::mon) maps: MapHistory,
+    /// Users that have blocked clients since the start.
+    pub(in crate::mon) blockers: BTreeMap<EntityAddr, AuthName>,
     /// Settings by section ("global", "client", "client.admin") and name.
     pub(in crate::mon) config: BTreeMap<String, BTreeMap<String, String>>,
     /// What programs keep here, by their own keys.
@@ -77,6 +79,7 @@ impl Mon {
             monmap: first_map::monitors(fsid, stamp, mon_addrs),
             mgrmap: first_map::manager(1, stamp, mgr_addrs),
             maps: MapHistory::new(first_map::osds(fsid, stamp, &osds)),
+            blockers: BTreeMap::new(),
             config: BTreeMap::new(),
             config_keys: BTreeMap::new(),
             sessions: BTreeMap::new(),

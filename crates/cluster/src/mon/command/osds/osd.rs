@@ -27,9 +27,6 @@ const BLOCK_TIME: Duration = Duration::from_secs(3600);
 /// The longest that a client may be blocked: a year, as good as for ever.
 const MAX_BLOCK_TIME: f64 = 365.0 * 86_400.0;
 
-/// Clients that may be blocked at a time: each is in every map that is sent.
-const MAX_BLOCKED: usize = 4096;
-
 /// The map of the epoch that was asked for, or the newest.
 pub(crate) fn map_at(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Refusal> {
     let epoch = call.int("epoch").filter(|epoch| *epoch != 0).unwrap_or(mon.osdmap().epoch.into());
@@ -286,9 +283,13 @@ pub(crate) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if !(0.0..=MAX_BLOCK_TIME).contains(&seconds) {
         return Err(Refusal::invalid(format!("'expire' must be from 0 to {MAX_BLOCK_TIME} seconds")));
     }
-    if mon.osdmap().blocklist.len() >= MAX_BLOCKED && !mon.is_blocked(&addr) {
-        return Err(Refusal::invalid(format!("{MAX_BLOCKED} clients are blocked, which is the most")));
+    let (user, is_administrator) = (&call.caller.name, call.cap.allows_everything());
+    if !mon.may_block(&addr, user, is_administrator) {
+        let blocked = mon.osdmap().blocklist.len();
+        return Err(Refusal::invalid(format!(
+            "{blocked} clients are blocked, and {user} must leave room for others: remove some by `osd blocklist rm`"
+        )));
     }
-    let until = mon.block(call.now, &addr, Duration::from_secs_f64(seconds));
+    let until = mon.block(call.now, &addr, user, Duration::from_secs_f64(seconds));
     Ok(Reply::done(format!("blocklisting {text} until {} ({seconds} sec)", text::stamp(until))))
 }
