@@ -67,12 +67,6 @@ const BORROWS: &str = "Python 3.14 and later borrow references instead of counti
 const COUNTS_ALL: &str =
     "import sys\ndef counted():\n    own = object()\n    return sys.getrefcount(own)\nprint(counted() == 2)";
 
-/// Tests of librbd's bindings that fail with any release.
-const RBD_FAILURES: &[(&str, &str)] = &[(
-    "TestMirroring::test_mirror_peer_bootstrap",
-    "without keys there are no users, so that none can be made for a peer",
-)];
-
 /// Tests of librbd's bindings that fail with those of 16.2, as [`listed`] reads them.
 pub(crate) const PACIFIC_RBD_FAILURES: &str = include_str!("upstream_rbd_16.txt");
 
@@ -92,12 +86,10 @@ pub(crate) fn rados(sandbox: &Sandbox) -> Result<()> {
 /// Runs the tests of librbd's bindings on our embedded cluster; in the long form on a real cluster first, where no more
 /// tests may pass.
 pub(crate) fn rbd(sandbox: &Sandbox) -> Result<()> {
-    let mut failures = RBD_FAILURES.to_vec();
-    let mut min_passed = 176;
-    if sandbox.release() == Release::Pacific {
-        failures.extend(listed(PACIFIC_RBD_FAILURES));
-        min_passed = 153;
-    }
+    let (failures, mut min_passed) = match sandbox.release() {
+        Release::Pacific => (listed(PACIFIC_RBD_FAILURES), 154),
+        _ => (Vec::new(), 177),
+    };
     let tests = || {
         for test in FORWARDING {
             let passes = |_| -> Result<bool> {

@@ -66,6 +66,8 @@ pub struct Place<'a> {
 /// What a grant allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Spec {
+    /// All that there is, also commands: `*` or `all`, which is more than all letters.
+    Everything,
     Access(OsdAccess),
     /// To call a class's methods, or one of them, whatever it does.
     Class {
@@ -147,6 +149,7 @@ impl Grant {
 
     fn access(&self) -> OsdAccess {
         match self.spec {
+            Spec::Everything => OsdAccess::ALL,
             Spec::Access(access) => access,
             Spec::Class { .. } => OsdAccess::default(),
         }
@@ -154,6 +157,7 @@ impl Grant {
 
     fn allows_call(&self, call: &Call<'_>) -> bool {
         match &self.spec {
+            Spec::Everything => true,
             Spec::Access(access) => access.has(call.access),
             Spec::Class { class, method } => {
                 class == call.class && method.as_ref().is_none_or(|method| method == call.method)
@@ -174,7 +178,7 @@ pub struct OsdCap {
 impl OsdCap {
     /// Everything.
     pub fn everything() -> Self {
-        Self { grants: vec![Grant::new(Scope::default(), Spec::Access(OsdAccess::ALL))] }
+        Self { grants: vec![Grant::new(Scope::default(), Spec::Everything)] }
     }
 
     /// Reads what `ceph auth caps NAME osd` takes.
@@ -192,7 +196,7 @@ impl OsdCap {
 
     /// Is everything allowed, in all pools?
     pub fn allows_everything(&self) -> bool {
-        let all = |grant: &Grant| grant.scope == Scope::default() && grant.access().has(OsdAccess::ALL);
+        let all = |grant: &Grant| grant.scope == Scope::default() && grant.spec == Spec::Everything;
         self.grants.iter().any(all)
     }
 
@@ -262,6 +266,9 @@ fn read_grants(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
 
 /// `* | all | [r][w][x] [class-read] [class-write] | class NAME [METHOD]`
 fn read_spec(scanner: &mut Scanner<'_>) -> Option<Spec> {
+    if scanner.keyword("*").or_else(|| scanner.keyword("all")).is_some() {
+        return Some(Spec::Everything);
+    }
     if let Some(access) = read_access(scanner) {
         return Some(Spec::Access(access));
     }
@@ -276,9 +283,6 @@ fn read_spec(scanner: &mut Scanner<'_>) -> Option<Spec> {
 }
 
 fn read_access(scanner: &mut Scanner<'_>) -> Option<OsdAccess> {
-    if scanner.keyword("*").or_else(|| scanner.keyword("all")).is_some() {
-        return Some(OsdAccess::ALL);
-    }
     let execute = OsdAccess::CLASS_READ.and(OsdAccess::CLASS_WRITE);
     let letters = [("r", OsdAccess::READ.0), ("w", OsdAccess::WRITE.0), ("x", execute.0)];
     let letters = scanner.attempt(|scanner| {

@@ -31,8 +31,8 @@ fn the_kernel_is_served() {
     let mut server = Connection::accept(NOW, config, visitor, addr("10.77.0.1:3300"));
     let mut events = events(&mut server, MON_CLIENT);
     let [Event::Ready(peer), Event::Message(subscribe)] = &mut events[..] else { panic!("{events:?}") };
-    // The recorded client already holds the id that its own monitor gave to it.
-    assert_eq!((peer.name, peer.global_id), (EntityName::client(4122), 4123));
+    // The recorded client states the id that its own monitor gave to it. It goes by the one that it gets here.
+    assert_eq!((peer.name, peer.global_id), (EntityName::client(4123), 4123));
     assert_eq!(peer.auth_name.as_ref().unwrap().to_string(), "client.admin");
     assert!(features::has(peer.features, features::SERVER_LUMINOUS));
     assert_eq!(subscribe.header.kind, kind::MON_SUBSCRIBE);

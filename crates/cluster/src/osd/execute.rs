@@ -62,6 +62,10 @@ pub(super) struct Execution<'a> {
     pub(super) error_output: List,
     /// Number of the operation that is carried out, from 1.
     pub(super) index: usize,
+    /// Bytes that the request may still have looked at ([`WORK`]).
+    pub(super) work: u64,
+    /// The request has used up what it may: no operation of it goes on.
+    pub(super) exhausted: bool,
     /// What to do once the request has succeeded as a whole.
     pub(super) effects: Vec<Effect>,
     /// Was anything changed?
@@ -81,7 +85,23 @@ fn bytes(w: Writer) -> Output {
     Ok((0, w.into_vec().into()))
 }
 
+/// Bytes that one request may have looked at: some tenths of a second, in which no other client is served. An object has half of
+/// them at most.
+pub(super) const WORK: u64 = 256 << 20;
+
+/// Work for a checksum, besides its bytes.
+const CHECKSUM_WORK: u64 = 64;
+
 impl Execution<'_> {
+    /// Takes work from what the request may do.
+    fn spend(&mut self, bytes: u64) -> Outcome<()> {
+        match self.work.checked_sub(bytes) {
+            Some(left) => self.work = left,
+            None => self.exhausted = true,
+        }
+        if self.exhausted { Err(Errno::OVERFLOW) } else { Ok(()) }
+    }
+
     /// Carries out one operation.
     pub(super) fn run(&mut self, op: Op) -> Output {
         self.index += 1;
@@ -242,6 +262,8 @@ impl Execution<'_> {
     }
 
     fn call(&mut self, class: &str, method: &str, input: &List) -> Output {
+        // Methods that read data, as those on object maps, read all of it.
+        self.spend(self.state.size)?;
         let method = class::find(class, method).ok_or(Errno::OPNOTSUPP)?;
         let mut context = Context {
             state: self.state.reborrow(),
@@ -292,7 +314,7 @@ impl Execution<'_> {
     }
 
     /// How many checksums there are, and the numbers. Bytes behind the object's end have none.
-    fn checksum(&self, op: &Op) -> Output {
+    fn checksum(&mut self, op: &Op) -> Output {
         let Op::Checksum { kind, offset, length, chunk, init } = op else { return Err(Errno::INVAL) };
         let kind = ChecksumKind::from_wire(*kind).ok_or(Errno::INVAL)?;
         let chunk = u64::from(*chunk);
@@ -305,6 +327,8 @@ impl Execution<'_> {
         let seed = if kind.is_wide() { r.u64("seed") } else { r.u32("seed").map(u64::from) };
         let seed = seed.map_err(|_| Errno::INVAL)?;
         let length = if *length == 0 { self.state.size } else { *length };
+        let present = length.min(self.state.size.saturating_sub(*offset));
+        self.spend(present.saturating_add(CHECKSUM_WORK * present.checked_div(chunk).unwrap_or(1)))?;
         let content = self.state.read(*offset, length, self.zeros).to_segment();
         let chunk = if chunk == 0 { content.len().max(1) } else { chunk as usize };
         let mut w = Writer::new();
@@ -314,7 +338,8 @@ impl Execution<'_> {
     }
 
     /// A map of what is there, then its bytes behind their length.
-    fn sparse_read(&self, offset: u64, length: u64) -> Output {
+    fn sparse_read(&mut self, offset: u64, length: u64) -> Output {
+        self.spend(length.min(self.state.size))?;
         let runs = self.state.runs(offset, length);
         let mut w = Writer::new();
         runs.encode(&mut w);
@@ -327,6 +352,7 @@ impl Execution<'_> {
     }
 
     fn run_tmap_op(&mut self, op: Op) -> Output {
+        self.spend(self.state.size)?;
         let data = self.state.read(0, self.state.size, self.zeros);
         let map = match op {
             Op::TmapGet => return Ok((0, data)),

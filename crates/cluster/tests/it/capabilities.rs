@@ -328,3 +328,27 @@ fn the_audit_log_shows_the_command_that_was_read_and_nothing_that_follows() {
     assert!(line.ends_with("access denied") && line.contains(r"x\u0027}]\u0027"), "{line}");
     assert!(!log.contains("entity='client.admin' cmd='[{\"prefix\": \"osd pool rm\"}]'"), "{log}");
 }
+
+#[test]
+fn what_applications_say_of_a_pool_gives_no_right_to_its_snapshots() {
+    let (mut net, admin) = cluster();
+    let noted =
+        r#"{"prefix": "osd pool application set", "pool": "rbd", "app": "rbd", "key": "data", "value": "x"}"#;
+    assert_eq!(net.command(admin, noted).0, 0);
+    let op = PoolOp {
+        fsid: Uuid([7; 16]),
+        pool: 1,
+        op: PoolOpKind::CreateUnmanagedSnap,
+        snap: 0,
+        name: String::new(),
+        crush_rule: -1,
+    };
+    for (name, caps, result) in
+        [("tagged", "allow rw tag rbd data=x", EPERM), ("named", "allow rw pool=rbd", 0)]
+    {
+        let mut user = user(&mut net, admin, name, &["mon", "allow r", "osd", caps]);
+        let mon = net.proved_client(MON, &mut user).unwrap();
+        net.send(mon, 5, &op);
+        assert_eq!(net.receive::<PoolOpReply>(mon).unwrap().1.result, result, "{caps}");
+    }
+}

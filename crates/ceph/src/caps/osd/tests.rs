@@ -197,3 +197,19 @@ fn a_network_keeps_others_out() {
     assert!(allowed(&cap.clone().seen_from("10.1.1.1".parse().unwrap()), "a", "", "o", "w"));
     assert!(!allowed(&cap.seen_from("192.168.1.1".parse().unwrap()), "a", "", "o", "r"));
 }
+
+#[test]
+fn only_an_asterisk_or_all_without_a_scope_is_everything() {
+    for (text, everything) in [
+        ("allow *", true),
+        ("allow all", true),
+        ("allow r, allow *", true),
+        ("allow rwx", false),
+        ("allow rwx class-read class-write", false),
+        ("allow * pool=a", false),
+        ("allow * namespace=n", false),
+        ("profile rbd", false),
+    ] {
+        assert_eq!(OsdCap::parse(text).unwrap().allows_everything(), everything, "{text}");
+    }
+}

@@ -44,7 +44,7 @@ impl Telling {
     /// A page, with its head.
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.addr).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
         reply

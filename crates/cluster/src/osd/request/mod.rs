@@ -10,7 +10,7 @@ use super::copy::CopySources;
 use super::daemon::Osd;
 use super::duplicates::Done;
 use super::errno::Errno;
-use super::execute::{Effect, Execution};
+use super::execute::{Effect, Execution, WORK};
 use super::session::{Origin, SessionId};
 use super::store::clones::Shown;
 use super::store::object::State;
@@ -105,6 +105,8 @@ impl Osd {
             copies: cx.copies.iter(),
             index: 0,
             error_output: List::new(),
+            work: WORK,
+            exhausted: false,
             effects: Vec::new(),
             changed: false,
             user_changed: false,
@@ -375,7 +377,9 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
             continue;
         }
         let outcome = execution.run(op).and_then(|(number, output)| {
-            left = left.checked_sub(output.len()).ok_or(Errno::OVERFLOW)?;
+            let rest = left.checked_sub(output.len());
+            execution.exhausted |= rest.is_none();
+            left = rest.ok_or(Errno::OVERFLOW)?;
             Ok((number, output))
         });
         match outcome {
@@ -385,7 +389,8 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
             }
             Err(error) => {
                 let number = error.result();
-                result = if flags & op_flag::FAIL_OK != 0 { 0 } else { number };
+                let may_fail = flags & op_flag::FAIL_OK != 0 && !execution.exhausted;
+                result = if may_fail { 0 } else { number };
                 let output = std::mem::take(&mut execution.error_output);
                 results.push(OpResult { code, result: number, output });
             }

@@ -209,3 +209,31 @@ fn an_operation_that_is_not_known_is_refused() {
     assert_eq!(bench.run(call("coffee", "make")), failed(Errno::OPNOTSUPP));
     assert_eq!(bench.ask("o", vec![]).result, failed(Errno::INVAL));
 }
+
+#[test]
+fn a_request_that_does_too_much_ends_at_once_even_where_its_operations_may_fail() {
+    let mut bench = Bench::new();
+    bench.run(write(0, &[1; 100]));
+    bench.run(Op::Truncate { size: 100 << 20 });
+    let checksum = |chunk| Op::Checksum { kind: 2, offset: 0, length: 0, chunk, init: list(&[0; 4]) };
+    let whole =
+        || Op::Checksum { kind: 2, offset: 0, length: 100 << 20, chunk: 100 << 20, init: list(&[0; 4]) };
+    let ask = |bench: &mut Bench, ops: Vec<Op>| {
+        let ops = ops.into_iter().map(|op| (op, op_flag::FAIL_OK)).collect();
+        let request = bench.request("o", ops);
+        bench.send(CLIENT, request)
+    };
+    let reply = ask(&mut bench, vec![whole(), whole(), whole(), whole()]);
+    let results: Vec<i32> = reply.ops.iter().map(|op| op.result).collect();
+    assert_eq!(results, [0, 0, failed(Errno::OVERFLOW), 0], "the last one is not carried out");
+    assert!(reply.ops[3].output.is_empty());
+    assert_eq!(reply.result, failed(Errno::OVERFLOW));
+    // Small chunks are dear.
+    let small = Op::Checksum { kind: 2, offset: 0, length: 100 << 20, chunk: 1, init: list(&[0; 4]) };
+    assert_eq!(ask(&mut bench, vec![small]).result, failed(Errno::OVERFLOW));
+    assert_eq!(ask(&mut bench, vec![checksum(0)]).result, 0);
+    // And so are outputs that do not fit a reply.
+    let reads = vec![read(0, 0); 1000];
+    let reply = ask(&mut bench, reads);
+    assert_eq!(reply.result, failed(Errno::OVERFLOW));
+}
