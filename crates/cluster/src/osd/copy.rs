@@ -35,6 +35,10 @@ impl CopySources {
         map: &OsdMap,
         osd: impl Fn(PgId) -> Result<&'a Osd, E>,
     ) -> Result<Self, E> {
+        // Nearly no request has one.
+        if !request.ops.iter().any(|(op, _)| matches!(op, Op::CopyFrom(_))) {
+            return Ok(Self::NONE);
+        }
         let copies = request.ops.iter().filter_map(|(op, _)| match op {
             Op::CopyFrom(copy) => Some(copy),
             _ => None,
