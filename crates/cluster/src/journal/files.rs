@@ -85,8 +85,9 @@ impl Directory {
         let Some(mut lock) = lock else { return Err(DataError::InUse { path }) };
         let mut found = String::new();
         lock.read_to_string(&mut found).map_err(failed("read"))?;
-        // A start that ended early may have left a part of it.
-        let is_new = found.len() < FORMAT.len() && FORMAT.starts_with(&found);
+        // A start that ended early may have left a part of it, and a power cut its length without its bytes.
+        let is_part = found.len() < FORMAT.len() && FORMAT.starts_with(&found);
+        let is_new = is_part || found.bytes().all(|byte| byte == 0);
         if OLDER.contains(&found.as_str()) || is_new && is_alone(&path).map_err(failed("read"))? {
             write_identity(&mut lock, &path).map_err(failed("write to"))?;
         } else if found != FORMAT {

@@ -526,6 +526,8 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })), "there is a log of something");
     fs::remove_file(path.join("log")).unwrap();
     Directory::open(&path).unwrap();
+    fs::write(path.join("onego-cluster"), [0; 24]).unwrap();
+    Directory::open(&path).unwrap();
     assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 6\n");
 }
 
