@@ -39,13 +39,13 @@ const OTHERS: &[(&str, usize)] = &[
     ("rados_api_lock", 8),
     ("rados_api_lock_pp", 8),
     ("rados_api_misc_pp", 28),
-    ("rados_api_pool", 1),
+    ("rados_api_pool", 8),
     ("rados_api_service", 4),
     ("rados_api_service_pp", 4),
-    ("rados_api_snapshots_pp", 1),
+    ("rados_api_snapshots_pp", 13),
     ("rados_api_stat_pp", 5),
-    ("rados_api_watch_notify", 1),
-    ("rados_api_watch_notify_pp", 1),
+    ("rados_api_watch_notify", 10),
+    ("rados_api_watch_notify_pp", 13),
     ("librbd", 150),
 ];
 
