@@ -29,7 +29,7 @@ pub struct Restored {
 
 impl std::fmt::Debug for Restored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Restored(next {})", self.log)
+        write!(f, "Restored({})", self.log)
     }
 }
 
@@ -85,13 +85,14 @@ impl Restored {
         let mut next = before.unwrap_or(1);
         let mut logs = LogId::of(&names);
         logs.retain(|log| log.first >= next);
-        // A checkpoint is begun together with the log behind it.
+        let missing = |first| Err(DataError::Missing { file: format!("log.{first:016x}.*") });
+        // A checkpoint is begun together with the log after it.
         if before.is_some() && logs.is_empty() {
-            return Err(DataError::Missing { file: format!("log.{next:016x}.*") });
+            return missing(next);
         }
         for (at, log) in logs.iter().enumerate() {
             if log.first != next {
-                return Err(DataError::Missing { file: format!("log.{next:016x}.*") });
+                return missing(next);
             }
             next = loader.log(*log, at + 1 == logs.len())?;
         }

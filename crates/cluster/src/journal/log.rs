@@ -88,7 +88,7 @@ pub(crate) struct Sizes {
 /// The journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// What the numbers of records are written with.
+    /// Added to the numbers of records in the file.
     salt: u64,
     /// The number of the next record.
     next: u64,

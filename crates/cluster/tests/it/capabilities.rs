@@ -63,6 +63,18 @@ fn request(net: &Net, object: &str, op: Op) -> OsdOp {
     }
 }
 
+/// Asks for the number of a self-managed snapshot.
+fn new_snapshot() -> PoolOp {
+    PoolOp {
+        fsid: Uuid([7; 16]),
+        pool: 1,
+        op: PoolOpKind::CreateUnmanagedSnap,
+        snap: 0,
+        name: String::new(),
+        crush_rule: -1,
+    }
+}
+
 /// What an OSD answers.
 fn ask(net: &mut Net, osd: Who, op: Op) -> i32 {
     let request = request(net, "object", op);
@@ -97,14 +109,7 @@ fn a_user_does_what_the_capabilities_say_and_nothing_else() {
     }
     let shut_out = r#"{"prefix": "osd blocklist", "blocklistop": "add", "addr": "10.0.0.1:0/123"}"#;
     assert_eq!(net.command(mon, shut_out).0, 0);
-    let op = PoolOp {
-        fsid: Uuid([7; 16]),
-        pool: 1,
-        op: PoolOpKind::CreateUnmanagedSnap,
-        snap: 0,
-        name: String::new(),
-        crush_rule: -1,
-    };
+    let op = new_snapshot();
     net.send(mon, 5, &op);
     assert_eq!(net.receive::<PoolOpReply>(mon).unwrap().1.result, EPERM);
 
@@ -335,14 +340,7 @@ fn what_applications_say_of_a_pool_gives_no_right_to_its_snapshots() {
     let noted =
         r#"{"prefix": "osd pool application set", "pool": "rbd", "app": "rbd", "key": "data", "value": "x"}"#;
     assert_eq!(net.command(admin, noted).0, 0);
-    let op = PoolOp {
-        fsid: Uuid([7; 16]),
-        pool: 1,
-        op: PoolOpKind::CreateUnmanagedSnap,
-        snap: 0,
-        name: String::new(),
-        crush_rule: -1,
-    };
+    let op = new_snapshot();
     for (name, caps, result) in
         [("tagged", "allow rw tag rbd data=x", EPERM), ("named", "allow rw pool=rbd", 0)]
     {

@@ -104,7 +104,7 @@ impl Header {
         self.check_migrating(&self.details().await?.info, &operation(AsyncRequestId::default()))?;
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
         let is_done = |error: &Error| is_done_already(&operation(AsyncRequestId::default()), error.errno());
-        // An owner that died may have made a snapshot and answered nothing. Whoever asks has looked for one of that name.
+        // An owner that died may have made a snapshot and answered nothing. The caller has looked for one of that name.
         let is_snapshot = matches!(operation(AsyncRequestId::default()), Operation::SnapCreate { .. });
         let (mut is_kept, mut is_begun, mut may_be_done) = (false, false, false);
         for _ in 0..MAX_OWNERS {

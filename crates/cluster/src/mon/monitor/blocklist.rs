@@ -38,7 +38,7 @@ impl Mon {
     ) -> Utime {
         let until = Utime::from(now + time);
         let addr = listed(addr);
-        // Those that are blocked by nobody any more are forgotten before there are too many.
+        // Expired entries are dropped before there are too many.
         if self.blockers.len() >= 2 * MAX_BLOCKED {
             let blocked = &self.maps.newest().blocklist;
             self.blockers.retain(|addr, _| blocked.contains_key(addr));
