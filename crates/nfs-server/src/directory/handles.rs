@@ -28,6 +28,9 @@ const FILE: u8 = 1;
 /// Bytes of a signature: half of what HMAC-SHA256 gives, the least that RFC 2104 would have (section 5).
 const SIGNATURE_LEN: usize = 16;
 
+/// How often a file is opened again that the system has no memory for.
+const OPEN_TRIES: usize = 10;
+
 /// Gives handles and reads them.
 pub(super) struct Handles {
     root: Identity,
@@ -143,11 +146,24 @@ impl Handles {
     /// Opens a file as a place by the handle of its file system.
     pub(super) fn open(&self, handle: &FileHandle) -> Result<OwnedFd, Status> {
         let mount = self.mount.as_ref().ok_or(Status::Stale)?;
-        open(handle, mount).map_err(|error| match system::status(error) {
-            // Out of descriptors or memory: it may go later.
-            Status::Jukebox => Status::Jukebox,
-            _ => Status::Stale,
-        })
+        let mut tries = 0;
+        loop {
+            match open(handle, mount) {
+                // Linux says so, too, while another program is giving the inode number of a removed file to a new one. A
+                // client would come back only after seconds.
+                Err(Errno::NOMEM) if tries < OPEN_TRIES => {
+                    tries += 1;
+                    std::thread::yield_now();
+                }
+                opened => {
+                    return opened.map_err(|error| match system::status(error) {
+                        // Out of descriptors or memory: a later call may succeed.
+                        Status::Jukebox => Status::Jukebox,
+                        _ => Status::Stale,
+                    });
+                }
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use onego_nfs::v3::{
     SetAttributes, SetattrArgs, Stability, Status, WriteArgs, access,
 };
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::time::{Duration, Instant};
 
 /// A directory that is served, and what was put beside it.
 pub(crate) struct DirectoryWorld {
@@ -96,8 +97,17 @@ impl DirectoryWorld {
         read.map(|read| (read.data.to_vec(), read.eof)).map_err(|failed| failed.status)
     }
 
+    /// Asks again, as a client does, for as long as the server says to.
     pub(crate) fn getattr(&mut self, file: Handle) -> CallResult<Attributes> {
-        self.call(Directory::getattr, file).map_err(|failed| failed.status)
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.call(Directory::getattr, file).map_err(|failed| failed.status) {
+                Err(Status::Jukebox) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                result => return result,
+            }
+        }
     }
 }
 
