@@ -78,28 +78,38 @@ impl NeedyTest {
     }
 }
 
-/// Runs the tests with libtest's command line.
+/// Runs the tests with libtest's command line, each on a thread of its own. While the kernel takes down an io_uring, it
+/// interrupts the waits of the thread that used it, which must not be those of the next test.
 #[cfg(feature = "harness")]
 pub fn run_needy(tests: &[&'static [NeedyTest]]) -> std::process::ExitCode {
-    run_with(libtest_mimic::Arguments::from_args(), tests)
+    let on_own_thread = |run: fn()| {
+        if let Err(panic) = std::thread::spawn(run).join() {
+            std::panic::resume_unwind(panic);
+        }
+    };
+    run_with(libtest_mimic::Arguments::from_args(), tests, on_own_thread)
 }
 
 /// Runs the tests with libtest's command line, one after the other on this thread.
 #[cfg(feature = "harness")]
 pub fn run_needy_in_turn(tests: &[&'static [NeedyTest]]) -> std::process::ExitCode {
     let arguments = libtest_mimic::Arguments::from_args();
-    run_with(libtest_mimic::Arguments { test_threads: Some(1), ..arguments }, tests)
+    run_with(libtest_mimic::Arguments { test_threads: Some(1), ..arguments }, tests, |run| run())
 }
 
 #[cfg(feature = "harness")]
-fn run_with(arguments: libtest_mimic::Arguments, tests: &[&'static [NeedyTest]]) -> std::process::ExitCode {
+fn run_with(
+    arguments: libtest_mimic::Arguments,
+    tests: &[&'static [NeedyTest]],
+    run: fn(fn()),
+) -> std::process::ExitCode {
     use libtest_mimic::{Completion, Trial};
     let trial = |test: &'static NeedyTest| {
-        Trial::ignorable_test(test.name(), || {
+        Trial::ignorable_test(test.name(), move || {
             if let Some(reason) = test.missing() {
                 return Ok(Completion::ignored_with(reason));
             }
-            (test.run)();
+            run(test.run);
             Ok(Completion::Completed)
         })
     };

@@ -346,13 +346,14 @@ fn a_peer_that_sends_no_more_gets_what_is_sent_later(kind: EngineKind) {
     let [FrameEvent::Accepted(..), FrameEvent::Frame(..), FrameEvent::HalfClosed(conn)] = seen[..] else {
         panic!("{seen:?}")
     };
-    // The end of the stream keeps no turn awake.
+    // The end of the stream keeps no turn awake: that would be thousands of turns.
     let (until, mut turns) = (now() + Duration::from_millis(50), 0);
     while now() < until {
         server.turn(Wait::Until(until)).unwrap();
         turns += 1;
     }
-    assert!(turns < 10 && server.connections() == 1, "{turns} turns");
+    assert!(turns < 100, "{turns} turns");
+    assert_eq!(server.connections(), 1);
     let reader = std::thread::spawn(move || {
         let mut got = Vec::new();
         peer.read_to_end(&mut got).map(|_| got)
