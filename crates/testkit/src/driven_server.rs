@@ -251,7 +251,8 @@ impl<M: Machine> DrivenServer<M> {
             // all is sent.
             let came = client.given.len() > left;
             client.asked = client.given.len() >= SEND || (came && client.reads);
-            moved = came;
+            // Even without bytes: to be asked for them may have made the server want something.
+            moved = true;
         }
         if client.reads && !client.given.is_empty() {
             client.take_given();

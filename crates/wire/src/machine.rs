@@ -234,7 +234,8 @@ pub trait Machine {
 
     /// Appends what is to be sent on `conn` to `out`, about `limit` bytes of it (whole messages, at least one if
     /// there is any). What is appended is the driver's; it is not asked for again. A machine that appends less although
-    /// there will be more says so by [`Action::Transmit`]: the driver may sleep before it asks again.
+    /// there will be more says so by [`Action::Transmit`]: the driver may sleep before it asks again. Once the transport has
+    /// taken everything, the driver asks one more time, with an empty `out`.
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize);
 
     /// A descriptor that is [watched](Action::Watch) is readable. It is told again and again for as long as it is. Or an eventfd

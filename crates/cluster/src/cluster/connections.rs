@@ -232,7 +232,7 @@ impl ClusterConnections {
 
     /// What a connection has to send.
     pub(super) fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
-        if self.table.transmit(conn, out, limit) {
+        if self.table.transmit(now, conn, out, limit) {
             self.count_replies(now, conn);
         }
     }

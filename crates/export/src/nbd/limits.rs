@@ -17,10 +17,6 @@ pub(super) const OPTION_SKIP_MAX: usize = 1 << 20;
 /// Time for the handshake: people who drive it by hand manage, and who never ends it holds no connection for long.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(60);
 
-/// Time for the replies to a client that has ended its direction of the stream, which one that is gone does, too: as long as a
-/// request may pause while it comes in. Requests that take longer go on without it, as those of any client that is gone.
-pub(super) const LAST_REPLIES: Duration = Duration::from_secs(30);
-
 /// Most exports of a server: they are looked through for names.
 pub const EXPORTS_MAX: usize = 1024;
 

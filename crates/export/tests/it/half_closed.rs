@@ -69,3 +69,52 @@ fn replies_after_a_half_close_are_not_waited_for_without_end() {
     net.turn();
     assert_eq!((net.replies(who).len(), net.machine.in_flight()), (0, 0));
 }
+
+/// Reads whose replies are more than a driver takes at a time, from a client that takes none of them yet; it sends its last
+/// request, or ends its direction of the stream. The device has done them all.
+fn replies_to_a_slow_reader(disconnects: bool) -> (Net, Who, usize) {
+    const COUNT: u64 = 40;
+    let (mut net, device) = net();
+    let who = net.open(HeaderStyle::Simple);
+    net.set_reading(who, false);
+    net.takes = true;
+    for cookie in 0..COUNT {
+        net.send(who, request(RequestType::Read, cookie, 0, 65_536), &[]);
+    }
+    match disconnects {
+        true => net.send(who, request(RequestType::Disconnect, COUNT, 0, 0), &[]),
+        false => net.half_close(who),
+    }
+    net.turn();
+    while device.held() > 0 {
+        device.complete_all(net.now);
+        net.turn();
+    }
+    (net, who, COUNT as usize)
+}
+
+#[test]
+fn a_slow_reader_gets_all_replies_after_its_last_request() {
+    for disconnects in [false, true] {
+        let (mut net, who, count) = replies_to_a_slow_reader(disconnects);
+        // The driver gives up what it has of a connection that the server has closed, in the end.
+        net.pass(Duration::from_secs(20));
+        assert!(!net.is_closed(who), "its replies are the server's");
+        net.set_reading(who, true);
+        net.set_reading(who, true);
+        net.turn();
+        assert_eq!(net.replies(who).len(), count);
+        assert!(net.is_closed(who) && net.machine.connections() == 0);
+    }
+}
+
+#[test]
+fn a_reader_that_takes_nothing_after_its_last_request_is_given_up() {
+    for disconnects in [false, true] {
+        let (mut net, who, _) = replies_to_a_slow_reader(disconnects);
+        for _ in 0..31 {
+            net.pass(Duration::from_secs(1));
+        }
+        assert!(net.is_closed(who) && net.machine.connections() == 0);
+    }
+}

@@ -7,10 +7,9 @@ use onego_buf::extents::COPY_MAX;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_service::admission::Bounds;
-use onego_service::connections::{Allowance, ServerConnection};
+use onego_service::connections::{Allowance, ServerConnection, StreamEnd};
 use onego_wire::{Landing, Time, Unfinished};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// What all connections hold together.
 pub(super) const BOUNDS: Bounds = Bounds {
@@ -35,10 +34,6 @@ const REPLIES_MAX: usize = 32 << 20;
 /// next calls are done here, and neither sleeps.
 const BATCH: usize = 16;
 
-/// Time for the replies to a client that has ended its direction of the stream, which one that is gone does, too: as long as a
-/// call may pause while it comes in.
-const LAST_REPLIES: Duration = Duration::from_secs(30);
-
 /// Calls of one connection that may be carried out elsewhere at a time, and of all.
 const JOBS_MAX: usize = 64;
 pub(super) const JOBS_MAX_ALL: usize = 256;
@@ -58,19 +53,6 @@ pub(super) struct NfsConnection {
     stream_end: StreamEnd,
 }
 
-/// Progress of a client that ends its direction of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StreamEnd {
-    /// It may send more.
-    Open,
-    /// It sends no more. Calls that came before may wait to be carried out. The last reply has to be sent by that time.
-    HalfClosed(Time),
-    /// All its calls are answered, or carried out elsewhere.
-    Handled(Time),
-    /// That time has passed.
-    Late,
-}
-
 impl NfsConnection {
     pub(super) fn new(transport: Transport, peer: SocketAddr) -> Self {
         let peer = Peer::new(peer, transport.is_rdma());
@@ -79,14 +61,12 @@ impl NfsConnection {
 
     /// The client has ended its direction of the stream.
     pub(super) fn half_close(&mut self, now: Time) {
-        self.stream_end = StreamEnd::HalfClosed(now + LAST_REPLIES);
+        self.stream_end.half_close(now);
     }
 
     /// All calls that are here in full are answered, or carried out elsewhere.
     pub(super) fn all_handled(&mut self) {
-        if let StreamEnd::HalfClosed(ends) = self.stream_end {
-            self.stream_end = StreamEnd::Handled(ends);
-        }
+        self.stream_end.all_handled();
     }
 
     /// Returns whether no call can come any more and none is left to be answered here.
@@ -94,9 +74,9 @@ impl NfsConnection {
         matches!(self.stream_end, StreamEnd::Handled(_)) && self.jobs == 0
     }
 
-    /// Returns whether a client that has ended its direction of the stream has had time enough for its replies.
+    /// Have the calls of a client that sends no more taken too long?
     pub(super) fn is_late(&self) -> bool {
-        self.stream_end == StreamEnd::Late
+        self.stream_end.is_late()
     }
 
     /// Are there replies enough for a send?
@@ -166,19 +146,12 @@ impl ServerConnection for NfsConnection {
     }
 
     fn deadline(&self) -> Option<Time> {
-        match self.stream_end {
-            StreamEnd::HalfClosed(ends) | StreamEnd::Handled(ends) => Some(ends),
-            StreamEnd::Open | StreamEnd::Late => self.transport.deadline(),
-        }
+        self.stream_end.deadline().or_else(|| self.transport.deadline())
     }
 
     fn timeout(&mut self, now: Time) {
         self.transport.timeout(now);
-        if let StreamEnd::HalfClosed(ends) | StreamEnd::Handled(ends) = self.stream_end
-            && ends <= now
-        {
-            self.stream_end = StreamEnd::Late;
-        }
+        self.stream_end.timeout(now);
     }
 }
 

@@ -114,14 +114,14 @@ impl NfsConnections {
 
     /// Closes a half-closed connection once all its calls are answered.
     pub(super) fn finish_if_over(&mut self, now: Time, conn: ConnId) {
-        let Some(connection) = self.table.get(conn).filter(|connection| connection.is_over()) else { return };
+        if !self.table.get(conn).is_some_and(|connection| connection.is_over()) {
+            return;
+        }
         // A call that was repeated here is carried out for another connection. They are few.
         if self.again.values().any(|(awaits, _)| *awaits == conn) {
             return;
         }
-        let mut last_replies = List::new();
-        connection.transport.transmit(&mut last_replies, usize::MAX);
-        self.table.close_after(now, conn, last_replies);
+        self.table.finish(now, conn);
     }
 
     /// What a connection has to send.
@@ -135,7 +135,7 @@ impl NfsConnections {
     ) {
         let had_room = self.table.has_room_for_replies();
         self.work_on(now, conn, program);
-        if !self.table.transmit(conn, out, limit) {
+        if !self.table.transmit(now, conn, out, limit) {
             return;
         }
         self.table.count_replies(now, conn);

@@ -48,6 +48,10 @@ const TURN: Duration = Duration::from_secs(1);
 /// Time after which a client that takes no replies gives way to others.
 const STALL: Duration = Duration::from_secs(10);
 
+/// Time without progress after which a client that sends no more loses the rest of its replies: as long as a message that comes
+/// in may pause.
+pub(crate) const LAST_REPLIES: Duration = GRACE;
+
 /// Time without a message after which a connection gives way to another of its own address.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -102,6 +106,8 @@ pub struct Account {
     replies: usize,
     /// When replies were taken last, or began to wait.
     taken: Time,
+    /// Nothing is left but to send the replies that wait.
+    leaves: bool,
 }
 
 impl Account {
@@ -143,6 +149,8 @@ pub enum Look {
     HadItsTurn(Time),
     /// It takes no replies, of which its address holds so much.
     Stalled(usize),
+    /// It sends no more, and has taken no replies for long.
+    Left,
 }
 
 /// All that the connections of a server hold.
@@ -213,7 +221,15 @@ impl Admission {
             waiting: 0,
             replies: 0,
             taken: now,
+            leaves: false,
         }
+    }
+
+    /// Nothing more is read from a connection. It has [`LAST_REPLIES`] to take replies, and again after each that it takes.
+    pub fn leave(&mut self, now: Time, account: &mut Account) {
+        account.leaves = true;
+        account.taken = now;
+        self.watch(now);
     }
 
     /// A connection is gone, and all that it held.
@@ -511,6 +527,12 @@ impl Admission {
 
     /// Looks at a connection. `reads`: the server reads from it, but for what it says itself.
     pub fn look(&mut self, now: Time, account: &mut Account, reads: bool) -> Look {
+        if account.leaves {
+            self.watch(now);
+            if now.since(account.taken) >= LAST_REPLIES {
+                return Look::Left;
+            }
+        }
         let is_stalled = account.waiting > 0 && now.since(account.taken) >= STALL;
         if account.waiting > 0 && self.replies >= self.much() {
             self.watch(now);

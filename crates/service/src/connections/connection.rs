@@ -37,6 +37,11 @@ pub trait ServerConnection {
     /// The server has stopped to read because of the replies that wait, or reads again.
     fn stopped(&mut self, _now: Time, _stopped: bool) {}
 
+    /// What is said after all replies, when the server closes the connection.
+    fn last_words(&mut self) -> List {
+        List::new()
+    }
+
     /// The connection is gone. Receive buffers that are out still come back.
     fn closed(&mut self) {}
 

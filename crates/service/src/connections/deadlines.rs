@@ -13,6 +13,8 @@ pub enum GiveUp {
     Slow,
     /// Its client does not take its replies, and other clients need their memory.
     Stalled,
+    /// Its client sends no more and does not take its replies.
+    Left,
 }
 
 impl fmt::Display for GiveUp {
@@ -20,6 +22,7 @@ impl fmt::Display for GiveUp {
         f.write_str(match self {
             Self::Slow => "the client has stopped in the middle of a message, or sends it too slowly",
             Self::Stalled => "the client does not take its replies, and other clients need their memory",
+            Self::Left => "the client has sent its last request, and has taken no replies for 30 s",
         })
     }
 }
@@ -66,7 +69,10 @@ impl<C: ServerConnection> Connections<C> {
         if self.wakeup.take_if(|wakeup| *wakeup <= now).is_none() {
             return due;
         }
-        for (conn, entry) in self.table.iter_mut().filter(|(_, entry)| entry.is_open()) {
+        for (conn, entry) in self.table.iter_mut() {
+            if !entry.is_open() || entry.is_leaving() {
+                continue;
+            }
             if entry.connection.deadline().is_some_and(|deadline| deadline <= now) {
                 entry.connection.timeout(now);
                 due.push(conn);
@@ -95,6 +101,10 @@ impl<C: ServerConnection> Connections<C> {
                 Look::Overdue => {
                     freed += entry.account.replies();
                     review.give_up.push((conn, GiveUp::Slow));
+                }
+                Look::Left => {
+                    freed += entry.account.replies();
+                    review.give_up.push((conn, GiveUp::Left));
                 }
                 Look::Stalled(held) => stalled.push((held, entry.account.replies(), conn)),
                 Look::HadItsTurn(since) => review.turns.push((since, conn)),

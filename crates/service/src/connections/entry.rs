@@ -11,6 +11,8 @@ pub(super) enum State {
     Reading,
     /// The server reads nothing from it until some of its replies are gone.
     Stopped,
+    /// The server reads nothing from it, and closes it once all replies are sent.
+    Leaving,
     /// It is over, and the driver is still to close it. Until then its name must not be given to another.
     Closing,
     /// It is over, and the driver has closed it. The entry stays until the driver has given the receive buffers back.
@@ -55,7 +57,13 @@ impl<C: ServerConnection> Entry<C> {
 
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Reading | State::Stopped)
+        matches!(self.state, State::Reading | State::Stopped | State::Leaving)
+    }
+
+    /// Is there nothing left of it but replies that the driver has not sent?
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        self.state == State::Leaving
     }
 
     /// Does the server read from it? A message that waits for its slot is another reason not to (see [`Account`]).

@@ -9,11 +9,13 @@ mod connection;
 mod deadlines;
 mod entry;
 mod replies;
+mod stream_end;
 mod table;
 
 pub use connection::ServerConnection;
 pub use deadlines::{GiveUp, Review};
 pub use entry::Allowance;
+pub use stream_end::StreamEnd;
 pub use table::Connections;
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ impl<C: ServerConnection> Connections<C> {
         let came = entry.take_back(filled)?;
         match entry.state {
             State::Reading | State::Stopped => Some(came),
-            State::Closing => None,
+            State::Leaving | State::Closing => None,
             State::Closed => {
                 self.table.remove(conn);
                 None
@@ -226,7 +226,7 @@ impl<C: ServerConnection> Connections<C> {
 
     /// Appends what a connection has to send to `out`, about `limit` bytes of it. `false`: it is over, and these were its
     /// last words.
-    pub fn transmit(&mut self, conn: ConnId, out: &mut List, limit: usize) -> bool {
+    pub fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) -> bool {
         let Some(entry) = self.table.get_mut(conn) else { return false };
         if !entry.is_open() {
             out.append(std::mem::take(&mut entry.last_words));
@@ -238,7 +238,32 @@ impl<C: ServerConnection> Connections<C> {
         // Only a driver that has got as much as it asked for asks again of itself.
         entry.announced = entry.connection.has_output();
         self.announce(conn);
+        self.close_if_sent(now, conn);
         true
+    }
+
+    /// Reads nothing more from a connection, and closes it once its client has taken all replies.
+    pub fn finish(&mut self, now: Time, conn: ConnId) {
+        let Some(entry) = self.open(conn).filter(|entry| !entry.is_leaving()) else { return };
+        if std::mem::replace(&mut entry.state, State::Leaving) == State::Stopped {
+            self.stopped -= 1;
+        }
+        if let Some(entry) = self.table.get_mut(conn) {
+            entry.connection.settle();
+            self.admission.leave(now, &mut entry.account);
+        }
+        self.announce(conn);
+        self.close_if_sent(now, conn);
+    }
+
+    fn close_if_sent(&mut self, now: Time, conn: ConnId) {
+        if let Some(entry) = self.open(conn).filter(|entry| entry.is_leaving())
+            && entry.given == 0
+            && entry.connection.unsent() == 0
+        {
+            let words = entry.connection.last_words();
+            self.close_after(now, conn, words);
+        }
     }
 
     /// Closes a connection.

@@ -143,7 +143,7 @@ fn a_name_is_free_once_the_driver_has_closed_its_connection() {
     assert_ne!(meanwhile.slot(), conn.slot());
     assert!(matches!(table.next_action(), Some(Action::Close { conn: closed }) if closed == conn));
     let mut said = List::new();
-    assert!(!table.transmit(conn, &mut said, usize::MAX));
+    assert!(!table.transmit(at(0), conn, &mut said, usize::MAX));
     assert_eq!(said.len(), 3, "the driver asks for the last words");
     assert!(table.next_action().is_none());
     assert_eq!(table.len(), 1);
@@ -171,17 +171,17 @@ fn the_driver_is_told_once_of_what_is_to_be_sent() {
     table.announce(conn);
     assert_eq!(actions(&mut table), ["transmit 0"]);
     let mut out = List::new();
-    assert!(table.transmit(conn, &mut out, 20));
+    assert!(table.transmit(at(0), conn, &mut out, 20));
     table.announce(conn);
     assert!(out.len() == 20 && table.is_idle(), "the driver asks for the rest of itself");
-    assert!(table.transmit(conn, &mut List::new(), 20));
+    assert!(table.transmit(at(0), conn, &mut List::new(), 20));
     assert!(table.is_idle(), "all is sent");
     // Messages that wait for what is to be sent lead to a question for it, too.
     table.get(conn).unwrap().defers = true;
     table.announce(conn);
     assert_eq!(actions(&mut table), ["transmit 0"]);
     table.end(at(0), conn);
-    assert!(!table.transmit(conn, &mut List::new(), 20));
+    assert!(!table.transmit(at(0), conn, &mut List::new(), 20));
 }
 
 #[test]
@@ -236,12 +236,56 @@ fn what_the_driver_holds_counts_until_it_asks_again() {
     let mut table = table();
     let conn = add(&mut table, HOST);
     reply(&mut table, conn, 300);
-    table.transmit(conn, &mut List::new(), usize::MAX);
+    table.transmit(at(0), conn, &mut List::new(), usize::MAX);
     table.count_replies(at(0), conn);
     assert!(!table.has_room_for_replies());
-    table.transmit(conn, &mut List::new(), usize::MAX);
+    table.transmit(at(0), conn, &mut List::new(), usize::MAX);
     table.count_replies(at(0), conn);
     assert!(table.has_room_for_replies());
+}
+
+#[test]
+fn a_connection_that_is_finished_stays_until_its_client_has_taken_all_replies() {
+    let mut table = table();
+    let conn = add(&mut table, HOST);
+    reply(&mut table, conn, 30);
+    table.finish(at(0), conn);
+    table.finish(at(0), conn);
+    assert_eq!(table.landing(conn).ahead, 0, "nothing is read");
+    assert_eq!(actions(&mut table), ["transmit 0"]);
+    let take = |table: &mut Connections<Fake>, seconds| {
+        let mut out = List::new();
+        assert!(table.transmit(at(seconds), conn, &mut out, 10));
+        table.count_replies(at(seconds), conn);
+        out.len()
+    };
+    // Each time, the driver has sent what it took before.
+    assert_eq!([take(&mut table, 20), take(&mut table, 40), take(&mut table, 60)], [10, 10, 10]);
+    assert!(table.is_idle() && table.get(conn).is_some(), "the last bytes are the driver's");
+    assert!(table.review(at(61)).unwrap().give_up.is_empty());
+    assert_eq!(take(&mut table, 80), 0);
+    assert_eq!(actions(&mut table), ["close 0"]);
+    assert!(table.is_empty());
+    // With nothing to send it is closed at once, and after a stop it is not resumed.
+    let conn = add(&mut table, HOST);
+    table.stop(at(80), conn);
+    table.finish(at(80), conn);
+    assert!(!table.has_stopped());
+    assert_eq!(actions(&mut table), ["close 0"]);
+}
+
+#[test]
+fn a_client_that_sends_no_more_and_takes_nothing_is_given_up() {
+    let mut table = table();
+    let conn = add(&mut table, HOST);
+    reply(&mut table, conn, 30);
+    table.finish(at(0), conn);
+    for seconds in 1..30 {
+        let review = table.review(at(seconds)).unwrap();
+        assert!(review.give_up.is_empty());
+        table.end_review(at(seconds), review);
+    }
+    assert_eq!(table.review(at(30)).unwrap().give_up, [(conn, GiveUp::Left)]);
 }
 
 #[test]

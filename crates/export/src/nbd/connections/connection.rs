@@ -5,8 +5,8 @@ use super::handshake::Negotiation;
 use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::limits::{
-    BYTES_MAX, HANDSHAKE, LAST_REPLIES, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX,
-    REQUESTS_MAX, REQUESTS_MAX_ALL,
+    BYTES_MAX, HANDSHAKE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
+    REQUESTS_MAX_ALL,
 };
 use crate::nbd::refusal::Refusal;
 use onego_buf::{List, Pool, SegmentMut};
@@ -15,7 +15,7 @@ use onego_nbd::codec::{
     RequestHeader, RequestType, client_flags,
 };
 use onego_nbd::{Inbound, LARGE};
-use onego_service::connections::{Allowance, ServerConnection};
+use onego_service::connections::{Allowance, ServerConnection, StreamEnd};
 use onego_wire::{Landing, Reader, Time, Unfinished};
 
 /// Where a connection stands.
@@ -59,11 +59,10 @@ pub(super) struct NbdConnection {
     /// Requests in flight, and bytes of their payloads and of their replies.
     pub(super) in_flight: usize,
     pub(super) held: usize,
-    /// When the handshake has to be over, or the last reply has to be sent to a client that sends no more.
-    ends: Option<Time>,
-    pub(super) is_late: bool,
-    /// The client has ended its direction of the stream. Requests that came before may still wait to be handled.
-    is_half_closed: bool,
+    /// When the handshake has to be over.
+    handshake_ends: Option<Time>,
+    is_late: bool,
+    stream_end: StreamEnd,
 }
 
 impl NbdConnection {
@@ -77,9 +76,9 @@ impl NbdConnection {
             pool,
             in_flight: 0,
             held: 0,
-            ends: Some(now + HANDSHAKE),
+            handshake_ends: Some(now + HANDSHAKE),
             is_late: false,
-            is_half_closed: false,
+            stream_end: StreamEnd::Open,
         }
     }
 
@@ -92,9 +91,9 @@ impl NbdConnection {
             pool,
             in_flight: 0,
             held: 0,
-            ends: None,
+            handshake_ends: None,
             is_late: false,
-            is_half_closed: false,
+            stream_end: StreamEnd::Open,
         }
     }
 
@@ -106,7 +105,7 @@ impl NbdConnection {
     /// The handshake is over.
     pub(super) fn begin(&mut self, session: Box<Session>) {
         self.phase = Phase::Transmission(session);
-        self.ends = None;
+        self.handshake_ends = None;
     }
 
     /// The client has sent its last request.
@@ -118,16 +117,19 @@ impl NbdConnection {
         };
     }
 
-    /// The client has ended its direction of the stream: it gets replies to what has come for [`LAST_REPLIES`] at most.
+    /// The client has ended its direction of the stream.
     pub(super) fn half_close(&mut self, now: Time) {
-        self.is_half_closed = true;
-        let last = now + LAST_REPLIES;
-        self.ends = Some(self.ends.map_or(last, |ends| ends.min(last)));
+        self.stream_end.half_close(now);
+    }
+
+    /// Has its handshake taken too long, or the requests of a client that sends no more?
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late || self.stream_end.is_late()
     }
 
     /// All whole messages are handled. Leaves if no more can arrive, and drops the part of a last one.
     pub(super) fn all_handled(&mut self) {
-        if self.is_half_closed {
+        if self.stream_end.all_handled() {
             self.stream.inbound = Inbound::default();
             self.expected = Expected::Header;
             self.leave();
@@ -342,13 +344,17 @@ impl ServerConnection for NbdConnection {
         self.stream.inbound.settle();
     }
 
+    fn last_words(&mut self) -> List {
+        self.stream.last_words()
+    }
+
     fn deadline(&self) -> Option<Time> {
-        self.ends
+        self.handshake_ends.into_iter().chain(self.stream_end.deadline()).min()
     }
 
     fn timeout(&mut self, now: Time) {
-        if self.ends.is_some_and(|end| end <= now) {
-            self.ends = None;
+        self.stream_end.timeout(now);
+        if self.handshake_ends.take_if(|ends| *ends <= now).is_some() {
             self.is_late = true;
         }
     }

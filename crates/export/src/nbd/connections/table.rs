@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::nbd::config::Config;
 use crate::nbd::counters::Counters;
 use crate::nbd::exports::{Exports, Served};
-use crate::nbd::limits::{BOUNDS, LAST_REPLIES, STEPS_A_TURN};
+use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
 use crate::nbd::tls::Tls;
 use onego_block::Completions;
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -166,7 +166,7 @@ impl NbdConnections {
         exports: &Exports,
     ) {
         let had_room = self.table.has_room_for_replies();
-        if !self.table.transmit(conn, out, limit) {
+        if !self.table.transmit(now, conn, out, limit) {
             return;
         }
         self.table.count_replies(now, conn);
@@ -177,11 +177,6 @@ impl NbdConnections {
     pub(super) fn give_up(&mut self, now: Time, conn: ConnId, error: &ProtocolError) {
         tracing::info!(?conn, %error, "a client broke the protocol");
         self.counters.given_up += 1;
-        self.finish(now, conn);
-    }
-
-    /// Closes a connection after what there is to send.
-    pub(super) fn finish(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.table.get(conn) else { return };
         let words = connection.stream.last_words();
         self.release(now, conn);
@@ -208,7 +203,7 @@ impl NbdConnections {
     /// Gives up connections whose handshakes take too long, that are too slow, or that take no replies.
     pub(crate) fn timeout(&mut self, now: Time, exports: &Exports) {
         for conn in self.table.timeout(now) {
-            let Some(connection) = self.table.get(conn).filter(|connection| connection.is_late) else {
+            let Some(connection) = self.table.get(conn).filter(|connection| connection.is_late()) else {
                 continue;
             };
             match connection.is_negotiating() {
@@ -216,7 +211,7 @@ impl NbdConnections {
                 false => {
                     tracing::info!(
                         ?conn,
-                        "requests of a client that sends no more take over {LAST_REPLIES:?}"
+                        "requests of a client that sends no more take too long: it is given up"
                     );
                     self.counters.given_up += 1;
                     self.close(now, conn);

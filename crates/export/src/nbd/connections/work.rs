@@ -54,8 +54,13 @@ impl NbdConnections {
             self.close(now, heaviest);
         }
         self.table.announce(conn);
+        self.finish_if_over(now, conn);
+    }
+
+    /// Lets a connection end once its client has taken all replies, if there is nothing more to be done.
+    fn finish_if_over(&mut self, now: Time, conn: ConnId) {
         if self.table.get(conn).is_some_and(|connection| connection.is_over()) {
-            self.finish(now, conn);
+            self.table.finish(now, conn);
         }
     }
 
@@ -103,7 +108,7 @@ impl NbdConnections {
             }
             Ok(Next::End) => {
                 debug_assert_eq!(code, OptionCode::Abort);
-                self.finish(now, conn);
+                connection.leave();
             }
             Ok(Next::Tls(negotiation)) => {
                 let Some(tls) = &self.tls else { return };
@@ -241,12 +246,9 @@ impl NbdConnections {
                     outbound.refused(style, header, &Refusal::of(&error, header));
                 }
             }
-            let is_over = connection.is_over();
             self.table.count_replies(now, conn);
             self.table.announce(conn);
-            if is_over {
-                self.finish(now, conn);
-            }
+            self.finish_if_over(now, conn);
         }
         self.resume_after(now, conn, had_room, exports);
     }
