@@ -39,7 +39,7 @@ pub(crate) enum ImageControl {
     /// Ends a size change whose caller gave up.
     CancelResize(u64),
     /// Gives an operation with a number the image to itself.
-    Pause(u32, ReplyTo),
+    Pause(u32, onego_rbd::PauseKind, ReplyTo),
     /// Ends a pause.
     Resume(ReplyTo),
     /// Closes the image.

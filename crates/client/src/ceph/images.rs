@@ -247,7 +247,7 @@ impl Images {
             ImageControl::BeginResize { size, id, done } => image.begin_resize(now, host, size, id, done),
             ImageControl::FinishResize(id, done) => image.finish_resize(now, host, id, done),
             ImageControl::CancelResize(id) => image.cancel_resize(now, host, id),
-            ImageControl::Pause(number, done) => image.pause(now, host, number, done),
+            ImageControl::Pause(number, kind, done) => image.pause(now, host, number, kind, done),
             ImageControl::Resume(done) => image.resume(now, host, done),
             ImageControl::Close(done) => image.close(now, host, done),
         });

@@ -311,12 +311,13 @@ impl Image {
         self.cluster().cancel_resize(self.open.key, id);
     }
 
-    /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.
-    pub(super) async fn pause(&self, operation: u32) -> Result<(), Error> {
-        self.control(|done| ImageControl::Pause(operation, done)).await
+    /// Gives an operation for another client the image to itself until [`resume`](Self::resume): later changes wait, and the lock is
+    /// held.
+    pub(super) async fn pause(&self, operation: u32, kind: onego_rbd::PauseKind) -> Result<(), Error> {
+        self.control(|done| ImageControl::Pause(operation, kind, done)).await
     }
 
-    /// Ends a pause. Header and object map are read again.
+    /// Ends a pause. What the operation may have changed is read again.
     pub(super) async fn resume(&self) -> Result<(), Error> {
         self.control(ImageControl::Resume).await
     }

@@ -31,3 +31,4 @@ mod work;
 pub use lock::LockOwner;
 pub use machine::OpenImage;
 pub use map::LOCK_NAME;
+pub use state::pauses::PauseKind;

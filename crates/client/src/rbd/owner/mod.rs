@@ -110,9 +110,9 @@ impl Header {
         for _ in 0..MAX_OWNERS {
             let mut refusal = None;
             // An owner that is alive may be writing: it goes on with that while it carries out long work. For short work it rather
-            // hands over the lock, because old releases do not report the end of that.
+            // hands over the lock, because old releases do not report the end of that. It cannot while its writes wait for room.
             let is_long = !is_short(&operation(AsyncRequestId::default()));
-            if (is_long || is_kept) && self.has_live_owner().await? {
+            if (is_long || is_kept || self.is_pool_full().await?) && self.has_live_owner().await? {
                 match self.ask_owner(&operation, &mut progress).await {
                     Ok(Asked::Done) => return Ok(()),
                     Ok(Asked::Unanswered) => {
@@ -150,6 +150,11 @@ impl Header {
 
     fn unanswered(&self) -> Error {
         Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
+    }
+
+    /// Returns whether writes of clients wait for room.
+    async fn is_pool_full(&self) -> Result<bool, Error> {
+        Ok(self.pool.cluster().osd_map().await?.is_pool_full(self.pool.id()))
     }
 
     /// Returns whether a client that is alive owns the exclusive lock.

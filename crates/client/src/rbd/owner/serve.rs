@@ -17,8 +17,8 @@ use crate::rbd::snapshot::Snapshot;
 use crate::rbd::snapshots::{Quiesce, create_in, protect_in, quiesced, rename_in, unprotect_in};
 use crate::rbd::upkeep::{rebuild_all, sparsify_in, update_features};
 use onego_ceph::rbd::Features;
-use onego_rbd::Copied;
 use onego_rbd::notify::{Operation, SnapshotName};
+use onego_rbd::{Copied, PauseKind};
 use std::sync::Arc;
 
 /// Carries out what others ask for of an image that is open here, and copies objects of one that is being moved here.
@@ -74,6 +74,8 @@ impl OwnedImage {
         // The image may have another name by now. It has a lock, and so an id.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
         header.check_migrating(&header.details().await?.info, &operation)?;
+        // An operation that waited for room would keep others from the image, among them those that make room.
+        let prompt = &header.with_full_try();
         match operation {
             Operation::Migrate { .. } => {
                 let objects = migrating_objects(header).await?;
@@ -88,16 +90,24 @@ impl OwnedImage {
             }
             Operation::SnapCreate { flags, .. } => {
                 // Their last writes come before the pause.
-                let make = async || self.paused(async || short(header, operation, &mut progress).await).await;
+                let make = async || short(prompt, operation, &mut progress).await;
+                let make = async || self.paused(PauseKind::Exclusive, make).await;
                 quiesced(&[header], Quiesce::of_flags(flags), make).await
             }
-            other => self.paused(async || short(header, other, &mut progress).await).await,
+            other => {
+                let kind = pause_kind(&other);
+                self.paused(kind, async || short(prompt, other, &mut progress).await).await
+            }
         }
     }
 
     /// Does something while nobody else changes the image.
-    async fn paused(&self, body: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        self.image.pause(self.number).await?;
+    async fn paused(
+        &self,
+        kind: PauseKind,
+        body: impl AsyncFnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.image.pause(self.number, kind).await?;
         let result = body().await;
         self.image.resume().await?;
         result
@@ -112,7 +122,7 @@ impl OwnedImage {
         check_key(header).await?;
         let objects = self.image.info().layout.objects(overlap);
         for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
-        self.paused(async || {
+        self.paused(PauseKind::Exclusive, async || {
             let details = header.details().await?;
             // A snapshot of before the image became smaller shows more of the parent than the image.
             let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
@@ -122,6 +132,20 @@ impl OwnedImage {
             end_clone(header, &details).await
         })
         .await
+    }
+}
+
+/// What an operation needs of the image. Writes in flight know snapshots that it removes, which OSDs leave out, and no snapshot
+/// that it makes.
+fn pause_kind(operation: &Operation) -> PauseKind {
+    match operation {
+        Operation::SnapRemove { .. }
+        | Operation::SnapRename { .. }
+        | Operation::SnapProtect { .. }
+        | Operation::SnapUnprotect { .. }
+        | Operation::Rename { .. }
+        | Operation::MetadataUpdate { .. } => PauseKind::Header,
+        _ => PauseKind::Exclusive,
     }
 }
 

@@ -22,12 +22,16 @@ pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
 pub async fn remove_by_id(pool: &Pool, image: &str, id: u64) -> Result<(), Error> {
     let header = Header::named(pool, image).await?.with_full_try();
     let details = header.details().await?;
-    let known = details.snapshot_by_id(id)?;
+    remove_known(&header, details.snapshot_by_id(id)?).await
+}
+
+async fn remove_known(header: &Header, known: &Snapshot) -> Result<(), Error> {
     let snapshot = SnapshotName { name: known.name.clone(), namespace: known.kind.clone() };
     let ask = |id| Operation::SnapRemove { snapshot: snapshot.clone(), id };
-    header
-        .owned_or_asked(ask, |_, _| {}, async |details, _| remove_snapshot(&header, details, id).await)
-        .await
+    let remove = async |details: &ImageDetails, _: &mut dyn FnMut(u64, u64)| {
+        remove_snapshot(header, details, known.id).await
+    };
+    header.owned_or_asked(ask, |_, _| {}, remove).await
 }
 
 /// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are. So are removed
@@ -38,28 +42,23 @@ pub async fn purge(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Vec<String>, Error> {
     let header = Header::named(pool, image).await?.with_full_try();
-    header
-        .owned(async |details| {
-            remove_waiting(&header, details).await?;
-            let users = details.snapshots.iter().filter(|snapshot| snapshot.is_users());
-            let (protected, removable): (Vec<_>, Vec<_>) =
-                users.partition(|snapshot| snapshot.is_protected());
-            let all = (removable.len() + protected.len()) as u64;
-            for (done, snapshot) in removable.iter().enumerate() {
-                // Each removal changes what the next one needs to know.
-                remove_snapshot(&header, &header.details().await?, snapshot.id).await?;
-                progress(done as u64 + 1, all);
-            }
-            Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
-        })
-        .await
+    let details = header.details().await?;
+    remove_waiting(&header, &details).await?;
+    let users = details.snapshots.iter().filter(|snapshot| snapshot.is_users());
+    let (protected, removable): (Vec<_>, Vec<_>) = users.partition(|snapshot| snapshot.is_protected());
+    let all = (removable.len() + protected.len()) as u64;
+    for (done, snapshot) in removable.iter().enumerate() {
+        remove_known(&header, snapshot).await?;
+        progress(done as u64 + 1, all);
+    }
+    Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
 }
 
 /// Removes the snapshots that wait out of sight for the end of their last clone, where that has gone unseen.
 async fn remove_waiting(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let hidden = |snapshot: &&Snapshot| matches!(snapshot.kind, SnapshotKind::Trash { .. });
     for snapshot in details.snapshots.iter().filter(hidden) {
-        match remove_snapshot(header, &header.details().await?, snapshot.id).await {
+        match remove_known(header, snapshot).await {
             // It has clones, or went meanwhile.
             Ok(()) | Err(Error::Unmet { errno: Errno::BUSY, .. } | Error::NotFound { .. }) => {}
             Err(error) => return Err(error),

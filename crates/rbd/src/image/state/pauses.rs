@@ -2,11 +2,31 @@
 
 use std::collections::VecDeque;
 
-/// The pauses of an image: one at a time, in the order in which they were asked for.
+/// What an operation needs of an image that is paused for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseKind {
+    /// No change is in flight, and the object map is read again afterwards.
+    Exclusive,
+    /// Changes that were begun before may go on, because the operation changes nothing that they rely on: a full cluster may not
+    /// let them end before the operation has.
+    Header,
+}
+
+/// An operation that waits for its pause.
+#[derive(Debug)]
+pub(in crate::image) struct WaitingPause<T> {
+    /// Its number.
+    pub(in crate::image) operation: u32,
+    pub(in crate::image) kind: PauseKind,
+    /// That of its caller.
+    pub(in crate::image) token: T,
+}
+
+/// The pauses of an image: one at a time, in the order in which they were asked for where their kinds
+/// allow.
 #[derive(Debug)]
 pub(in crate::image) struct Pauses<T> {
-    /// Numbers of the operations that wait, with the tokens of their callers.
-    pub(in crate::image) waiting: VecDeque<(u32, T)>,
+    pub(in crate::image) waiting: VecDeque<WaitingPause<T>>,
     pub(in crate::image) state: PauseState<T>,
 }
 
@@ -14,7 +34,7 @@ pub(in crate::image) struct Pauses<T> {
 #[derive(Debug)]
 pub(in crate::image) enum PauseState<T> {
     None,
-    Paused,
+    Paused(PauseKind),
     /// The pause is over as soon as what has changed is known. The token is that of the caller that waits for it.
     Ending(T),
 }
@@ -39,15 +59,15 @@ impl<T> Pauses<T> {
 
     /// An operation that waits is broken off.
     pub(in crate::image) fn forget(&mut self, operation: u32) {
-        self.waiting.retain(|(waiting, _)| *waiting != operation);
+        self.waiting.retain(|waiting| waiting.operation != operation);
     }
 
     /// Gives all up. The tokens are those of callers that wait.
     pub(in crate::image) fn give_up(&mut self) -> impl Iterator<Item = T> {
         let ending = match std::mem::replace(&mut self.state, PauseState::None) {
             PauseState::Ending(token) => Some(token),
-            PauseState::None | PauseState::Paused => None,
+            PauseState::None | PauseState::Paused(_) => None,
         };
-        std::mem::take(&mut self.waiting).into_iter().map(|(_, token)| token).chain(ending)
+        std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.token).chain(ending)
     }
 }

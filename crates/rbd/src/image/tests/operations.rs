@@ -1,6 +1,7 @@
 //! Operations for others, and pauses.
 
 use super::script::{Bed, US, WATCH, Wanted, facts, method_of};
+use crate::PauseKind;
 use crate::notify::{AsyncRequestId, ClientId, Notification, Operation, Response, SnapshotName};
 use onego_ceph::client::{self, Notified};
 use onego_ceph::cls::lock::{Lock, Unlock};
@@ -163,7 +164,7 @@ fn who_asks_for_the_lock_need_not_wait_for_a_long_operation() {
 fn who_asks_for_the_lock_waits_for_an_operation_that_has_paused_the_image() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
-    bed.image.pause(bed.now, &mut bed.script, 1, 2);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 2);
     bed.is_done(2);
     bed.told(&Notification::RequestLock { client: ClientId { gid: 4200, handle: 99 }, force: false }, 6);
     assert!(bed.is_quiet() && bed.script.broken_off.is_empty());
@@ -180,7 +181,7 @@ fn who_asks_for_the_lock_waits_for_an_operation_that_has_paused_the_image() {
 fn a_pause_waits_for_changes_in_flight_and_holds_later_ones_back() {
     let mut bed = serving(locked());
     bed.write(0, 2);
-    bed.image.pause(bed.now, &mut bed.script, 1, 3);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 3);
     bed.write(1, 4);
     bed.data(0, 0);
     let finished: Vec<u32> = bed.script.finished.drain(..).map(|(token, _)| token).collect();
@@ -195,9 +196,30 @@ fn a_pause_waits_for_changes_in_flight_and_holds_later_ones_back() {
 }
 
 #[test]
+fn a_pause_for_the_header_leaves_changes_in_flight_and_holds_later_ones_back() {
+    let mut bed = serving(locked().with(Features::OBJECT_MAP));
+    bed.write(0, 2);
+    let (_, update) = bed.request(MAP);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 6);
+    bed.image.pause(bed.now, &mut bed.script, 2, PauseKind::Header, 3);
+    bed.is_done(3);
+    bed.write(1, 4);
+    assert!(bed.is_quiet(), "the second write went out");
+    bed.image.resume(bed.now, &mut bed.script, 5);
+    bed.refresh();
+    // The object map is as it was, with what waits for its change.
+    assert_eq!(bed.script.finished.drain(..).map(|(token, _)| token).collect::<Vec<u32>>(), [5]);
+    bed.reply(update, 0, vec![Vec::new(); 2]);
+    bed.data(0, 0);
+    let finished: Vec<u32> = bed.script.finished.drain(..).map(|(token, _)| token).collect();
+    assert_eq!(finished, [2, 6], "the other pause waited for the first write");
+    assert!(bed.is_quiet());
+}
+
+#[test]
 fn the_object_map_is_read_again_after_a_pause() {
     let mut bed = serving(locked().with(Features::OBJECT_MAP));
-    bed.image.pause(bed.now, &mut bed.script, 1, 2);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 2);
     bed.is_done(2);
     bed.image.resume(bed.now, &mut bed.script, 3);
     bed.refresh();
@@ -212,9 +234,9 @@ fn the_object_map_is_read_again_after_a_pause() {
 #[test]
 fn pauses_follow_each_other() {
     let mut bed = serving(locked());
-    bed.image.pause(bed.now, &mut bed.script, 1, 2);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 2);
     bed.is_done(2);
-    bed.image.pause(bed.now, &mut bed.script, 1, 3);
+    bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 3);
     assert!(bed.script.finished.is_empty());
     bed.image.resume(bed.now, &mut bed.script, 4);
     bed.refresh();

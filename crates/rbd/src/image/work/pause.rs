@@ -1,36 +1,42 @@
 //! Pauses: somebody who changes what the header or the object map says has the image to itself, with the lock.
 //!
-//! Changes wait meanwhile, like the lock for those who ask for it. After the pause header and object map are read again.
+//! Changes wait meanwhile, like the lock for those who ask for it. After the pause the header is read again and, unless changes
+//! were in flight, the object map.
 
 use crate::host::Host;
 use crate::image::lock_state::LockState;
 use crate::image::machine::OpenImage;
 use crate::image::refresh_state::Waiter;
-use crate::image::state::pauses::PauseState;
+use crate::image::state::pauses::{PauseKind, PauseState, WaitingPause};
 use crate::request::Outcome;
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// The operation with this number wants the image to itself until [`resume`](Self::resume): `token` is finished when no change is in flight any more and,
-    /// where there is one, the lock is held.
-    pub fn pause(&mut self, now: Time, host: &mut impl Host<T>, operation: u32, token: T) {
+    /// The operation with this number wants the image to itself until [`resume`](Self::resume): `token` is finished when what
+    /// `kind` asks for is so and, where there is one, the lock is held.
+    pub fn pause(&mut self, now: Time, host: &mut impl Host<T>, operation: u32, kind: PauseKind, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));
         }
-        self.pauses.waiting.push_back((operation, token));
+        self.pauses.waiting.push_back(WaitingPause { operation, kind, token });
         self.settle(now, host);
     }
 
     /// Ends a pause: `token` is finished when the image knows what has changed.
     pub fn resume(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
-        if !matches!(self.pauses.state, PauseState::Paused) {
+        let PauseState::Paused(kind) = self.pauses.state else {
             return host.finished(token, Ok(Outcome::Done));
-        }
+        };
         self.pauses.state = PauseState::Ending(token);
-        if self.lock.state == LockState::Held && self.has_lock() {
-            self.set_lock(LockState::Refreshing);
+        match kind {
+            PauseKind::Exclusive => {
+                if self.lock.state == LockState::Held && self.has_lock() {
+                    self.set_lock(LockState::Refreshing);
+                }
+                self.refresh_for(host, Waiter::Lock);
+            }
+            PauseKind::Header => self.refresh_for(host, Waiter::Nobody),
         }
-        self.refresh_for(host, Waiter::Lock);
         self.settle(now, host);
     }
 
@@ -44,16 +50,19 @@ impl<T> OpenImage<T> {
             host.finished(token, Ok(Outcome::Done));
         }
         let has_lock = !self.has_lock() || self.lock.state == LockState::Held;
-        let is_idle = self.changing == 0 && self.is_map_idle() && !self.is_resizing();
+        let is_idle = self.changing == 0 && self.is_map_idle();
+        // What needs the header alone does not wait behind what waits for changes.
+        let next = |waiting: &WaitingPause<T>| is_idle || waiting.kind == PauseKind::Header;
         if matches!(self.pauses.state, PauseState::None)
             && is_known
-            && is_idle
+            && !self.is_resizing()
             && has_lock
-            && let Some((operation, token)) = self.pauses.waiting.pop_front()
+            && let Some(place) = self.pauses.waiting.iter().position(next)
+            && let Some(next) = self.pauses.waiting.remove(place)
         {
-            self.operations.commit(operation);
-            self.pauses.state = PauseState::Paused;
-            host.finished(token, Ok(Outcome::Done));
+            self.operations.commit(next.operation);
+            self.pauses.state = PauseState::Paused(next.kind);
+            host.finished(next.token, Ok(Outcome::Done));
         }
     }
 }
