@@ -36,10 +36,12 @@ pub(super) fn rm(access: &Access, options: &RmOptions) -> Result<(), Failure> {
             if is_root {
                 return empty(&mount.dir("").await?).await;
             }
+            let has_slash = path.ends_with(b"/");
             let (dir, name) = split(path);
             let dir = mount.dir(dir).await?;
             let found = dir.lookup(name).await?;
             match (found.is_dir(), options.recursive) {
+                (false, _) if has_slash => Err(refusal(url, "it is no directory: leave the slash out")),
                 (false, _) => Ok(dir.remove(name).await?),
                 (true, true) => remove_all(&dir, name, found.handle).await,
                 (true, false) => Err(refusal(url, "it is a directory: --recursive removes it")),

@@ -201,6 +201,7 @@ impl Server {
 
     /// The root of the export that a path lies in, and the rest of the path.
     async fn mount_above(&self, requests: &Requests, path: &[u8]) -> Result<(Handle, Vec<u8>), Error> {
+        let path = &*with_single_slashes(path);
         let listed = self.exports_above(requests, path).await;
         let mut refusal = None;
         for dir in &listed {
@@ -302,6 +303,13 @@ async fn port(
     }
 }
 
+/// A path with one slash between its names: more mean the same, and exports are compared by their text.
+fn with_single_slashes(path: &[u8]) -> Vec<u8> {
+    let mut single = path.to_vec();
+    single.dedup_by(|next, last| (*next, *last) == (b'/', b'/'));
+    single
+}
+
 /// The rest of a path below a directory that it lies in.
 fn below<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     let without_slashes = dir.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
@@ -320,5 +328,6 @@ mod tests {
         assert_eq!(below(b"/srv", b"/srv/"), Some(&b""[..]));
         assert_eq!(below(b"/srvx", b"/srv"), None);
         assert_eq!(below(b"/a/b", b"/"), Some(&b"a/b"[..]));
+        assert_eq!(below(&with_single_slashes(b"//srv//a///"), b"/srv"), Some(&b"a/"[..]));
     }
 }

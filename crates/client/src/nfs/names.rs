@@ -12,7 +12,8 @@ use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::{
     Access, AccessArgs, Answer, Create, CreateArgs, CreateHow, CreateOk, Fsstat, FsstatOk, Getattr, Handle,
     Link, LinkArgs, Lookup, LookupOk, Mkdir, MkdirArgs, Mknod, MknodArgs, Name, Node, PATH_MAX, Place,
-    Readlink, Remove, Rename, RenameArgs, Rmdir, SetAttributes, Setattr, SetattrArgs, Symlink, SymlinkArgs,
+    Readlink, Remove, Rename, RenameArgs, Rmdir, SetAttributes, Setattr, SetattrArgs, Status, Symlink,
+    SymlinkArgs,
 };
 
 /// Paths are bytes, as names are. They begin at the mounted directory with or without a slash, and may have `.` and `..`;
@@ -33,7 +34,7 @@ impl Mount {
         new: bool,
     ) -> Result<File, Error> {
         let path = path.as_ref();
-        let place = self.place(path).await?;
+        let place = self.file_place(path).await?;
         let how = if new { CreateHow::Guarded(attributes) } else { CreateHow::Unchecked(attributes) };
         let args = CreateArgs { place: place.clone(), how };
         let made = self.make::<Create>(&args, "creating", path, place).await?;
@@ -86,7 +87,7 @@ impl Mount {
     /// Makes a symbolic link with that text.
     pub async fn symlink(&self, text: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<Found, Error> {
         let (text, path) = (text.as_ref(), path.as_ref());
-        let place = self.place(path).await?;
+        let place = self.file_place(path).await?;
         let attributes = SetAttributes::default();
         let args = SymlinkArgs { place: place.clone(), attributes, path: text.to_vec() };
         self.make::<Symlink>(&args, "creating the symbolic link", path, place).await
@@ -95,7 +96,7 @@ impl Mount {
     /// Makes a device, a socket or a named pipe.
     pub async fn mknod(&self, path: impl AsRef<[u8]>, what: Node) -> Result<Found, Error> {
         let path = path.as_ref();
-        let place = self.place(path).await?;
+        let place = self.file_place(path).await?;
         let args = MknodArgs { place: place.clone(), what };
         self.make::<Mknod>(&args, "creating", path, place).await
     }
@@ -110,7 +111,7 @@ impl Mount {
     /// Gives a file one more name.
     pub async fn link(&self, file: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<(), Error> {
         let (file, path) = (file.as_ref(), path.as_ref());
-        let (found, link) = (self.lstat(file).await?, self.place(path).await?);
+        let (found, link) = (self.lstat(file).await?, self.file_place(path).await?);
         let args = LinkArgs { file: found.handle, link };
         self.change::<Link, _, _>(&args, || format!("linking {} to {}", Escaped(file), Escaped(path)))
             .await
@@ -121,6 +122,13 @@ impl Mount {
     pub async fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<(), Error> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let args = RenameArgs { from: self.place(from).await?, to: self.place(to).await? };
+        if [from, to].iter().any(|path| path.ends_with(b"/")) {
+            let Place { dir, name } = &args.from;
+            if !self.look_up(*dir, &name.0, from).await?.is_dir() {
+                let path = if from.ends_with(b"/") { from } else { to };
+                return Err(Error::failed(|| Escaped(path).to_string(), Status::Notdir));
+            }
+        }
         self.change::<Rename, _, _>(&args, || format!("renaming {} to {}", Escaped(from), Escaped(to)))
             .await
             .map(drop)
@@ -129,7 +137,7 @@ impl Mount {
     /// Removes a file that is no directory.
     pub async fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), Error> {
         let path = path.as_ref();
-        let place = self.place(path).await?;
+        let place = self.file_place(path).await?;
         self.change::<Remove, _, _>(&place, || format!("removing {}", Escaped(path))).await.map(drop)
     }
 
@@ -211,6 +219,15 @@ impl Mount {
             .change_by::<Readlink, _, _>(call, || format!("reading the symbolic link {}", Escaped(path)))
             .await?
             .path)
+    }
+
+    /// The directory and the name of a path to anything but a directory.
+    async fn file_place(&self, path: &[u8]) -> Result<Place, Error> {
+        let place = self.place(path).await?;
+        match path.ends_with(b"/") {
+            true => Err(Error::failed(|| Escaped(path).to_string(), Status::Notdir)),
+            false => Ok(place),
+        }
     }
 
     /// The directory and the name of a path.

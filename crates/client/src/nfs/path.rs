@@ -23,7 +23,8 @@ pub struct Resolved {
 }
 
 impl Mount {
-    /// Follows a path and the symbolic links on it. The last name need not exist.
+    /// Follows a path and the symbolic links on it. The last name need not exist. A path that ends with a slash leads to a
+    /// directory; if anything else is there, it fails as with POSIX (`NFS3ERR_NOTDIR`).
     pub async fn resolve(&self, path: impl AsRef<[u8]>) -> Result<Resolved, Error> {
         self.follow(path.as_ref(), true).await
     }
@@ -51,8 +52,13 @@ impl Mount {
         let mut here: Option<Found> = None;
         let mut place: Option<(Handle, Vec<u8>)> = None;
         let (mut links, mut by_link) = (0, false);
+        let not_a_directory = || Error::failed(|| Escaped(path).to_string(), Status::Notdir);
+        let mut wants_directory = ends_as_directory(path);
         while let Some(name) = names.pop_front() {
             if name == b".." {
+                if here.is_some_and(|here| !here.is_dir()) {
+                    return Err(not_a_directory());
+                }
                 here = above.pop().flatten();
                 place = None;
                 continue;
@@ -66,7 +72,7 @@ impl Mount {
                 found => found?,
             };
             let is_link = found.attributes.file_type == FileType::Symlink;
-            if is_link && (follow || !names.is_empty()) {
+            if is_link && (follow || wants_directory || !names.is_empty()) {
                 links += 1;
                 if links > LINKS_MAX {
                     return Err(Error::Loop { path: Escaped(path).to_string() });
@@ -77,6 +83,7 @@ impl Mount {
                 }
                 let mut all = self::names(&text);
                 by_link |= names.is_empty();
+                wants_directory |= names.is_empty() && ends_as_directory(&text);
                 all.append(&mut names);
                 names = all;
                 place = None;
@@ -90,9 +97,17 @@ impl Mount {
             Some(found) => found,
             None => self.found(self.root, path).await?,
         };
+        if wants_directory && !found.is_dir() {
+            return Err(not_a_directory());
+        }
         let place = place.map(|(dir, name)| (Dir::new(self, dir, above_last(path)), name));
         Ok(Resolved { place, found: Some(found), by_link })
     }
+}
+
+/// Returns whether a path can only lead to a directory: it ends with a slash or a dot.
+pub(super) fn ends_as_directory(path: &[u8]) -> bool {
+    matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"" | b"." | b".."))
 }
 
 /// The names on a path that lead somewhere.

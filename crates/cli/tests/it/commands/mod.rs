@@ -13,6 +13,7 @@ mod nfs_onto_itself;
 mod nfs_other_servers;
 mod nfs_rdma;
 mod nfs_remove;
+mod nfs_slashes;
 mod nfs_waiting;
 mod objects;
 mod own_files;
