@@ -28,8 +28,10 @@ pub(crate) enum Identity {
 
 /// A file as it is now. This machine and servers tell the same of it, by whatever name or server it is reached. Two files
 /// differ in it: the numbers of files repeat between file systems, but not together with the nanoseconds of the last change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct FileIdentity {
+    /// Device of a file of this machine.
+    device: Option<u64>,
     number: u64,
     size: u64,
     modified: (u32, u32),
@@ -39,6 +41,7 @@ pub(crate) struct FileIdentity {
 impl FileIdentity {
     pub(crate) fn there(found: &Attributes) -> Self {
         Self {
+            device: None,
             number: found.fileid,
             size: found.size,
             modified: (found.mtime.seconds, found.mtime.nanoseconds),
@@ -49,6 +52,7 @@ impl FileIdentity {
     pub(crate) fn here(about: &Metadata) -> Self {
         // NFS has 32 bits of seconds.
         Self {
+            device: Some(about.dev()),
             number: about.ino(),
             size: about.len(),
             modified: (about.mtime() as u32, about.mtime_nsec() as u32),
@@ -58,6 +62,17 @@ impl FileIdentity {
 }
 
 impl FileIdentity {
+    /// Returns whether both are one file, also while it changes if both are of this machine.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self.device, other.device) {
+            (Some(one), Some(two)) => (one, self.number) == (two, other.number),
+            _ => {
+                let known = |of: &Self| (of.number, of.size, of.modified, of.changed);
+                known(self) == known(other)
+            }
+        }
+    }
+
     fn is_settled(&self, now: SystemTime, settled: Duration) -> bool {
         let changed = UNIX_EPOCH + Duration::new(self.changed.0.into(), self.changed.1.min(999_999_999));
         now.duration_since(changed).is_ok_and(|age| age >= settled)
@@ -66,7 +81,7 @@ impl FileIdentity {
 
 impl fmt::Display for FileIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, size, modified, changed } = self;
+        let Self { device: _, number, size, modified, changed } = self;
         write!(f, "file:{number}:{size}:{}.{:09}:{}.{:09}", modified.0, modified.1, changed.0, changed.1)
     }
 }
@@ -87,7 +102,7 @@ impl Identity {
     /// Returns whether a copy from one to the other would be a copy onto itself.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::File(one), Self::File(two)) => one == two,
+            (Self::File(one), Self::File(two)) => one.is_same(two),
             (Self::BlockDevice(one), Self::BlockDevice(two)) => one == two,
             (
                 Self::Image { pool, namespace, id },
@@ -117,6 +132,13 @@ impl SourceFacts {
             false => (None, None),
         };
         Self { identity: Identity::here(about), name: name.map(<[u8]>::to_vec), mode, modified }
+    }
+
+    /// Attributes of standard input, which may be a file that was redirected.
+    pub(crate) fn of_input() -> Self {
+        let about = rustix::io::dup(std::io::stdin()).map(std::fs::File::from).map(|file| file.metadata());
+        let identity = about.ok().and_then(Result::ok).and_then(|about| Identity::here(&about));
+        Self { identity, ..Self::default() }
     }
 
     pub(crate) fn there(found: &Attributes, name: &[u8]) -> Self {

@@ -1,10 +1,12 @@
-//! What commands give, on standard output.
+//! What commands give, on standard output and in files.
 
 use crate::failure::Failure;
 use crate::names;
 use serde_json::Value;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
+use std::path::Path;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -25,6 +27,18 @@ pub(crate) fn failed(source: io::Error) -> Failure {
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(failed)
+}
+
+/// Writes a file and makes it durable.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    sync(&file)
+}
+
+/// Makes a regular file durable; pipes and terminals have nothing to sync.
+pub(crate) fn sync(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
 }
 
 /// Prints lines, with names as they are [shown](names::shown). Their reader may have gone away, which is an error like any

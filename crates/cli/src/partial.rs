@@ -1,16 +1,27 @@
-//! Files that are written beside their names until they are whole, so that half a file is never taken for a whole one.
+//! Files that are written next to their names until they are whole, so that half a file is never taken for a whole one.
+//!
+//! Only what this program wrote is continued, truncated or removed. An unfinished copy is one that its record names; other
+//! files of such a name are refused, and so are sources that a copy would write to.
+
+mod durable;
+mod record;
 
 use crate::failure::Failure;
-use crate::identity::SourceFacts;
+use crate::identity::{Identity, SourceFacts};
 use crate::interrupt::{Unfinished, say};
+use durable::{Durable, Recorded, Shared};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use durable::SyncEvery;
+pub(crate) use record::{Claim, Liveness, RECORD_LEN, Record};
 
 /// Ends the name of a file that is not whole.
 const SUFFIX: &[u8] = b".onego-partial";
@@ -20,9 +31,6 @@ const RECORD_SUFFIX: &[u8] = b".onego-source";
 
 /// The longest name that file systems have.
 const NAME_MAX: usize = 255;
-
-/// Most bytes of a record.
-const RECORD_MAX: u64 = 1024;
 
 /// The name of a file until it is whole.
 pub(crate) fn name_of(name: &[u8]) -> Vec<u8> {
@@ -45,7 +53,7 @@ fn with_suffix(name: &[u8], suffix: &[u8]) -> Vec<u8> {
 }
 
 /// FNV-1a of 64 bits.
-fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -73,7 +81,10 @@ pub(crate) struct PartialFile {
     /// Permissions of a file that is replaced.
     mode: Option<u32>,
     len: u64,
-    recorded: Option<String>,
+    recorded: Option<Record>,
+    every: SyncEvery,
+    /// Once the copy is begun.
+    durable: Option<Durable>,
     _unfinished: Option<Unfinished>,
 }
 
@@ -90,11 +101,15 @@ enum Stage {
 }
 
 impl PartialFile {
-    /// Opens a file for what is to be at `path`. Nothing that exists changes before [`begin`](Self::begin).
-    pub(crate) fn open(path: &Path, existing: Existing) -> Result<Self, Failure> {
+    /// Opens a file for what is to be at `path`. Nothing that exists changes before [`begin`](Self::begin). Fails if a
+    /// source is one of the files that the copy would write to, rename or remove.
+    pub(crate) fn open(path: &Path, existing: Existing, sources: &[&SourceFacts]) -> Result<Self, Failure> {
         let fail = || Failure::file(path);
-        if path.as_os_str().as_bytes().ends_with(b"/") && !path.is_dir() {
-            return Err(fail()(Errno::NOTDIR.into()));
+        if names_a_directory(path) && !path.is_dir() {
+            return Err(match path.as_os_str().is_empty() {
+                true => Failure::Usage("an empty path names no file".to_owned()),
+                false => fail()(Errno::NOTDIR.into()),
+            });
         }
         // A link stays one: what it leads to is replaced.
         let path = match path.canonicalize() {
@@ -107,6 +122,12 @@ impl PartialFile {
             Err(_) => path.to_owned(),
         };
         let there = fs::metadata(&path).ok();
+        refuse_sources(
+            &path,
+            there.as_ref(),
+            sources,
+            "the source itself: a copy onto itself could lose it",
+        )?;
         let is_special = there.as_ref().is_some_and(|about| !about.is_file());
         if is_special || existing == Existing::InPlace {
             let mut options = OpenOptions::new();
@@ -114,88 +135,106 @@ impl PartialFile {
             let file = options.open(&path).map_err(fail())?;
             let (stage, mode) =
                 (Stage::InPlace { is_special }, there.map(|about| about.permissions().mode()));
-            return Ok(Self { file, path, stage, existing, mode, len: 0, recorded: None, _unfinished: None });
+            return Ok(Self::opened(file, path, stage, existing, mode));
         }
-        let partial = beside(&path, name_of);
+        let (partial, record) = (beside(&path, name_of), beside(&path, record_name_of));
+        for (name, what) in [(&partial, "unfinished copy"), (&record, "its record")] {
+            let why = format!("the source, and a copy to {} keeps its {what} there", path.display());
+            let about = fs::symlink_metadata(name).ok();
+            refuse_sources(name, about.as_ref(), sources, &format!("{why}: rename it first"))?;
+            if about.is_some_and(|about| !about.is_file()) {
+                return Err(foreign(name, "is no regular file"));
+            }
+        }
+        let recorded = read_record(&record)?;
         let adopts = existing == Existing::Resume && there.is_some() && !partial.exists();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let (file, place) = match adopts {
-            true => (options.open(&path), &path),
-            false => {
-                options.create(true).truncate(false).mode(0o600).custom_flags(libc_nofollow());
-                (options.open(&partial), &partial)
-            }
-        };
+        let place = if adopts { &path } else { &partial };
         // The name that people know is in the error where there is no such directory.
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => fail()(error),
-            _ => Failure::file(place)(error),
+        let file = open_locked(place, &path, !adopts).map_err(|failure| match failure {
+            Failure::File { source, .. } if source.kind() == io::ErrorKind::NotFound => fail()(source),
+            other => other,
         })?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Usage(format!(
-                    "{} is being written by another process",
-                    path.display()
-                )));
-            }
-            // A file system without locks.
-            Err(TryLockError::Error(_)) => {}
+        let about = file.metadata().map_err(Failure::file(place))?;
+        if !adopts && about.len() > 0 && !recorded.as_ref().is_some_and(|record| record.is_of(about.ino())) {
+            return Err(foreign(&partial, "is no unfinished copy of this program"));
         }
-        let len = file.metadata().map_err(Failure::file(place))?.len();
-        let recorded = if adopts { None } else { read_record(&beside(&path, record_name_of), &file) };
         let mode = there.map(|about| about.permissions().mode());
         let stage = if adopts { Stage::Adopted { partial } } else { Stage::Partial { partial } };
-        let mut this = Self { file, path, stage, existing, mode, len, recorded, _unfinished: None };
+        let recorded = recorded.filter(|record| !adopts && record.is_of(about.ino()));
+        let mut this = Self::opened(file, path, stage, existing, mode);
+        (this.len, this.recorded) = (about.len(), recorded);
         this.watch();
         Ok(this)
+    }
+
+    fn opened(file: File, path: PathBuf, stage: Stage, existing: Existing, mode: Option<u32>) -> Self {
+        let every = SyncEvery::default();
+        let (len, recorded, durable, _unfinished) = (0, None, None, None);
+        Self { file, path, stage, existing, mode, len, recorded, every, durable, _unfinished }
+    }
+
+    /// Sets the amount of progress after which the copy is synced.
+    pub(crate) fn sync_every(&mut self, every: SyncEvery) {
+        self.every = every;
     }
 
     /// Registers the file: an early end reports it, or removes it if it is empty.
     fn watch(&mut self) {
         if let Stage::Partial { partial } = &self.stage {
             let (left, record) = (partial.clone(), beside(&self.path, record_name_of));
-            self._unfinished = Some(Unfinished::new(move || leave(&left, &record)));
+            let shared = self.durable.as_ref().map(Durable::shared);
+            self._unfinished = Some(Unfinished::new(move || leave(&left, &record, shared)));
         }
     }
 
     /// Keeps the first `keep` bytes of an earlier run, and notes next to them what they are a copy of. To be called once,
     /// before anything is written, and after all checks.
     pub(crate) fn begin(&mut self, source: Option<&str>, keep: u64) -> Result<(), Failure> {
+        let fail = || Failure::file(&self.path);
         match &self.stage {
             Stage::InPlace { is_special: true } | Stage::Finished => return Ok(()),
-            Stage::InPlace { is_special: false } => {
-                return self.file.set_len(keep).map_err(Failure::file(&self.path));
-            }
-            Stage::Adopted { partial } => {
+            Stage::InPlace { is_special: false } => return self.file.set_len(keep).map_err(fail()),
+            Stage::Adopted { .. } => {
                 let (about, named) = (self.file.metadata(), fs::symlink_metadata(&self.path));
-                let (about, named) =
-                    (about.map_err(Failure::file(&self.path))?, named.map_err(Failure::file(&self.path))?);
+                let (about, named) = (about.map_err(fail())?, named.map_err(fail())?);
                 if (about.dev(), about.ino()) != (named.dev(), named.ino()) {
                     let why = "was replaced by another file meanwhile: copy again";
                     return Err(Failure::Usage(format!("{} {why}", self.path.display())));
                 }
-                rename_new(&self.path, partial).map_err(Failure::file(partial))?;
-                let partial = partial.clone();
-                self.stage = Stage::Partial { partial };
-                self.watch();
             }
-            Stage::Partial { .. } => {}
+            // The record of another source stays true of these bytes until the new one replaces it.
+            Stage::Partial { .. } => self.file.set_len(keep).map_err(fail())?,
         }
-        let record = beside(&self.path, record_name_of);
-        // A record of another source must not stay next to bytes of this one.
-        remove_if_there(&record).map_err(Failure::file(&record))?;
-        self.file.set_len(keep).map_err(Failure::file(&self.path))?;
-        if let Some(source) = source {
-            let about = self.file.metadata().map_err(Failure::file(&self.path))?;
-            let text = record_text(source, about.ino());
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600);
-            let written = options.open(&record).and_then(|mut file| file.write_all(text.as_bytes()));
-            written.map_err(Failure::file(&record))?;
+        if keep > self.recorded.as_ref().map_or(0, |record| record.synced) {
+            self.file.sync_data().map_err(fail())?;
         }
+        let file = Some(self.file.metadata().map_err(fail())?.ino());
+        let noted = Record { source: source.map(str::to_owned), file, synced: keep, owner: None };
+        let record_path = beside(&self.path, record_name_of);
+        let record = write_record(&record_path, &noted).map_err(Failure::file(&record_path))?;
+        if let Stage::Adopted { partial } = &self.stage {
+            rename_new(&self.path, partial).map_err(Failure::file(partial))?;
+            self.file.set_len(keep).map_err(fail())?;
+            self.stage = Stage::Partial { partial: partial.clone() };
+        }
+        let file = self.file.try_clone().map_err(fail())?;
+        let directory = Some(parent(&self.path).to_owned());
+        self.durable = Some(Durable::new(Recorded { file, record, noted, slot: 0, directory }, self.every));
+        self.watch();
         Ok(())
+    }
+
+    /// All bytes before `done` are written. They are made durable now and then, in the background.
+    pub(crate) fn written(&mut self, done: u64) -> Result<(), Failure> {
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        durable.written(done).map_err(Failure::file(&self.path))
+    }
+
+    /// The copy ends early: makes what is written durable, so that it can be continued after all of it.
+    pub(crate) fn abandon(self) {
+        if let Some(durable) = &self.durable {
+            durable.shared().sync_last();
+        }
     }
 
     /// Bytes that an earlier run has left.
@@ -203,9 +242,18 @@ impl PartialFile {
         self.len
     }
 
+    /// Bytes of an earlier run that were written in full, and survived a power cut: file systems may commit a size before
+    /// the bytes.
+    pub(crate) fn reliable(&self) -> u64 {
+        match &self.stage {
+            Stage::Adopted { .. } => self.len,
+            _ => self.recorded.as_ref().map_or(0, |record| record.synced.min(self.len)),
+        }
+    }
+
     /// Source of the bytes that an earlier run has left, if it noted that.
     pub(crate) fn recorded(&self) -> Option<&str> {
-        self.recorded.as_deref()
+        self.recorded.as_ref()?.source.as_deref()
     }
 
     /// Returns whether the file has its own name, and is taken for the beginning.
@@ -238,6 +286,9 @@ impl PartialFile {
     /// is replaced leaves its own permissions.
     pub(crate) fn finish(mut self, source: &SourceFacts) -> Result<(), Failure> {
         let fail = || Failure::file(&self.path);
+        if let Some(durable) = &mut self.durable {
+            durable.wait().map_err(fail())?;
+        }
         let is_new = self.mode.is_none();
         let mode = self.mode.unwrap_or_else(|| source.mode_of_copy()) & 0o7777;
         if is_new || matches!(self.stage, Stage::Partial { .. }) {
@@ -246,22 +297,78 @@ impl PartialFile {
                 self.file.set_modified(modified).map_err(fail())?;
             }
         }
-        let Stage::Partial { partial } = &self.stage else { return Ok(()) };
-        self.file.sync_all().map_err(fail())?;
-        match self.existing {
-            Existing::Refuse => rename_new(partial, &self.path),
-            _ => fs::rename(partial, &self.path),
+        match &self.stage {
+            Stage::InPlace { is_special: false } => {
+                self.file.sync_all().map_err(fail())?;
+                return if is_new { sync_directory(&self.path) } else { Ok(()) };
+            }
+            Stage::Partial { partial } => {
+                self.file.sync_all().map_err(fail())?;
+                match self.existing {
+                    Existing::Refuse => rename_new(partial, &self.path),
+                    _ => fs::rename(partial, &self.path),
+                }
+                .map_err(fail())?;
+            }
+            // Pipes and devices have nothing to sync, or their users do.
+            Stage::InPlace { is_special: true } | Stage::Adopted { .. } | Stage::Finished => return Ok(()),
         }
-        .map_err(fail())?;
         self.stage = Stage::Finished;
         let record = beside(&self.path, record_name_of);
         remove_if_there(&record).map_err(Failure::file(&record))?;
-        let directory = match self.path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(Failure::file(directory))
+        sync_directory(&self.path)
+    }
+}
+
+/// Returns whether a path can only name a directory: it is empty, or ends with a slash, `.` or `..`.
+fn names_a_directory(path: &Path) -> bool {
+    let last = path.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next();
+    matches!(last, Some(b"" | b"." | b".."))
+}
+
+/// Fails if a file that exists is one of the sources.
+fn refuse_sources(
+    path: &Path,
+    about: Option<&Metadata>,
+    sources: &[&SourceFacts],
+    why: &str,
+) -> Result<(), Failure> {
+    let identity = about.and_then(Identity::here);
+    match sources.iter().any(|source| source.is(identity.as_ref())) {
+        true => Err(Failure::Usage(format!("{} is {why}", path.display()))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a file that has the name of an unfinished copy or its record, and is neither.
+fn foreign(path: &Path, why: &str) -> Failure {
+    Failure::Usage(format!("{} {why}, and has the name of one: rename or remove it", path.display()))
+}
+
+/// Opens a file for the bytes of `path`, and locks it.
+fn open_locked(place: &Path, path: &Path, creates: bool) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(creates).truncate(false).mode(0o600);
+    if creates {
+        options.custom_flags(NOFOLLOW);
+    }
+    loop {
+        let file = options.open(place).map_err(Failure::file(place))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let why = "is being written by another process";
+                return Err(Failure::Usage(format!("{} {why}", path.display())));
+            }
+            // A file system without locks.
+            Err(TryLockError::Error(_)) => {}
+        }
+        // A copy that ended between both calls has renamed the file.
+        let (opened, named) = (file.metadata(), fs::metadata(place));
+        let opened = opened.map_err(Failure::file(place))?;
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino())) {
+            return Ok(file);
+        }
     }
 }
 
@@ -270,22 +377,45 @@ fn beside(path: &Path, name: fn(&[u8]) -> Vec<u8>) -> PathBuf {
     path.with_file_name(OsString::from_vec(name(path.file_name().unwrap_or(OsStr::new("")).as_bytes())))
 }
 
-/// Text of a record: the source, and the number of the file that has its bytes.
-pub(crate) fn record_text(source: &str, partial: u64) -> String {
-    format!("{source} {partial}\n")
+/// The directory of a file.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Source in a record, if it is about this file.
-pub(crate) fn recorded_source(text: &str, partial: u64) -> Option<String> {
-    let (source, number) = text.strip_suffix('\n')?.rsplit_once(' ')?;
-    (number.parse() == Ok(partial)).then(|| source.to_owned())
+fn sync_directory(path: &Path) -> Result<(), Failure> {
+    let directory = parent(path);
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(Failure::file(directory))
 }
 
-fn read_record(record: &Path, partial: &File) -> Option<String> {
-    let mut text = String::new();
-    let file = OpenOptions::new().read(true).custom_flags(libc_nofollow()).open(record).ok()?;
-    file.take(RECORD_MAX).read_to_string(&mut text).ok()?;
-    recorded_source(&text, partial.metadata().ok()?.ino())
+/// Reads the record at a path, if one is there. An empty file is a record that was not written any more. Fails if it is
+/// anything else.
+fn read_record(path: &Path) -> Result<Option<Record>, Failure> {
+    let file = match OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(Failure::file(path))?,
+    };
+    let mut bytes = Vec::new();
+    file.take(RECORD_LEN as u64 + 1).read_to_end(&mut bytes).map_err(Failure::file(path))?;
+    match Record::parse(&bytes) {
+        None if bytes.is_empty() => Ok(None),
+        Some(record) if bytes.len() <= RECORD_LEN => Ok(Some(record)),
+        _ => Err(foreign(path, "is no record of an unfinished copy")),
+    }
+}
+
+/// Writes a record, in place of an earlier one.
+fn write_record(path: &Path, record: &Record) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NOFOLLOW);
+    let file = options.open(path)?;
+    let replaces = file.metadata()?.len() > 0;
+    file.write_all_at(record.text().as_bytes(), 0)?;
+    // An earlier one may have said more than there will be: that must not come back once the bytes are others.
+    if replaces || record.synced > 0 {
+        file.sync_data()?;
+    }
+    Ok(file)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -299,17 +429,20 @@ impl Drop for PartialFile {
     fn drop(&mut self) {
         // A signal's thread has said it.
         if let Stage::Partial { partial } = &self.stage
-            && let Some(left) = leave(partial, &beside(&self.path, record_name_of))
+            && let Some(left) = leave(partial, &beside(&self.path, record_name_of), None)
         {
             say(&left);
         }
     }
 }
 
-/// Removes a file that has nothing in it; of another one it says that it is there.
-fn leave(partial: &Path, record: &Path) -> Option<String> {
+/// Removes a file that has nothing in it; of another one, makes durable what is written, and says that it is there.
+fn leave(partial: &Path, record: &Path, shared: Option<Arc<Shared>>) -> Option<String> {
     match fs::metadata(partial) {
         Ok(about) if about.len() > 0 => {
+            if let Some(shared) = shared {
+                shared.sync_last();
+            }
             Some(format!("{} has what has come so far: --resume goes on, or remove it", partial.display()))
         }
         Ok(_) => {
@@ -337,127 +470,8 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn libc_nofollow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits() as i32
-}
+/// Does not open what a symbolic link leads to.
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::FileExt as _;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let names =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        names
-    }
-
-    fn begun(path: &Path, existing: Existing, keep: u64) -> PartialFile {
-        let mut file = PartialFile::open(path, existing).unwrap();
-        file.begin(Some("file:1"), keep).unwrap();
-        file
-    }
-
-    #[test]
-    fn a_file_has_its_name_only_when_it_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        fs::write(&path, "old").unwrap();
-        let file = begun(&path, Existing::Replace, 0);
-        file.file().write_all_at(b"new", 0).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert!(PartialFile::open(&path, Existing::Replace).is_err(), "two write it at a time");
-        file.finish(&SourceFacts::default()).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(names(folder.path()), ["disk"]);
-    }
-
-    #[test]
-    fn a_copy_has_the_permissions_and_the_time_of_its_source_and_keeps_those_of_a_file_it_replaces() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 7);
-        let source = SourceFacts { mode: Some(0o640), modified: Some(time), ..SourceFacts::default() };
-        let file = begun(&path, Existing::Refuse, 0);
-        assert_eq!(file.file().metadata().unwrap().permissions().mode() & 0o777, 0o600, "before it is whole");
-        file.finish(&source).unwrap();
-        let about = path.metadata().unwrap();
-        assert_eq!((about.permissions().mode() & 0o777, about.modified().unwrap()), (0o640, time));
-        fs::set_permissions(&path, Permissions::from_mode(0o604)).unwrap();
-        begun(&path, Existing::Replace, 0).finish(&source).unwrap();
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o604);
-    }
-
-    #[test]
-    fn a_copy_is_resumed_next_to_the_record_of_its_source_and_nothing_is_not_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        drop(begun(&path, Existing::Refuse, 0));
-        assert!(names(folder.path()).is_empty());
-        let file = begun(&path, Existing::Refuse, 0);
-        file.file().write_all_at(b"half", 0).unwrap();
-        drop(file);
-        assert_eq!(names(folder.path()), [".disk.onego-partial", ".disk.onego-source"]);
-        let mut file = PartialFile::open(&path, Existing::Resume).unwrap();
-        assert_eq!((file.len(), file.recorded()), (4, Some("file:1")));
-        file.begin(None, 3).unwrap();
-        file.file().write_all_at(b"+half", 3).unwrap();
-        file.finish(&SourceFacts::default()).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"hal+half");
-        assert_eq!(names(folder.path()), ["disk"]);
-        // A record is about one file.
-        fs::write(folder.path().join(".disk.onego-source"), "file:1 1\n").unwrap();
-        fs::write(folder.path().join(".disk.onego-partial"), "x").unwrap();
-        assert_eq!(PartialFile::open(&path, Existing::Resume).unwrap().recorded(), None);
-    }
-
-    #[test]
-    fn a_file_that_is_taken_for_the_beginning_keeps_its_name_until_the_copy_begins() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        fs::write(&path, "whole").unwrap();
-        let mut file = PartialFile::open(&path, Existing::Resume).unwrap();
-        assert!(file.is_adopted() && file.len() == 5);
-        drop(PartialFile::open(&path, Existing::Refuse).err().unwrap());
-        assert_eq!(names(folder.path()), ["disk"], "nothing is renamed before all checks");
-        file.begin(None, 5).unwrap();
-        assert_eq!(names(folder.path()), [".disk.onego-partial"]);
-        file.finish(&SourceFacts::default()).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"whole");
-    }
-
-    #[test]
-    fn a_file_that_came_meanwhile_is_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        let file = begun(&path, Existing::Refuse, 0);
-        fs::write(&path, "other").unwrap();
-        assert!(file.finish(&SourceFacts::default()).is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"other");
-        assert!(PartialFile::open(&path, Existing::Refuse).is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_finished_is_refused_before_anything_is_made() {
-        let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("nowhere", folder.path().join("dangling")).unwrap();
-        for name in ["missing/", "dangling", "missing/file"] {
-            for existing in [Existing::Refuse, Existing::Replace, Existing::Resume, Existing::InPlace] {
-                let refused = PartialFile::open(&folder.path().join(name), existing);
-                assert!(refused.is_err(), "{name}");
-                assert_eq!(names(folder.path()), ["dangling"], "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn long_names_stay_names_and_stay_different() {
-        assert_eq!(name_of(b"disk"), b".disk.onego-partial");
-        let long = |last: u8| [&[b'x'; 254][..], &[last]].concat();
-        assert_eq!(name_of(&long(b'a')).len(), 255);
-        assert_ne!(name_of(&long(b'a')), name_of(&long(b'b')));
-        assert_ne!(record_name_of(&long(b'a')), record_name_of(&long(b'b')));
-    }
-}
+mod tests;

@@ -180,7 +180,7 @@ fn tell(words: &[String]) -> Result<(), Failure> {
 fn print(reply: &CommandReply, options: &CommandOptions) -> Result<(), Failure> {
     match options.out_file.as_deref() {
         Some(path) if path != Path::new(STANDARD) => {
-            fs::write(path, &reply.output).map_err(Failure::file(path))?;
+            output::write_file(path, &reply.output).map_err(Failure::file(path))?;
         }
         Some(_) => output::bytes(&reply.output)?,
         None => {

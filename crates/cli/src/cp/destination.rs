@@ -1,6 +1,6 @@
 //! Destinations of copies: made, continued, and finished.
 
-use super::earlier::{Earlier, Rewind, Tuning};
+use super::earlier::{Earlier, Tuning};
 use super::image::NewImage;
 use super::job::CopyJob;
 use crate::access::Access;
@@ -79,7 +79,8 @@ impl Destination {
     pub(super) fn mark(&mut self, host: &mut Host<Copier>, done: u64) -> Result<(), Failure> {
         match self {
             Self::Image(image) => image.mark(host, done),
-            Self::File(_) | Self::Remote(_) | Self::Existing => Ok(()),
+            Self::File(file) => file.written(done),
+            Self::Remote(_) | Self::Existing => Ok(()),
         }
     }
 
@@ -105,7 +106,11 @@ impl Destination {
         match self {
             Self::Image(image) => image.abandon(host, done),
             // They say it themselves.
-            Self::File(_) | Self::Remote(_) | Self::Existing => {}
+            Self::File(mut file) => {
+                let _ = file.written(done);
+                file.abandon();
+            }
+            Self::Remote(_) | Self::Existing => {}
         }
     }
 }
@@ -157,16 +162,17 @@ fn file(
     if job.existing == Existing::Resume && !job.adopts && path.exists() {
         return Err(Failure::file(&path)(Errno::EXIST.into()));
     }
-    let mut partial = PartialFile::open(&path, job.existing)?;
+    let mut partial = PartialFile::open(&path, job.existing, &[&from.facts])?;
+    partial.sync_every(tuning.sync_every);
     let file = partial.file().try_clone().map_err(Failure::file(&path))?;
     let device = opener.disks(host)?.device(&Disk::growing(partial.path(), file, from.size));
     let mut start = 0;
     if job.existing == Existing::Resume {
         let shown = partial.place().display().to_string();
-        let (len, recorded) = (partial.len(), partial.recorded());
-        let earlier =
-            Earlier { device: &device, len, recorded, shown: &shown, is_whole: partial.is_adopted() };
-        start = earlier.check(host, from, Rewind::Writes, tuning)?;
+        let (len, reliable, recorded) = (partial.len(), partial.reliable(), partial.recorded());
+        let is_whole = partial.is_adopted();
+        let earlier = Earlier { device: &device, len, reliable, recorded, shown: &shown, is_whole };
+        start = earlier.check(host, from, tuning)?;
     }
     partial.begin(from.facts.record(tuning.settled).as_deref(), start)?;
     Ok(Begun { destination: Destination::File(Box::new(partial)), device, start, reads_as_zeros: true })
@@ -182,9 +188,11 @@ fn remote(
     if let Some((file, len)) = partial.earlier() {
         let device = host.file(file.clone(), len.max(from.size), true)?;
         let (recorded, shown) = (partial.recorded(), format!("{} on the server", partial.shown()));
-        let earlier =
-            Earlier { device: &device, len, recorded, shown: &shown, is_whole: partial.is_adopted() };
-        start = earlier.check(host, from, Rewind::UnstableWrites, tuning)?;
+        // Writes that were in flight together, and those that a server kept in memory and lost with a crash.
+        let reliable = len.saturating_sub(tuning.span + tuning.piece + tuning.unstable);
+        let is_whole = partial.is_adopted();
+        let earlier = Earlier { device: &device, len, reliable, recorded, shown: &shown, is_whole };
+        start = earlier.check(host, from, tuning)?;
     }
     let file = host.block_on(partial.begin(&from.facts, from.facts.record(tuning.settled), start))??;
     let device = host.file(file.clone(), from.size, false)?;

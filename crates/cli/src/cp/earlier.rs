@@ -4,6 +4,7 @@ use super::destination::From;
 use crate::failure::Failure;
 use crate::identity::SETTLED;
 use crate::interrupt;
+use crate::partial::SyncEvery;
 use crate::rbd::PIECE;
 use onego::block::copy::{Copier, CopyPlan};
 use onego::block::{Device, Host};
@@ -23,6 +24,8 @@ pub(crate) struct Tuning {
     /// Bytes of a sample of an earlier copy, and of the distance between two.
     pub(crate) sample: u64,
     pub(crate) sample_every: u64,
+    /// Progress of a copy to a file after which it is synced.
+    pub(crate) sync_every: SyncEvery,
     /// Age of the last change of a source whose next change its times tell.
     pub(crate) settled: Duration,
 }
@@ -35,26 +38,18 @@ impl Default for Tuning {
             unstable: 256 << 20,
             sample: 64 << 10,
             sample_every: 16 << 20,
+            sync_every: SyncEvery::default(),
             settled: SETTLED,
         }
     }
-}
-
-/// What an earlier copy may have left undone before its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rewind {
-    /// Writes that were in flight together.
-    Writes,
-    /// These, and writes that a server kept in memory and lost with a crash.
-    UnstableWrites,
-    /// Nothing: the earlier copy has said how far it was.
-    Nothing,
 }
 
 /// Bytes that an earlier copy has left.
 pub(super) struct Earlier<'a> {
     pub(super) device: &'a Rc<dyn Device>,
     pub(super) len: u64,
+    /// Those of them that are there after any crash: before `len`, writes may be missing.
+    pub(super) reliable: u64,
     /// Their source, if the copy noted that.
     pub(super) recorded: Option<&'a str>,
     pub(super) shown: &'a str,
@@ -71,7 +66,6 @@ impl Earlier<'_> {
         &self,
         host: &mut Host<Copier>,
         from: &From,
-        rewind: Rewind,
         tuning: &Tuning,
     ) -> Result<u64, Failure> {
         let Self { len, shown, .. } = *self;
@@ -82,13 +76,7 @@ impl Earlier<'_> {
                 from.size
             )));
         }
-        let rewound = match rewind {
-            Rewind::Writes => tuning.span + tuning.piece,
-            Rewind::UnstableWrites => tuning.span + tuning.piece + tuning.unstable,
-            Rewind::Nothing => 0,
-        };
-        let start =
-            if self.is_whole { len } else { len.saturating_sub(rewound) } / tuning.piece * tuning.piece;
+        let start = if self.is_whole { len } else { self.reliable.min(len) } / tuning.piece * tuning.piece;
         let is_unchanged = self.recorded.is_some() && self.recorded == from.facts.text().as_deref();
         let ranges = match is_unchanged {
             true => samples(start, tuning),

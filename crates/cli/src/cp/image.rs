@@ -1,7 +1,7 @@
 //! An image that a copy makes.
 
 use super::destination::{Begun, Destination, From};
-use super::earlier::{Earlier, Rewind, Tuning};
+use super::earlier::{Earlier, Tuning};
 use super::job::CopyJob;
 use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
@@ -75,8 +75,10 @@ impl NewImage {
         let (device, _) = opener.open_known(host, &Prepared::Image(spec.clone(), Vec::new()), false)?;
         if let Some(earlier) = &found {
             let (len, recorded) = (earlier.done, earlier.source.as_deref());
-            let earlier = Earlier { device: &device, len, recorded, shown: &shown, is_whole: false };
-            marked.done = earlier.check(host, from, Rewind::Nothing, tuning)?;
+            // A write that the cluster has acknowledged is durable, and the mark follows the acknowledgements.
+            let earlier =
+                Earlier { device: &device, len, reliable: len, recorded, shown: &shown, is_whole: false };
+            marked.done = earlier.check(host, from, tuning)?;
         }
         let left = Left(Arc::default());
         left.note(&shown, &marked);

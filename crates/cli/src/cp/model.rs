@@ -14,7 +14,7 @@
 use super::earlier::Tuning;
 use super::{CopyJob, Copying};
 use crate::device::Source;
-use crate::partial::Existing;
+use crate::partial::{Existing, Record, SyncEvery};
 use crate::{Cli, access::Access};
 use clap::Parser as _;
 use onego_nfs_server::{Config, Export, Server, Squash};
@@ -33,6 +33,7 @@ const TUNING: Tuning = Tuning {
     unstable: 2 * BLOCK as u64,
     sample: 512,
     sample_every: 4 * BLOCK as u64,
+    sync_every: SyncEvery { bytes: 6 * BLOCK as u64, time: Duration::from_millis(1) },
     settled: Duration::from_millis(20),
 };
 
@@ -377,14 +378,18 @@ fn one(world: &World, seed: u64) -> Seen {
     seen
 }
 
-/// Undoes writes that were in flight when the copy ended: a copy that is killed may leave them out, and a server that crashes
-/// loses those that it kept in memory.
+/// Undoes writes that were in flight when the copy ended: a copy that is killed may leave them out, a power cut loses all that
+/// was not synced, and a server that crashes loses what it kept in memory.
 fn lose_writes(to: &End, random: &mut Random) {
     let partial = to.path.with_file_name(".copy.onego-partial");
     let Ok(file) = File::options().write(true).open(&partial) else { return };
     let len = file.metadata().unwrap().len();
-    let unsure = TUNING.span + if matches!(to.device, Source::Nfs(_)) { TUNING.unstable } else { 0 };
-    let first = len.saturating_sub(unsure).next_multiple_of(BLOCK as u64);
+    let record = fs::read(to.path.with_file_name(".copy.onego-source")).unwrap();
+    let sure = match to.device {
+        Source::Nfs(_) => len.saturating_sub(TUNING.span + TUNING.unstable),
+        _ => Record::parse(&record).unwrap().synced,
+    };
+    let first = sure.next_multiple_of(BLOCK as u64);
     for at in (first..len).step_by(BLOCK) {
         if random.one_in(3) {
             let end = len.min(at + BLOCK as u64);

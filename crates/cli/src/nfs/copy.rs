@@ -263,12 +263,7 @@ impl Stream {
 
     fn facts(&self) -> Result<SourceFacts, Failure> {
         match self {
-            Self::Input => {
-                // It may be a file that was redirected.
-                let about = rustix::io::dup(io::stdin()).map(fs::File::from).map(|file| file.metadata());
-                let identity = about.ok().and_then(Result::ok).and_then(|about| Identity::here(&about));
-                Ok(SourceFacts { identity, ..SourceFacts::default() })
-            }
+            Self::Input => Ok(SourceFacts::of_input()),
             Self::Here { path, file } => {
                 let about = file.metadata().map_err(Failure::file(path))?;
                 Ok(SourceFacts::here(&about, path.file_name().map(OsStrExt::as_bytes)))
@@ -366,7 +361,7 @@ impl Sink {
                     Some(name) if path.is_dir() => path.join(OsStr::from_bytes(name)),
                     _ => path.clone(),
                 };
-                let file = Box::new(PartialFile::open(&path, how.existing())?);
+                let file = Box::new(PartialFile::open(&path, how.existing(), &[&facts])?);
                 Ok(Self::Here { file, facts: Box::new(facts), at: 0 })
             }
         }

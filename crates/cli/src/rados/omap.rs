@@ -10,7 +10,6 @@ use crate::output;
 use onego::rados::{Omap, OmapPage, Pool, ReadOp, WriteOp};
 use onego::text;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, BufWriter, Write};
 
 #[derive(clap::Args)]
@@ -134,7 +133,7 @@ fn show(what: &str, value: &[u8], file: Option<&str>) -> Result<(), Failure> {
     if file == "-" {
         return output::bytes(value);
     }
-    fs::write(names::path(file), value).map_err(|error| {
+    output::write_file(&names::path(file), value).map_err(|error| {
         failed(format!("failed to open file: {}", sentence(error.raw_os_error().unwrap_or_default())))
     })
 }

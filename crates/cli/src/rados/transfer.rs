@@ -50,14 +50,16 @@ pub(super) struct AppendOptions {
 pub(super) async fn get(pool: &Pool, scope: &Scope, options: &GetOptions) -> Result<(), Failure> {
     let object = &options.object;
     let what = format!("error getting {}/{object}", pool.name());
-    let mut sink: Box<dyn Write> = if options.file == STANDARD {
-        Box::new(io::stdout().lock())
-    } else {
-        let opened = File::create(names::path(&options.file));
-        Box::new(opened.map_err(|error| {
+    let file = match options.file == STANDARD {
+        true => None,
+        false => Some(File::create(names::path(&options.file)).map_err(|error| {
             let reason = sentence(error.raw_os_error().unwrap_or_default());
             failed(format!("failed to open file: {reason}\n{what}: {reason}"))
-        })?)
+        })?),
+    };
+    let mut sink: Box<dyn Write> = match &file {
+        Some(file) => Box::new(file),
+        None => Box::new(io::stdout().lock()),
     };
     let size = scope.op_size()?;
     let progress = Progress::of_bytes("Reading", None, options.file != STANDARD);
@@ -71,7 +73,7 @@ pub(super) async fn get(pool: &Pool, scope: &Scope, options: &GetOptions) -> Res
         ReadFailure::Object(error) => because(what)(error),
         ReadFailure::Sink(failure) => failure,
     })?;
-    sink.flush().map_err(output::failed)
+    sink.flush().and_then(|()| file.as_ref().map_or(Ok(()), output::sync)).map_err(output::failed)
 }
 
 enum ReadFailure {

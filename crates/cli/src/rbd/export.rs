@@ -92,21 +92,25 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
 
 fn export(reactor: &mut Reactor, image: &Image, path: &Path, options: &Options) -> Result<(), Failure> {
     let mut sink = Sink::open(path, options.resume)?;
-    let done = sink.len();
-    if done > image.size() {
+    if sink.len() > image.size() {
         return Err(Failure::Usage(format!(
             "the earlier export to {} has more bytes than the image: it is of another one",
             path.display()
         )));
     }
-    let first = if options.resume { done / PIECE } else { 0 };
+    let first = if options.resume { sink.reliable() / PIECE } else { 0 };
     sink.compare(reactor, image, first * PIECE)?;
     sink.begin(first * PIECE)?;
     let progress = Progress::of_bytes("Exporting", Some(image.size()), !options.no_progress);
-    let copied = copy(reactor, image, &sink, first, &progress);
+    let copied = copy(reactor, image, &mut sink, first, &progress);
     progress.finish();
-    copied?;
-    sink.finish(image.size())
+    match copied {
+        Ok(()) => sink.finish(image.size()),
+        Err(failure) => {
+            sink.abandon();
+            Err(failure)
+        }
+    }
 }
 
 /// A piece of the image on its way.
@@ -119,7 +123,7 @@ enum Piece {
 fn copy(
     reactor: &mut Reactor,
     image: &Image,
-    sink: &Sink,
+    sink: &mut Sink,
     first: u64,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -148,6 +152,7 @@ fn copy(
             progress.at(written * PIECE + buffer.len() as u64);
             spare.push(buffer);
             written += 1;
+            sink.written((written * PIECE).min(size))?;
         }
     }
     Ok(())
@@ -165,7 +170,7 @@ fn buffer(length: usize, spare: &mut Vec<SegmentMut>) -> SegmentMut {
 
 /// Where the image goes.
 enum Sink {
-    File(PartialFile),
+    File(Box<PartialFile>),
     Output,
 }
 
@@ -183,13 +188,21 @@ impl Sink {
             return Err(Failure::file(path)(Errno::EXIST.into()));
         }
         let existing = if resume { Existing::Resume } else { Existing::Refuse };
-        PartialFile::open(path, existing).map(Self::File)
+        PartialFile::open(path, existing, &[]).map(|file| Self::File(Box::new(file)))
     }
 
     /// Bytes that an earlier export has left; they end where its last data did.
     fn len(&self) -> u64 {
         match self {
             Self::File(file) => file.len(),
+            Self::Output => 0,
+        }
+    }
+
+    /// Those of them that survived a power cut.
+    fn reliable(&self) -> u64 {
+        match self {
+            Self::File(file) => file.reliable(),
             Self::Output => 0,
         }
     }
@@ -227,6 +240,21 @@ impl Sink {
                 })
                 .map_err(Failure::file(file.path())),
             Self::Output => io::stdout().write_all(bytes).map_err(output::failed),
+        }
+    }
+
+    /// All bytes before `done` are written.
+    fn written(&mut self, done: u64) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => file.written(done),
+            Self::Output => Ok(()),
+        }
+    }
+
+    /// The export ends early.
+    fn abandon(self) {
+        if let Self::File(file) = self {
+            file.abandon();
         }
     }
 

@@ -1,4 +1,7 @@
 //! How far the bytes of an image are there, as the image itself says it.
+//!
+//! A mark names bytes whose writes were acknowledged, and what a cluster acknowledges is durable: unlike the length of a
+//! local file, a mark needs no sync before it.
 
 use super::transfer::PIECE;
 use crate::failure::Failure;

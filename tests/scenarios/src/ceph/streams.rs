@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use onego_sandbox::disk::{self, Random};
 use onego_sandbox::{Release, Sandbox};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 const MIB: u64 = 1 << 20;
 
@@ -157,7 +158,15 @@ fn resume(sandbox: &Sandbox) -> Result<()> {
     let export = "export-diff --no-progress --from-snap s1 rbd/plain@s4";
     script(sandbox, &format!("onego rbd {export} whole.diff"))?;
     let whole = fs::read(sandbox.path("whole.diff"))?;
-    sandbox.write(".resumed.diff.onego-partial", &whole[..whole.len() * 2 / 3])?;
+    // The record that an interrupted export leaves: its sum is FNV-1a.
+    let part = sandbox.path(".resumed.diff.onego-partial");
+    fs::write(&part, &whole[..whole.len() * 2 / 3])?;
+    let part = fs::metadata(&part)?;
+    let said = format!("file={} synced={} owner=- source=-", part.ino(), part.len());
+    let sum = said.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    sandbox.write(".resumed.diff.onego-source", format!("onego-partial-copy {sum:016x} {said}\n"))?;
     script(sandbox, &format!("onego rbd {export} --resume resumed.diff"))?;
     same_file(sandbox, "whole.diff", "resumed.diff")
 }

@@ -33,7 +33,7 @@ pub(crate) fn export_diff(access: &Access, options: &ExportDiffOptions) -> Resul
         words => (None, PathBuf::from(words.concat())),
     };
     let image = options.named.named(word, Snap::May)?;
-    let mut file = StreamFile::create(&path, options.resume)?;
+    let mut file = StreamFile::create(&path, options.resume, &[])?;
     access.with_cluster(async |cluster| {
         let pool = image.pool(cluster).await?;
         let scope = options.scope.up_to(image.snap.as_deref());
@@ -41,12 +41,13 @@ pub(crate) fn export_diff(access: &Access, options: &ExportDiffOptions) -> Resul
         let progress = Progress::of_bytes("Exporting", Some(stream.size()), !options.no_progress);
         if options.resume {
             let mut earlier = EarlierDiff::default();
-            let kept = file.keep_records(|bytes| earlier.take(bytes))?;
+            let kept = file.whole_records(|bytes| earlier.take(bytes))?;
             if kept > 0 {
                 let header = stream.next().await?.unwrap_or_default();
                 file.check_begins_with(&header)?;
                 stream.skip_to(earlier.offset);
             }
+            file.keep(kept)?;
         }
         while let Some(bytes) = stream.next().await? {
             file.write(&bytes)?;

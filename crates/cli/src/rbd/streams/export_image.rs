@@ -15,7 +15,7 @@ pub(crate) fn export_image(
     path: &Path,
     shows_progress: bool,
 ) -> Result<(), Failure> {
-    let mut file = StreamFile::create(path, false)?;
+    let mut file = StreamFile::create(path, false, &[])?;
     access.with_cluster(async |cluster| {
         let pool = image.open_pool(cluster).await?;
         let mut stream = ExportImage::open(&pool, image.name()).await?;

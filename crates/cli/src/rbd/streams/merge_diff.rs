@@ -2,6 +2,7 @@
 
 use super::stream_file::StreamFile;
 use crate::failure::Failure;
+use crate::identity::SourceFacts;
 use crate::rbd::transfer::{PIECE, STANDARD, open_input};
 use onego::SegmentMut;
 use onego::rbd::stream::{Merge, MergeInput, MergeStep};
@@ -28,11 +29,16 @@ pub(crate) struct MergeDiffOptions {
 struct DiffInput<'a> {
     path: &'a Path,
     reader: Box<dyn Read>,
+    facts: SourceFacts,
 }
 
 impl<'a> DiffInput<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
-        Ok(Self { path, reader: open_input(path)? })
+        let facts = match path == Path::new(STANDARD) {
+            true => SourceFacts::of_input(),
+            false => SourceFacts::here(&path.metadata().map_err(Failure::file(path))?, None),
+        };
+        Ok(Self { path, reader: open_input(path)?, facts })
     }
 }
 
@@ -41,7 +47,7 @@ pub(crate) fn merge_diff(options: &MergeDiffOptions) -> Result<(), Failure> {
         return Err(Failure::Usage("the first diff alone can come from standard input".to_owned()));
     }
     let mut inputs = [DiffInput::open(&options.first)?, DiffInput::open(&options.second)?];
-    let mut file = StreamFile::create(&options.path, false)?;
+    let mut file = StreamFile::create(&options.path, false, &[&inputs[0].facts, &inputs[1].facts])?;
     let size: u64 =
         [&options.first, &options.second].iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
     let progress = Progress::of_bytes("Merging", Some(size), !options.no_progress);

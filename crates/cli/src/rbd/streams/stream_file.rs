@@ -13,13 +13,14 @@ use std::path::Path;
 
 /// A stream that is being written.
 pub(super) enum StreamFile {
-    File(PartialFile),
+    File { file: Box<PartialFile>, at: u64 },
     Output,
 }
 
 impl StreamFile {
-    /// A file that must be new, or is what an earlier run has left; "-" is standard output.
-    pub(super) fn create(path: &Path, resume: bool) -> Result<Self, Failure> {
+    /// A file that must be new, or is what an earlier run has left; "-" is standard output. Fails if a source is one of the
+    /// files that are written.
+    pub(super) fn create(path: &Path, resume: bool, sources: &[&SourceFacts]) -> Result<Self, Failure> {
         if path == Path::new(STANDARD) {
             return if resume {
                 Err(Failure::Usage("standard output cannot be resumed".to_owned()))
@@ -32,47 +33,60 @@ impl StreamFile {
             return Err(Failure::file(path)(Errno::EXIST.into()));
         }
         let existing = if resume { Existing::Resume } else { Existing::Refuse };
-        let mut file = PartialFile::open(path, existing)?;
-        // The records of an earlier run are checked as they are kept.
-        let keep = if resume { file.len() } else { 0 };
-        file.begin(None, keep)?;
-        Ok(Self::File(file))
+        let mut file = PartialFile::open(path, existing, sources)?;
+        if !resume {
+            file.begin(None, 0)?;
+        }
+        Ok(Self::File { file: Box::new(file), at: 0 })
     }
 
     /// Writes the next bytes.
     pub(super) fn write(&mut self, bytes: &List) -> Result<(), Failure> {
-        bytes.segments().try_for_each(|segment| match self {
-            Self::File(file) => file.file().write_all(segment).map_err(Failure::file(file.path())),
-            Self::Output => io::stdout().write_all(segment).map_err(output::failed),
-        })
+        match self {
+            Self::File { file, at } => {
+                let mut to = file.file();
+                let mut written = bytes.segments().map(|segment| to.write_all(segment));
+                written.try_for_each(|done| done).map_err(Failure::file(file.path()))?;
+                *at += bytes.len() as u64;
+                file.written(*at)
+            }
+            Self::Output => {
+                bytes.segments().try_for_each(|part| io::stdout().write_all(part)).map_err(output::failed)
+            }
+        }
     }
 
-    /// Keeps what an earlier run has left up to where `whole` says, which is given all of it piece by piece. Says how much
-    /// that is.
-    pub(super) fn keep_records(
-        &mut self,
+    /// Passes what an earlier run has left to `whole`, piece by piece, and returns what that returned last: how much of it
+    /// can be kept. Bytes that a power cut may have made zeros are left out: within a record they would pass for data.
+    pub(super) fn whole_records(
+        &self,
         mut whole: impl FnMut(Vec<u8>) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
-        let Self::File(file) = self else { return Ok(0) };
-        let fail = || Failure::file(file.path());
-        let (mut reader, mut kept) = (file.reopen()?, 0);
+        let Self::File { file, .. } = self else { return Ok(0) };
+        let (mut reader, mut kept) = (file.reopen()?.take(file.reliable()), 0);
         loop {
             let mut bytes = vec![0; PIECE as usize];
-            let read = reader.read(&mut bytes).map_err(fail())?;
+            let read = reader.read(&mut bytes).map_err(Failure::file(file.path()))?;
             bytes.truncate(read);
             if read == 0 {
-                break;
+                return Ok(kept);
             }
             kept = whole(bytes)?;
         }
-        file.file().set_len(kept).map_err(fail())?;
-        file.file().seek(SeekFrom::Start(kept)).map_err(fail())?;
-        Ok(kept)
+    }
+
+    /// Continues an earlier run after its first `kept` bytes.
+    pub(super) fn keep(&mut self, kept: u64) -> Result<(), Failure> {
+        let Self::File { file, at } = self else { return Ok(()) };
+        file.begin(None, kept)?;
+        file.file().seek(SeekFrom::Start(kept)).map_err(Failure::file(file.path()))?;
+        *at = kept;
+        Ok(())
     }
 
     /// Fails unless what an earlier run has left begins with these bytes.
     pub(super) fn check_begins_with(&self, header: &List) -> Result<(), Failure> {
-        let Self::File(file) = self else { return Ok(()) };
+        let Self::File { file, .. } = self else { return Ok(()) };
         let mut found = vec![0; header.len()];
         let is_same = file.reopen()?.read_exact(&mut found).is_ok() && found == header.to_vec();
         if is_same {
@@ -87,7 +101,7 @@ impl StreamFile {
     /// The stream is whole.
     pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
-            Self::File(file) => file.finish(&SourceFacts::default()),
+            Self::File { file, .. } => file.finish(&SourceFacts::default()),
             Self::Output => io::stdout().flush().map_err(output::failed),
         }
     }

@@ -321,7 +321,10 @@ fn an_interrupted_copy_to_a_server_leaves_no_file_of_that_name_and_goes_on() {
     let (code, said) = interrupt_while_it_reads(spawn(&place, &line), &line, &content);
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains(".disk.onego-partial on the server") && said.contains("--resume"), "{said}");
-    assert_eq!(place.onego(&format!("nfs ls {}", server.url(""))), ".disk.onego-partial\n");
+    assert_eq!(
+        place.onego(&format!("nfs ls {}", server.url(""))),
+        ".disk.onego-partial\n.disk.onego-source\n"
+    );
     let output = place.onego_with_input(&format!("nfs put --resume - {url}"), &content);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(place.onego(&format!("nfs ls {}", server.url(""))), "disk\n");

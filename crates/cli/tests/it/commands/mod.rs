@@ -17,4 +17,6 @@ mod nfs_slashes;
 mod nfs_waiting;
 mod objects;
 mod own_files;
+mod partial_files;
+mod synced;
 mod wrong_lines;

@@ -106,16 +106,25 @@ impl Drop for Place {
     }
 }
 
-/// A server of files in memory, in the background.
+/// A server of files, in the background.
 pub(crate) struct FileServer {
     child: Child,
     said: serde_json::Value,
 }
 
 impl FileServer {
-    /// Starts one at a port that the system chooses, unless the options say more.
+    /// Serves memory at a port that the system chooses, unless the options say more.
     pub(crate) fn start(place: &Place, options: &str) -> Self {
-        let line = format!("nfs serve --mem --insecure --tcp 0 --format json --die-with-parent {options}");
+        Self::serve(place, &format!("--mem {options}"))
+    }
+
+    /// Serves a directory of the place, whose files then have a name here, too.
+    pub(crate) fn of_directory(place: &Place, name: &str) -> Self {
+        Self::serve(place, &format!("{name} --squash none"))
+    }
+
+    fn serve(place: &Place, what: &str) -> Self {
+        let line = format!("nfs serve {what} --insecure --tcp 0 --format json --die-with-parent");
         let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
