@@ -14,6 +14,9 @@ const ALLOCATION: &[u8] = b"base:allocation";
 /// Most replies to one option. Servers send an item of each kind and a context.
 const REPLIES_MAX: usize = 64;
 
+/// Most bytes of an export: what a file can have, whose offsets are signed.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
 /// What a client that does not know assumes (nbd proto.md, 'Size constraints').
 const ASSUMED: BlockSizes = BlockSizes { minimum: 1, preferred: 4096, payload_max: 32 << 20 };
 
@@ -245,6 +248,9 @@ impl Negotiation {
             false => TransmissionFlags::default(),
         };
         let (size, minimum) = (info.size, self.sizes.minimum);
+        if size > SIZE_MAX {
+            return Err(ClientError::Protocol("its export is larger than 2^63 - 1 bytes, which none can be"));
+        }
         if !size.is_multiple_of(minimum.into()) {
             return Err(ClientError::PartialBlock { size, minimum });
         }

@@ -44,6 +44,8 @@ pub(super) struct Pending {
     attempts: u32,
     /// The first error that the server has sent.
     pub(super) error: Option<Error>,
+    /// Errors of the reply so far.
+    pub(super) errors: u32,
     /// What names it to the server; `None`: it is not there.
     pub(super) cookie: Option<u64>,
     /// The link that it is on.
@@ -84,6 +86,7 @@ impl Pending {
             flushes: false,
             attempts: 0,
             error: None,
+            errors: 0,
             cookie: None,
             link: 0,
             covers: 0,
@@ -154,7 +157,7 @@ impl Pending {
         if agreed.style == HeaderStyle::Extended {
             flags = flags.with(CommandFlags::PAYLOAD_LEN, command == RequestType::Write);
         }
-        (self.step, self.cookie) = (step, Some(cookie));
+        (self.step, self.cookie, self.errors) = (step, Some(cookie), 0);
         let offset = if command == RequestType::Flush { 0 } else { self.offset + self.done };
         Next::Send(RequestHeader { flags, command, cookie, offset, length: step }, payload)
     }

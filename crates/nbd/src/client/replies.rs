@@ -17,6 +17,9 @@ use std::ops::Range;
 /// Most bytes of the payload of an error: the number, a message of the longest, and an offset.
 const ERROR_MAX: u64 = 4 + 2 + STRING_MAX as u64 + 8;
 
+/// Most errors of a reply: a server that sends one after the other is not waited for.
+const ERRORS_MAX: u32 = 64;
+
 /// Most bytes of the payload of a chunk that tells of bytes: as many extents as the protocol allows.
 const STATUS_MAX: u64 = 8 + 16 * EXTENTS_MAX as u64;
 
@@ -315,6 +318,10 @@ impl Turn<'_> {
                 }
                 let most = pending.step();
                 if let PendingWork::Status(extents) = &mut pending.work {
+                    // A context has one chunk (nbd proto.md, '`NBD_REPLY_TYPE_BLOCK_STATUS`').
+                    if !extents.is_empty() {
+                        return Err(ClientError::Protocol("it tells of the same bytes twice"));
+                    }
                     *extents = clipped(status.extents, most)?;
                 }
             }
@@ -322,6 +329,10 @@ impl Turn<'_> {
                 let error = ErrorChunk::decode(&payload)?;
                 if error.error == 0 {
                     return Err(ClientError::Protocol("it sends an error that is none"));
+                }
+                pending.errors += 1;
+                if pending.errors > ERRORS_MAX {
+                    return Err(ClientError::Protocol("it sends more than 64 errors for one request"));
                 }
                 let message = text(error.message.as_bytes());
                 pending.error.get_or_insert_with(|| error_of(error.error, &message));

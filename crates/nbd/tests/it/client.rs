@@ -665,6 +665,40 @@ fn a_server_that_lies_of_the_status_of_bytes_is_left() {
 }
 
 #[test]
+fn a_server_whose_reply_does_not_end_is_left() {
+    let status = StatusExtent { length: 4096, status: BlockStatus::DATA };
+    let status = StatusChunk { context: 9, extents: vec![status] }.encode(true);
+    let error = ErrorChunk { error: 5, message: "" }.encode();
+    for (kind, payload, most) in [(ChunkType::BlockStatusExt, status, 1), (ChunkType::Error, error, 64)] {
+        let mut played = Played::open(HeaderStyle::Extended, all(), usize::MAX);
+        played.submit(0, 0, Op::Status { length: 4096 }, Flags::default());
+        let request = played.request();
+        for _ in 0..most {
+            played.chunk(&request, false, kind, &payload);
+            assert!(!played.is_left());
+        }
+        played.chunk(&request, false, kind, &payload);
+        assert!(played.is_left(), "{kind:?} after {most}");
+    }
+}
+
+#[test]
+fn a_size_that_none_can_have_is_refused() {
+    for size in [1 << 63, u64::MAX] {
+        let error = spoiled(OptionCode::Go, |played| {
+            let info = InfoItem::Export(ExportInfo { size, flags: all() });
+            played.reply(OptionCode::Go, OptionReplyType::Info, &info.encode());
+            played.reply(OptionCode::Go, OptionReplyType::Ack, b"");
+        });
+        assert!(error.to_string().contains("2^63 - 1"), "{error}");
+    }
+    let mut played = Played::new(usize::MAX);
+    played.greet();
+    played.shake_hands_of(i64::MAX as u64);
+    assert!(matches!(played.opened(), Some(Ok(()))));
+}
+
+#[test]
 fn a_request_that_the_server_dies_of_fails_in_the_end() {
     let mut played = Played::open(HeaderStyle::Extended, all(), usize::MAX);
     played.submit(0, 0, Op::Read { length: 4096 }, Flags::default());
