@@ -1,13 +1,14 @@
 //! Where an export listens: at an address, at a path, or on sockets that the service manager has made.
 
 use crate::failure::Failure;
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// The first descriptor that a service manager passes (systemd sd_listen_fds(3)).
@@ -84,8 +85,7 @@ impl Listening {
                 return Err(Failure::Usage(format!("{path} is there and no socket, so it is not replaced")));
             }
             // A regular file would refuse the connection, too.
-            let connected = UnixStream::connect(path);
-            if connected.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+            if is_left(path) {
                 // If that fails, to bind fails, too.
                 let _ = std::fs::remove_file(path);
             }
@@ -131,7 +131,37 @@ impl Drop for Listening {
     }
 }
 
+/// Returns whether nobody listens on a Unix socket. It does not wait: a server whose backlog is full is one (EAGAIN).
+fn is_left(path: &Path) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let connected = SocketAddrUnix::new(path).and_then(|addr| {
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&socket, &addr)
+    });
+    connected == Err(Errno::CONNREFUSED)
+}
+
 /// Returns the device and the inode of what has a name, which may be a link.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{bind, listen};
+
+    #[test]
+    fn a_server_that_accepts_nobody_is_seen_without_a_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let server = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&server, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&server, 0).unwrap();
+        let _waiting = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        assert!(Listening::unix(&path).is_err(), "its backlog is full");
+        assert!(path.exists());
+        drop(server);
+        assert!(Listening::unix(&path).is_ok(), "a socket that was left is replaced");
+    }
 }
