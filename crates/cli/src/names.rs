@@ -71,6 +71,23 @@ pub(crate) fn shown(lines: &str, on_terminal: bool) -> Cow<'_, [u8]> {
     }
 }
 
+/// Returns what a cluster said, as it is shown on a terminal: without characters that would change its state.
+pub(crate) fn shown_text(said: &[u8]) -> String {
+    let mut shown = String::with_capacity(said.len());
+    for chunk in said.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c.is_control() && !matches!(c, '\n' | '\t') {
+                true => shown.extend(c.escape_default()),
+                false => shown.push(c),
+            }
+        }
+        shown.extend(
+            chunk.invalid().iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()).map(char::from),
+        );
+    }
+    shown
+}
+
 /// Writes a line as it is shown.
 pub(crate) fn write_line(out: &mut impl Write, line: &str, on_terminal: bool) -> io::Result<()> {
     out.write_all(&shown(line, on_terminal))?;
@@ -86,6 +103,11 @@ mod tests {
         let name = text::from_bytes(b"bad\xff\x1b[2J\\");
         assert_eq!(&*shown(&name, true), br"bad\xff\x1b[2J\".as_slice());
         assert_eq!(&*shown(&name, false), b"bad\xff\x1b[2J\\");
+    }
+
+    #[test]
+    fn what_a_cluster_says_does_not_change_a_terminal() {
+        assert_eq!(shown_text(b"POOL\tID\n\x1b[2J\xff\xc2\x9b"), "POOL\tID\n\\u{1b}[2J\\xff\\u{9b}");
     }
 
     #[test]

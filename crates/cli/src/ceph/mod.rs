@@ -11,6 +11,7 @@ pub(crate) use line::arrange;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::names;
 use crate::output;
 use onego::List;
 use onego::ceph::{Errno, Error};
@@ -188,7 +189,9 @@ fn print(reply: &CommandReply, options: &CommandOptions) -> Result<(), Failure> 
             // Programs that read JSON from `ceph` expect that a line comes before it.
             let is_json = options.format.as_ref().is_some_and(|format| format.starts_with("json"));
             let line: &[u8] = if is_json { b"\n" } else { b"" };
-            let written = out.write_all(line).and_then(|()| out.write_all(&reply.output));
+            let shown = out.is_terminal().then(|| names::shown_text(&reply.output));
+            let said = shown.as_ref().map_or(&reply.output[..], String::as_bytes);
+            let written = out.write_all(line).and_then(|()| out.write_all(said));
             written.and_then(|()| out.flush()).map_err(output::failed)?;
         }
     }

@@ -10,7 +10,7 @@ use crate::output;
 use onego::rados::{Omap, OmapPage, Pool, ReadOp, WriteOp};
 use onego::text;
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 #[derive(clap::Args)]
 pub(super) struct KeyArg {
@@ -82,8 +82,15 @@ async fn for_each_page(
 }
 
 pub(super) async fn list_keys(pool: &Pool, ObjectArg { object }: &ObjectArg) -> Result<(), Failure> {
+    let on_terminal = io::stdout().is_terminal();
     let keys = |out: &mut dyn Write, entries: &Omap| {
-        entries.keys().try_for_each(|key| out.write_all(key).and_then(|()| out.write_all(b"\n")))
+        entries.keys().try_for_each(|key| {
+            match on_terminal {
+                true => out.write_all(names::shown_text(key).as_bytes())?,
+                false => out.write_all(key)?,
+            }
+            out.write_all(b"\n")
+        })
     };
     for_each_page(pool, object, "key set", keys).await
 }
