@@ -1,6 +1,7 @@
 //! What the program was called as: by the name of Ceph's `rbd` it does as that, so that scripts written for it run.
 
 use crate::failure::Failure;
+use onego_bench::report::progress;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
@@ -21,6 +22,14 @@ impl Called {
     fn by(mut arguments: Vec<OsString>) -> Self {
         let name = arguments.first().and_then(|name| Path::new(name).file_name());
         if name.is_some_and(|name| name == "rbd") {
+            // Ceph's program takes it before any command, and ours where there is progress to show.
+            let options =
+                arguments.iter().skip(1).take_while(|word| word.as_encoded_bytes().starts_with(b"-"));
+            let before = 1 + options.count();
+            let hides = arguments.extract_if(1..before, |word| word == "--no-progress").count() > 0;
+            if hides {
+                progress::hide();
+            }
             arguments.insert(1, "rbd".into());
             return Self::Rbd(arguments);
         }
@@ -30,6 +39,14 @@ impl Called {
     pub(crate) fn arguments(&self) -> &[OsString] {
         let (Self::Onego(arguments) | Self::Rbd(arguments)) = self;
         arguments
+    }
+
+    /// Help and errors as the program that was called says them: `rbd` is no command of itself.
+    pub(crate) fn said(&self, said: &str) -> String {
+        match self {
+            Self::Onego(_) => said.to_owned(),
+            Self::Rbd(_) => said.replace("rbd rbd", "rbd"),
+        }
     }
 
     /// How the program ends where the command line cannot be read; `code` is how it ends otherwise.
@@ -59,6 +76,11 @@ mod tests {
         let as_rbd = called("/usr/local/bin/rbd snap ls disk");
         assert!(matches!(as_rbd, Called::Rbd(_)));
         assert_eq!(as_rbd.arguments(), ["/usr/local/bin/rbd", "rbd", "snap", "ls", "disk"]);
+        assert_eq!(
+            called("rbd --no-progress object-map check").arguments(),
+            ["rbd", "rbd", "object-map", "check"]
+        );
+        assert_eq!(as_rbd.said("Usage: rbd rbd ls [POOL]"), "Usage: rbd ls [POOL]");
         let as_onego = called("onego rbd ls");
         assert!(matches!(as_onego, Called::Onego(_)));
         assert_eq!(as_onego.arguments(), ["onego", "rbd", "ls"]);

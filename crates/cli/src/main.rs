@@ -38,7 +38,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use failure::{Code, Failure};
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -167,7 +167,7 @@ fn main() -> ExitCode {
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return called.unread_code(unread(error, command, &args)),
+        Err(error) => return called.unread_code(unread(&called, &error, command, &args)),
     };
     log(cli.verbose);
     match interrupt::watch().and_then(|()| run(cli)) {
@@ -185,9 +185,13 @@ fn command() -> clap::Command {
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
-fn unread(error: clap::Error, command: clap::Command, args: &[OsString]) -> ExitCode {
+fn unread(called: &Called, error: &clap::Error, command: clap::Command, args: &[OsString]) -> ExitCode {
     // Standard error may be closed: then the words are lost.
-    let _ = error.print();
+    let _ = match called {
+        Called::Onego(_) => error.print(),
+        Called::Rbd(_) if error.use_stderr() => write!(io::stderr(), "{}", called.said(&error.to_string())),
+        Called::Rbd(_) => write!(io::stdout(), "{}", called.said(&error.to_string())),
+    };
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }

@@ -2,7 +2,15 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+static HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Hides all bars that are made from here on.
+pub fn hide() {
+    HIDDEN.store(true, Ordering::Relaxed);
+}
 
 /// A bar on standard error; nothing where that is no terminal.
 pub struct Progress {
@@ -15,6 +23,7 @@ impl Progress {
             Some(length) => ProgressBar::new(length),
             None => ProgressBar::new_spinner(),
         };
+        let shown = shown && !HIDDEN.load(Ordering::Relaxed);
         let target =
             if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         bar.set_draw_target(target);
