@@ -140,6 +140,13 @@ impl Failure {
         self.code() == Code::Unread || (self.code() == Code::Interrupted && signal::is_unread())
     }
 
+    /// Returns whether an image is to blame, as one with a damaged header is: others can be looked at.
+    pub(crate) fn is_of_one_image(&self) -> bool {
+        use ErrorKind as K;
+        let Self::Client(error) = self else { return false };
+        !matches!(error.kind(), K::TimedOut | K::Disconnected | K::Closed | K::System)
+    }
+
     /// How the program ends.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match (self, self.code()) {
@@ -200,7 +207,10 @@ impl Failure {
     pub(crate) fn sentence(&self) -> String {
         let advice = match self {
             Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => advice_on(error),
-            Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+            // Errors of this program say it themselves.
+            Self::File { source, .. }
+                if source.kind() == io::ErrorKind::AlreadyExists && source.get_ref().is_none() =>
+            {
                 Some("remove it, or choose another name")
             }
             _ => None,
@@ -336,6 +346,9 @@ fn advice_on(error: &onego::ceph::Error) -> Option<&'static str> {
         E::NotFound { what } if what.starts_with("pool") => {
             Some("\"onego pool ls\" shows the pools, \"onego pool create\" makes one")
         }
+        E::NotFound { what } if what.ends_with("in the trash") => {
+            Some("\"onego rbd trash ls POOL\" shows the ids of a pool's trash")
+        }
         E::NotFound { what } if what.starts_with("image") => {
             Some("\"onego rbd ls POOL\" shows a pool's images")
         }
@@ -367,6 +380,14 @@ mod tests {
         let busy = Failure::from(onego::ceph::Error::Busy { what: "image rbd/disk".into(), reason });
         assert_eq!(busy.code(), Code::Refused);
         assert!(busy.sentence().contains("\"ceph osd blocklist add ADDRESS\""), "{}", busy.sentence());
+        let missing = Failure::from(onego::ceph::Error::NotFound { what: "image 7 in the trash".into() });
+        assert!(
+            missing.sentence().contains("does not exist: \"onego rbd trash ls"),
+            "{}",
+            missing.sentence()
+        );
+        let own = io::Error::new(io::ErrorKind::AlreadyExists, "it is not ours: remove it");
+        assert_eq!(Failure::file(Path::new("f"))(own).sentence(), "f: it is not ours: remove it");
         let missing = Failure::from(onego::ceph::Error::NotFound { what: "pool nowhere".into() });
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.sentence().starts_with("pool nowhere does not exist: \"onego pool ls\""));

@@ -5,6 +5,7 @@ use super::partial_import::PartialImport;
 use super::print::{PrintOptions, asctime};
 use super::table::Alignment::{Left, Right};
 use crate::failure::Failure;
+use crate::interrupt::say;
 use crate::size::human;
 use onego::ceph::Error;
 use onego::rados::{LockKind, Pool};
@@ -24,12 +25,15 @@ pub(super) async fn list(pool: &Pool, long: bool, print: &PrintOptions) -> Resul
     if !long {
         return print.print(|| names.clone(), || json!(names));
     }
-    let (mut rows, mut values) = (Vec::new(), Vec::new());
+    let (mut rows, mut values, mut damaged) = (Vec::new(), Vec::new(), None);
     for name in names {
-        match ImageDetails::of(pool, &name).await {
-            Ok(details) => {
-                let parent = details.parent_name(pool.cluster()).await?;
-                let lock = lock(pool, &name).await?;
+        let shown = async {
+            let details = ImageDetails::of(pool, &name).await?;
+            let parent = details.parent_name(pool.cluster()).await?;
+            Ok::<_, Failure>((details, parent, lock(pool, &name).await?))
+        };
+        match shown.await {
+            Ok((details, parent, lock)) => {
                 for snapshot in [None].into_iter().chain(details.snapshots.iter().map(Some)) {
                     if snapshot.is_none_or(Snapshot::is_users) {
                         let line = Line { details: &details, snapshot, parent: parent.as_ref(), lock };
@@ -39,8 +43,12 @@ pub(super) async fn list(pool: &Pool, long: bool, print: &PrintOptions) -> Resul
                 }
             }
             // It may be removed by now, or be of a kind that cannot be opened.
-            Err(Error::NotFound { .. }) => {}
-            Err(Error::Invalid(_) | Error::Features { .. }) => {
+            Err(Failure::Client(Error::NotFound { .. })) => {}
+            Err(failure) if failure.is_of_one_image() => {
+                if !matches!(failure, Failure::Client(Error::Invalid(_) | Error::Features { .. })) {
+                    say(&format!("warning: image {name}: {}", failure.sentence()));
+                    damaged.get_or_insert(failure);
+                }
                 rows.push(vec![
                     name.clone(),
                     "?".into(),
@@ -51,12 +59,13 @@ pub(super) async fn list(pool: &Pool, long: bool, print: &PrintOptions) -> Resul
                 ]);
                 values.push(json!({"image": name, "format": 2}));
             }
-            Err(error) => return Err(error.into()),
+            Err(failure) => return Err(failure),
         }
     }
     let head =
         [("NAME", Left), ("SIZE", Right), ("PARENT", Left), ("FMT", Right), ("PROT", Left), ("LOCK", Left)];
-    print.table(&head, &rows, || Value::Array(values))
+    print.table(&head, &rows, || Value::Array(values))?;
+    damaged.map_or(Ok(()), Err)
 }
 
 /// How the lock of an image is held, in few letters.

@@ -181,7 +181,10 @@ fn advice_on(clone: &Child) -> String {
     let namespace = if clone.namespace.is_empty() { String::new() } else { format!("/{}", clone.namespace) };
     let place = format!("{}{namespace}", clone.pool);
     match clone.in_trash {
-        true => format!("\"rbd trash rm {place}/{}\" removes {} from the trash", clone.id, clone.image),
+        true => format!(
+            "\"rbd trash rm {place}/{0}\" removes {1} from the trash, \"rbd trash restore {place}/{0}\" brings it back",
+            clone.id, clone.image
+        ),
         false => {
             format!(
                 "\"rbd flatten {place}/{0}\" makes it an image of its own, \"rbd rm {place}/{0}\" removes it",

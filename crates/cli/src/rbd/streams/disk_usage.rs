@@ -58,16 +58,21 @@ pub(crate) fn disk_usage(access: &Access, options: &DiskUsageOptions) -> Result<
         if options.word.is_none() && !options.named.names_an_image() {
             let place: PoolSpec = options.named.pool();
             let pool = place.open(cluster).await?;
-            let mut names = rbd::list(&pool);
+            let (mut names, mut damaged) = (rbd::list(&pool), None);
             while let Some(name) = names.try_next().await? {
                 match all.count(&pool, &name, None, options).await {
                     Err(Failure::Client(onego::ceph::Error::NotFound { .. })) => {
                         say(&format!("warning: image {name} is gone"));
                     }
+                    Err(failure) if failure.is_of_one_image() => {
+                        say(&format!("warning: image {name}: {}", failure.sentence()));
+                        damaged.get_or_insert(failure);
+                    }
                     other => other?,
                 }
             }
-            return all.print(options, true);
+            all.print(options, true)?;
+            return damaged.map_or(Ok(()), Err);
         }
         let image = options.named.named(options.word.as_deref(), Snap::May)?;
         all.count(&image.pool(cluster).await?, &image.name, image.snap.as_deref(), options).await?;

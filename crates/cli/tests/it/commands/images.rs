@@ -191,3 +191,33 @@ fn a_monitor_is_found_by_its_port_alone() {
         assert_eq!(place.onego(&format!("--mon-host 127.0.0.1:{port} rbd ls")), "disk\n", "{protocol}{port}");
     }
 }
+
+#[test]
+fn a_damaged_image_hides_no_other() {
+    let place = Place::with_cluster("--osds 1");
+    for name in ["a", "damaged", "z"] {
+        place.onego(&format!("rbd create --size 8M {name}"));
+    }
+    let info: serde_json::Value =
+        serde_json::from_str(&place.onego("rbd info damaged --format json")).unwrap();
+    let id = info["id"].as_str().unwrap().to_owned();
+    place.onego(&format!("rados -p rbd setomapval rbd_header.{id} size x"));
+    for line in ["rbd ls --long", "rbd du"] {
+        let output = place.command(line).output().unwrap();
+        let (listed, said) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+        let listed = String::from_utf8(listed).unwrap();
+        let names: Vec<_> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(names.contains(&"a") && names.contains(&"z"), "{line}: {listed}{said}");
+        assert!(said.contains("warning: image damaged: "), "{line}: {said}");
+        assert!(!output.status.success(), "{line} hides that an image is missing");
+    }
+}
+
+#[test]
+fn an_unknown_id_of_the_trash_is_looked_for_in_the_trash() {
+    let place = Place::with_cluster("--osds 1");
+    for line in ["rbd trash restore rbd/7", "rbd trash rm rbd/7"] {
+        let (code, said) = place.onego_fails(line);
+        assert!(code == 3 && said.contains("\"onego rbd trash ls POOL\""), "{line}: {said}");
+    }
+}

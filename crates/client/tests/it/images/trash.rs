@@ -67,6 +67,7 @@ fn a_purge_removes_what_it_can_and_clones_before_parents() {
         let id_of = |name: &str| &in_trash.iter().find(|entry| entry.name == name).unwrap().id;
         let kept = remove_from_trash(&ours, id_of("parent"), true, |_, _| {}).await.unwrap_err();
         assert!(kept.to_string().contains(&format!("\"rbd trash rm rbd/{}\"", id_of("clone"))), "{kept}");
+        assert!(kept.to_string().contains("\"rbd trash restore rbd/"), "{kept}");
         discard("single").await?;
         let id = &trash(&ours).await?.into_iter().find(|entry| entry.name == "used").unwrap().id;
         let used = Image::open_by_id(&theirs, id).await?;
