@@ -1,4 +1,4 @@
-//! What commands give, on standard output and in files.
+//! Output of commands, on standard output and in files.
 
 use crate::failure::Failure;
 use crate::names;

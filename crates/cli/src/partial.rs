@@ -436,7 +436,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// Removes a file that has nothing in it; of another one, makes durable what is written, and says that it is there.
+/// Removes an empty file; syncs and reports any other.
 fn leave(partial: &Path, record: &Path, shared: Option<Arc<Shared>>) -> Option<String> {
     match fs::metadata(partial) {
         Ok(about) if about.len() > 0 => {

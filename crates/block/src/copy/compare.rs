@@ -23,6 +23,10 @@ type Compared = Result<Option<u64>, CopyError>;
 #[derive(Default)]
 struct CompareState {
     result: Option<Compared>,
+    /// Bytes compared so far.
+    done: u64,
+    /// Bytes after which the waker is called.
+    awaited: u64,
     waker: Option<Waker>,
 }
 
@@ -40,10 +44,29 @@ impl CompareHandle {
             match state.result.clone() {
                 Some(result) => Poll::Ready(result),
                 None => {
+                    state.awaited = u64::MAX;
                     state.waker = Some(cx.waker().clone());
                     Poll::Pending
                 }
             }
+        })
+        .await
+    }
+
+    /// Bytes compared so far.
+    pub fn done(&self) -> u64 {
+        self.state.borrow().done
+    }
+
+    /// Waits until more than `done` bytes are compared, or for the end. Returns whether that is reached.
+    pub async fn beyond(&self, done: u64) -> bool {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            if state.result.is_some() || state.done > done {
+                return Poll::Ready(state.result.is_some());
+            }
+            (state.waker, state.awaited) = (Some(cx.waker().clone()), done);
+            Poll::Pending
         })
         .await
     }
@@ -148,7 +171,14 @@ impl Compare {
         };
         self.pairs.remove((tag / 2) as usize);
         if first.to_segment()[..] != data.to_segment()[..] {
-            self.finish(Ok(Some(offset)));
+            return self.finish(Ok(Some(offset)));
+        }
+        let mut state = self.handle.state.borrow_mut();
+        state.done += length;
+        if state.done > state.awaited
+            && let Some(waker) = state.waker.take()
+        {
+            waker.wake();
         }
     }
 

@@ -203,6 +203,20 @@ fn a_comparison_finds_what_differs_in_its_ranges_and_fails_as_its_devices_do() {
 }
 
 #[test]
+fn a_comparison_says_how_far_it_is() {
+    let (from, to) = (memory(3 << 20, 1), memory(3 << 20, 1));
+    let mut copier = Copier::default();
+    let handle = copier.compare(from, to, [0..1 << 20, 2 << 20..3 << 20], 64 << 10);
+    let poll = |done| {
+        let mut beyond = std::pin::pin!(handle.beyond(done));
+        beyond.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    };
+    assert_eq!((handle.done(), poll(0)), (0, std::task::Poll::Pending));
+    assert!(copier.next_action(Time::default()).is_none());
+    assert_eq!((handle.done(), poll(u64::MAX)), (2 << 20, std::task::Poll::Ready(true)));
+}
+
+#[test]
 fn a_destination_that_cannot_take_the_source_is_refused() {
     let from: Rc<dyn Device> = memory(4097, 1);
     let small: Rc<dyn Device> = memory(4096, 1);

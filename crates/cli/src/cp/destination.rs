@@ -68,7 +68,7 @@ impl Destination {
                 let opened =
                     RemotePartial::open(&mount, &path, &from.facts, job.existing, job.into_directory);
                 let partial = host.block_on(opened)??;
-                remote(host, partial, from, tuning)
+                remote(job, host, partial, from, tuning)
             }
             Source::Image(spec) if !job.overwrites => NewImage::open(job, host, opener, spec, from, tuning),
             other => existing(access, job, host, opener, other, from),
@@ -172,13 +172,14 @@ fn file(
         let (len, reliable, recorded) = (partial.len(), partial.reliable(), partial.recorded());
         let is_whole = partial.is_adopted();
         let earlier = Earlier { device: &device, len, reliable, recorded, shown: &shown, is_whole };
-        start = earlier.check(host, from, tuning)?;
+        start = earlier.check(host, from, tuning, job.shows_progress)?;
     }
     partial.begin(from.facts.record(tuning.settled).as_deref(), start)?;
     Ok(Begun { destination: Destination::File(Box::new(partial)), device, start, reads_as_zeros: true })
 }
 
 fn remote(
+    job: &CopyJob<'_>,
     host: &mut Host<Copier>,
     mut partial: RemotePartial,
     from: &From,
@@ -192,7 +193,7 @@ fn remote(
         let reliable = len.saturating_sub(tuning.span + tuning.piece + tuning.unstable);
         let is_whole = partial.is_adopted();
         let earlier = Earlier { device: &device, len, reliable, recorded, shown: &shown, is_whole };
-        start = earlier.check(host, from, tuning)?;
+        start = earlier.check(host, from, tuning, job.shows_progress)?;
     }
     let file = host.block_on(partial.begin(&from.facts, from.facts.record(tuning.settled), start))??;
     let device = host.file(file.clone(), from.size, false)?;

@@ -1,6 +1,7 @@
 //! Bytes left by an earlier copy: checked before a copy continues after them.
 
 use super::destination::From;
+use super::job::LOOK_EVERY;
 use crate::failure::Failure;
 use crate::identity::SETTLED;
 use crate::interrupt;
@@ -8,6 +9,7 @@ use crate::partial::SyncEvery;
 use crate::rbd::PIECE;
 use onego::block::copy::{Copier, CopyPlan};
 use onego::block::{Device, Host};
+use onego_bench::report::progress::Progress;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,7 +50,7 @@ impl Default for Tuning {
 pub(super) struct Earlier<'a> {
     pub(super) device: &'a Rc<dyn Device>,
     pub(super) len: u64,
-    /// Those of them that are there after any crash: before `len`, writes may be missing.
+    /// Length of the part that survives any crash: between it and `len`, writes may be missing.
     pub(super) reliable: u64,
     /// Their source, if the copy noted that.
     pub(super) recorded: Option<&'a str>,
@@ -67,6 +69,7 @@ impl Earlier<'_> {
         host: &mut Host<Copier>,
         from: &From,
         tuning: &Tuning,
+        shows_progress: bool,
     ) -> Result<u64, Failure> {
         let Self { len, shown, .. } = *self;
         if len > from.size {
@@ -86,8 +89,14 @@ impl Earlier<'_> {
                 std::iter::once(0..if self.is_whole { len / block * block } else { start }).collect()
             }
         };
+        let total = ranges.iter().map(|range: &Range<u64>| range.end - range.start).sum();
+        let progress = Progress::of_bytes("Comparing", Some(total), shows_progress && total > 0);
         let (copier, _) = host.export();
         let compared = copier.compare(Rc::clone(&from.device), Rc::clone(self.device), ranges, tuning.piece);
+        while !host.block_on(interrupt::unless(compared.beyond(compared.done() + LOOK_EVERY)))?? {
+            progress.at(compared.done());
+        }
+        progress.finish();
         match host.block_on(interrupt::unless(compared.result()))??? {
             None => Ok(start),
             Some(at) => Err(Failure::Usage(format!(

@@ -78,7 +78,7 @@ impl NewImage {
             // A write that the cluster has acknowledged is durable, and the mark follows the acknowledgements.
             let earlier =
                 Earlier { device: &device, len, reliable: len, recorded, shown: &shown, is_whole: false };
-            marked.done = earlier.check(host, from, tuning)?;
+            marked.done = earlier.check(host, from, tuning, job.shows_progress)?;
         }
         let left = Left(Arc::default());
         left.note(&shown, &marked);

@@ -14,7 +14,7 @@ use onego::ceph::Config;
 use onego_bench::report::progress::Progress;
 
 /// Bytes between two looks at how far the copy is.
-const LOOK_EVERY: u64 = 4 << 20;
+pub(super) const LOOK_EVERY: u64 = 4 << 20;
 
 /// What is to be copied, and how.
 pub(crate) struct CopyJob<'a> {
@@ -33,6 +33,8 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) depth: usize,
     /// The pool of images that name none.
     pub(crate) pool: Option<&'a str>,
+    /// A comparison with an earlier copy shows its progress.
+    pub(crate) shows_progress: bool,
     /// A new image.
     pub(crate) shape: Option<&'a Shape>,
 }

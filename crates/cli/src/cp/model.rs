@@ -409,6 +409,7 @@ fn job<'a>(source: &'a Source, destination: &'a Source, existing: Existing, dept
         destination_is_zero: false,
         depth,
         pool: None,
+        shows_progress: false,
         shape: None,
     }
 }

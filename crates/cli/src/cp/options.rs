@@ -57,6 +57,7 @@ impl Options {
             destination_is_zero: self.destination_is_zero,
             depth: self.depth.into(),
             pool: self.pool.as_deref(),
+            shows_progress: !self.no_progress,
             shape: Some(&self.shape),
         }
     }

@@ -170,6 +170,7 @@ fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), 
         destination_is_zero: false,
         depth: cp::DEPTH.into(),
         pool: None,
+        shows_progress: !how.no_progress,
         shape: None,
     };
     Copying::begin(access, None, &job, &Tuning::default())?.run(!how.no_progress).map(drop)
@@ -179,7 +180,7 @@ fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), 
 fn copy_stream(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), Failure> {
     let mut source = Stream::open(access, from)?;
     let mut sink = Sink::open(access, to, &source.facts()?, how)?;
-    let mut rest = sink.resume(&mut source)?;
+    let mut rest = sink.resume(&mut source, !how.no_progress)?;
     let progress = Progress::of_bytes("Copying", source.len(), !how.no_progress);
     let mut at = sink.at();
     loop {
@@ -369,8 +370,9 @@ impl Sink {
 
     /// Reads the bytes of the source that an earlier copy left here, and fails unless they are equal; then begins. Returns
     /// bytes of the source that were read and are to be written.
-    fn resume(&mut self, source: &mut Stream) -> Result<List, Failure> {
+    fn resume(&mut self, source: &mut Stream, shows_progress: bool) -> Result<List, Failure> {
         let (mut at, end) = (0, self.reliable());
+        let progress = Progress::of_bytes("Comparing", Some(end), shows_progress && end > 0);
         let mut rest = List::new();
         while at < end {
             let Some(mut bytes) = source.next()? else {
@@ -386,8 +388,10 @@ impl Sink {
                 )));
             }
             at += compared.len() as u64;
+            progress.at(at);
             rest = bytes;
         }
+        progress.finish();
         self.begin(end)?;
         Ok(rest)
     }

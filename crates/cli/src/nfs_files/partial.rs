@@ -53,7 +53,7 @@ enum Stage {
     Finished,
 }
 
-/// What earlier runs have left next to the name.
+/// Files that earlier runs left next to the name.
 #[derive(Debug, Clone, Default)]
 struct Left {
     partial: Option<Found>,

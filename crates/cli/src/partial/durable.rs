@@ -42,7 +42,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Makes the first `done` bytes durable, and then says so in the record.
+    /// Makes the first `done` bytes durable, and then records that.
     fn sync(&mut self, done: u64) -> io::Result<()> {
         if done <= self.noted.synced {
             return Ok(());
@@ -60,7 +60,7 @@ impl Recorded {
     }
 }
 
-/// What the copy and its syncs share.
+/// State shared by a copy and its syncs.
 pub(super) struct Shared {
     /// All bytes before this one are written.
     done: AtomicU64,

@@ -99,7 +99,7 @@ pub(crate) struct Owner {
     token: u64,
 }
 
-/// Whether an owner still writes.
+/// Liveness of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     Alive,

@@ -99,7 +99,7 @@ fn export(reactor: &mut Reactor, image: &Image, path: &Path, options: &Options) 
         )));
     }
     let first = if options.resume { sink.reliable() / PIECE } else { 0 };
-    sink.compare(reactor, image, first * PIECE)?;
+    sink.compare(reactor, image, first * PIECE, !options.no_progress)?;
     sink.begin(first * PIECE)?;
     let progress = Progress::of_bytes("Exporting", Some(image.size()), !options.no_progress);
     let copied = copy(reactor, image, &mut sink, first, &progress);
@@ -199,7 +199,7 @@ impl Sink {
         }
     }
 
-    /// Those of them that survived a power cut.
+    /// Length of the part that survived a power cut.
     fn reliable(&self) -> u64 {
         match self {
             Self::File(file) => file.reliable(),
@@ -208,10 +208,18 @@ impl Sink {
     }
 
     /// Fails unless the first bytes of an earlier export are those of the image.
-    fn compare(&self, reactor: &mut Reactor, image: &Image, bytes: u64) -> Result<(), Failure> {
+    fn compare(
+        &self,
+        reactor: &mut Reactor,
+        image: &Image,
+        bytes: u64,
+        shows_progress: bool,
+    ) -> Result<(), Failure> {
         let Self::File(file) = self else { return Ok(()) };
+        let progress = Progress::of_bytes("Comparing", Some(bytes), shows_progress && bytes > 0);
         let mut earlier = vec![0; PIECE as usize];
         for at in (0..bytes).step_by(PIECE as usize) {
+            progress.at(at);
             file.file().read_exact_at(&mut earlier, at).map_err(Failure::file(file.place()))?;
             if reactor.block_on(image.read(at, PIECE))??.to_vec() != earlier {
                 return Err(Failure::Usage(format!(
@@ -220,6 +228,7 @@ impl Sink {
                 )));
             }
         }
+        progress.finish();
         Ok(())
     }
 

@@ -117,7 +117,9 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     if let Some(earlier) = earlier {
         mark.done = earlier.done;
         if !source.resume(&earlier).map_err(Failure::file(&options.path))? {
-            compare(&mut reactor, &pool, image.name(), &mut source, mark.done)?;
+            let progress = Progress::of_bytes("Comparing", Some(mark.done), !options.no_progress);
+            compare(&mut reactor, &pool, image.name(), &mut source, mark.done, &progress)?;
+            progress.finish();
         }
     }
     // Where there is none, the image may be there as soon as its creation has begun.
@@ -357,6 +359,7 @@ fn compare(
     name: &str,
     source: &mut Source,
     done: u64,
+    progress: &Progress,
 ) -> Result<(), Failure> {
     let image = reactor.block_on(interrupt::unless(Image::open_read_only(pool, name)))???;
     let mut at = 0;
@@ -375,6 +378,7 @@ fn compare(
             )));
         }
         at += length as u64;
+        progress.at(at);
     }
     Ok(reactor.block_on(image.close())??)
 }

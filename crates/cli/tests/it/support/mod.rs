@@ -106,7 +106,7 @@ impl Drop for Place {
     }
 }
 
-/// A server of files, in the background.
+/// An NFS server in the background.
 pub(crate) struct FileServer {
     child: Child,
     said: serde_json::Value,
