@@ -37,6 +37,9 @@ pub struct Export {
     /// of an admitted host can claim to be any other, because nothing else proves an `AUTH_SYS` credential. Over RDMA, NFS is
     /// admitted from any port, because kernels connect from any; MOUNT, which gives the first handle, is not.
     pub secure: bool,
+    /// Changes of a directory are durable before their replies. Without, a crash of the machine loses changes that were
+    /// acknowledged, as with `async` of exports(5): COMMIT and stable writes promise nothing either.
+    pub sync: bool,
 }
 
 /// The first port that every program may use (`IPPORT_RESERVED`).
@@ -46,7 +49,7 @@ impl Default for Export {
     /// All hosts may read and write, under the path "/export". Root counts as nobody, and calls come from privileged ports.
     fn default() -> Self {
         let (path, squash) = ("/export".into(), Squash::Root);
-        Self { path, read_only: false, squash, allow: Vec::new(), secure: true }
+        Self { path, read_only: false, squash, allow: Vec::new(), secure: true, sync: true }
     }
 }
 
@@ -74,6 +77,11 @@ impl Export {
     /// The same, with calls from ports of 1024 and above refused, or not.
     pub fn with_secure(self, secure: bool) -> Self {
         Self { secure, ..self }
+    }
+
+    /// The same, with changes durable before their replies, or not.
+    pub fn with_sync(self, sync: bool) -> Self {
+        Self { sync, ..self }
     }
 
     /// Can it be mounted by its path?

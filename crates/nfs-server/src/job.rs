@@ -9,8 +9,8 @@ use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
 use onego_nfs::rpc::{Procedure as _, flavor};
-use onego_nfs::v3;
-use onego_nfs::xdr::Writer;
+use onego_nfs::v3::{self, Handle};
+use onego_nfs::xdr::{Reader, Writer, Xdr as _};
 use onego_wire::{ConnId, Time};
 use std::net::IpAddr;
 
@@ -68,6 +68,25 @@ impl Job {
         }
     }
 
+    /// Returns whether the call changes something that has to be durable before its reply.
+    pub(super) fn may_wait_for_sync(&self) -> bool {
+        let Work::Call { procedure, arguments, .. } = &self.work else { return false };
+        match *procedure {
+            v3::Write::NUMBER => is_stable_write(arguments),
+            v3::Setattr::NUMBER
+            | v3::Create::NUMBER
+            | v3::Mkdir::NUMBER
+            | v3::Symlink::NUMBER
+            | v3::Mknod::NUMBER
+            | v3::Remove::NUMBER
+            | v3::Rmdir::NUMBER
+            | v3::Rename::NUMBER
+            | v3::Link::NUMBER
+            | v3::Commit::NUMBER => true,
+            _ => false,
+        }
+    }
+
     /// Carries the call out.
     pub fn carry_out(self, fs: &mut dyn FileSystem) -> Done {
         let reply_max = self.reply_max();
@@ -86,6 +105,18 @@ impl Job {
         };
         Done { reply_max, conn, asked, key, mounted, front, payload }
     }
+}
+
+/// Returns whether a WRITE has to be durable before its reply. What cannot be decoded is not carried out.
+fn is_stable_write(arguments: &[u8]) -> bool {
+    let mut r = Reader::new(arguments);
+    let mut stability = || {
+        Handle::decode(&mut r)?;
+        r.u64("offset")?;
+        r.u32("count")?;
+        v3::Stability::decode(&mut r)
+    };
+    stability().is_ok_and(|stable| stable != v3::Stability::Unstable)
 }
 
 /// Mounts a directory by its path from the root, if it has one, and appends the reply. `true`: it went well.

@@ -3,15 +3,14 @@
 use super::directory::{Directory, key};
 use super::export::Export;
 use super::figures::{Figures, Stats};
-use super::job::{Done, Job};
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
 use super::transport::Rdma;
-use super::workers;
+use super::workers::Workers;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, thread_cpu, zero_copy};
 use onego_metrics::Published;
-use onego_service::{Executor, Service, ServiceError};
+use onego_service::{Service, ServiceError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -214,6 +213,7 @@ impl Server {
             }
             Source::Directory { path, handle_key } => {
                 let directory = open_directory(path, handle_key, instance, pool.clone())?;
+                let directory = directory.with_sync(config.export.sync);
                 (ServerMachine::with_jobs(addrs, rdma, config.export, pool), Some(directory))
             }
         };
@@ -223,7 +223,7 @@ impl Server {
         let answering = Arc::clone(&published);
         let begin = move |engine| {
             let (pump, addrs) = begin(engine, machine)?;
-            let workers = directory.map(|directory| workers::start(&directory, &pump.waker())).transpose();
+            let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();
             let workers = workers.map_err(ServiceError::Thread)?;
             let exchange = move |pump: &mut Pumped| {
                 answering.answer(|| stats(pump));
@@ -306,7 +306,7 @@ fn begin(engine: AnyEngine, machine: ServerMachine) -> Result<(Pumped, Vec<Socke
 }
 
 /// Tells the machine what has been done, and the workers what is to be.
-fn exchange(pump: &mut Pumped, workers: &Executor<Job, Done>) {
+fn exchange(pump: &mut Pumped, workers: &Workers) {
     while let Some(done) = workers.result() {
         let now = pump.now();
         pump.machine_mut().done(now, done);

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// Calls that are carried out at a time: enough that a few which wait for a disk do not hold up the others.
 const THREADS: usize = 8;
 
+/// Calls that wait for syncs at a time, and so the most that share one.
+const SYNC_THREADS: usize = 32;
+
 /// How often files are closed that no call has used in between.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -40,22 +43,60 @@ impl Sweep {
     }
 }
 
-/// Starts the threads. `waker` is woken when calls have been carried out.
-pub(super) fn start(fs: &Directory, waker: &Waker) -> io::Result<Executor<Job, Done>> {
-    let sweep = Sweep::new();
-    let body = |_| {
-        let (mut fs, sweep) = (fs.clone(), sweep.clone());
-        move |jobs: Jobs<Job>, outcomes: Outcomes<Done>| {
-            loop {
-                // Calls that never end must not keep files open: a sweep that is due comes first.
-                match jobs.take_before(sweep.at()) {
-                    Ok(job) => outcomes.put(job.carry_out(&mut fs)),
-                    Err(RecvTimeoutError::Timeout) if sweep.is_due() => fs.sweep(),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
+/// The threads of a server.
+pub(super) struct Workers {
+    calls: Executor<Job, Done>,
+    /// Calls whose changes have to be durable before their replies. They have threads of their own, so that no sync holds up
+    /// a call that needs none.
+    syncing: Option<Executor<Job, Done>>,
+}
+
+impl Workers {
+    /// Starts the threads. `waker` is woken when calls have been carried out.
+    pub(super) fn start(fs: &Directory, waker: &Waker) -> io::Result<Self> {
+        let sweep = Sweep::new();
+        let body = |_| {
+            let (mut fs, sweep) = (fs.clone(), sweep.clone());
+            move |jobs: Jobs<Job>, outcomes: Outcomes<Done>| {
+                loop {
+                    // Calls that never end must not keep files open: a sweep that is due comes first.
+                    match jobs.take_before(sweep.at()) {
+                        Ok(job) => outcomes.put(job.carry_out(&mut fs)),
+                        Err(RecvTimeoutError::Timeout) if sweep.is_due() => fs.sweep(),
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    }
                 }
             }
+        };
+        let calls = Executor::start("onego-nfs-io", waker, (0..THREADS).map(body))?;
+        let syncing = fs
+            .syncs_changes()
+            .then(|| {
+                let body = |_| {
+                    let mut fs = fs.clone();
+                    move |jobs: Jobs<Job>, outcomes: Outcomes<Done>| {
+                        while let Ok(job) = jobs.take() {
+                            outcomes.put(job.carry_out(&mut fs));
+                        }
+                    }
+                };
+                Executor::start("onego-nfs-sync", waker, (0..SYNC_THREADS).map(body))
+            })
+            .transpose()?;
+        Ok(Self { calls, syncing })
+    }
+
+    /// Has a call carried out.
+    pub(super) fn submit(&self, job: Job) {
+        match &self.syncing {
+            Some(syncing) if job.may_wait_for_sync() => syncing.submit(job),
+            _ => self.calls.submit(job),
         }
-    };
-    Executor::start("onego-nfs-io", waker, (0..THREADS).map(body))
+    }
+
+    /// A call that was carried out, if there is one.
+    pub(super) fn result(&self) -> Option<Done> {
+        self.calls.result().or_else(|| self.syncing.as_ref()?.result())
+    }
 }

@@ -5,6 +5,7 @@
 //! - [`Executor`] carries out operations that block, on threads of its own.
 //! - [`Service`] runs a machine on a thread of its own.
 //! - [`private_file`] writes and reads files with secrets.
+//! - [`SharedSync`] lets callers share the syncs of a file.
 //! - [`Trimmer`] gives memory back to the system.
 #![forbid(unsafe_code)]
 
@@ -12,9 +13,11 @@ pub mod admission;
 pub mod connections;
 mod executor;
 pub mod private_file;
+mod sync;
 mod thread;
 mod trim;
 
 pub use executor::{Executor, Jobs, Outcomes};
+pub use sync::{SharedSync, SyncExtent};
 pub use thread::{Pumped, Service, ServiceError, descriptors};
 pub use trim::Trimmer;

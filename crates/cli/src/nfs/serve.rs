@@ -81,6 +81,9 @@ pub(crate) struct Options {
     /// Let nobody change anything
     #[arg(long)]
     read_only: bool,
+    /// Reply before changes are durable, as async of exports(5): a crash of the machine loses them, also after a COMMIT
+    #[arg(long = "async", requires = "dir")]
+    asynchronous: bool,
     /// Hosts or networks that are let in [default: all that reach the address]
     #[arg(long, value_name = "NETWORK")]
     allow: Vec<Network>,
@@ -149,7 +152,8 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         .with_read_only(options.read_only)
         .with_squash(squash)
         .with_allow(options.allow)
-        .with_secure(!options.insecure);
+        .with_secure(!options.insecure)
+        .with_sync(!options.asynchronous);
     let mut config = Config::default()
         .with_listen(listen)
         .with_export(export)

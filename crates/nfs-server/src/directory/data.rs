@@ -8,6 +8,7 @@ use crate::procedures::inodes::{Access, Contents};
 use crate::procedures::limits::MODE_ALL;
 use onego_buf::List;
 use onego_nfs::v3::{FileType, SetAttributes, SetTime, Stability, Status, Verifier};
+use onego_service::SyncExtent;
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::{self, Errno};
@@ -20,7 +21,7 @@ impl Contents for Directory {
     type Data = Arc<OwnedFd>;
 
     fn write_verifier(&self) -> Verifier {
-        self.shared().verifier
+        self.shared().syncs.verifier()
     }
 
     fn size(&self, file: &File) -> u64 {
@@ -45,7 +46,8 @@ impl Contents for Directory {
         if let Some(bits) = set.mode {
             self.set_mode(file, bits)?;
         }
-        self.set_times(cx, file, set.atime, set.mtime)
+        self.set_times(cx, file, set.atime, set.mtime)?;
+        self.sync_file(cx, file)
     }
 
     fn open_file(&mut self, cx: Context<'_>, file: &File, access: Access) -> Result<Arc<OwnedFd>, Status> {
@@ -99,7 +101,7 @@ impl Contents for Directory {
     fn write_at(
         &mut self,
         _: Context<'_>,
-        (_, io): (&File, &Arc<OwnedFd>),
+        (file, io): (&File, &Arc<OwnedFd>),
         offset: u64,
         data: List,
         stable: Stability,
@@ -121,28 +123,17 @@ impl Contents for Directory {
         }
         match stable {
             Stability::Unstable => {}
-            Stability::DataSync => fs::fdatasync(io).map_err(status)?,
-            Stability::FileSync => fs::fsync(io).map_err(status)?,
+            Stability::DataSync => self.sync_open(file.identity, io, SyncExtent::Data)?,
+            Stability::FileSync => self.sync_open(file.identity, io, SyncExtent::All)?,
         }
         Ok((at - offset) as u32)
     }
 
-    /// Makes a file durable. That shows and changes nothing, so that every caller may ask for it.
+    /// Shows and changes nothing, so every caller may ask for it.
     fn sync(&mut self, cx: Context<'_>, file: &File) -> Result<(), Status> {
-        let open = || system::reopen(&file.fd, OFlags::RDONLY).map(Arc::new).map_err(status);
-        let io = match file.attributes.file_type {
-            FileType::Directory => self.as_server(cx, open)?,
-            FileType::Regular => {
-                // The kernel reports a failed write-back to the descriptors that were open then.
-                let written = self.table().data(file.identity, Access::Write);
-                let kept = written.or_else(|| self.table().data(file.identity, Access::Read));
-                let io = kept.map_or_else(|| self.as_server(cx, open), Ok)?;
-                self.table().written(file.identity);
-                io
-            }
-            _ => return Err(Status::Inval),
-        };
-        fs::fsync(&io).map_err(status)
+        let result = self.sync_file(cx, file);
+        self.table().written(file.identity);
+        result
     }
 }
 

@@ -13,6 +13,8 @@
 //! start. The server's own credentials serve only to find the file of a handle (`served`), and for data where RFC 1813
 //! allows more than the permission bits do (`data`). A server that cannot change credentials acts as its own user for all
 //! callers.
+//!
+//! Changes are durable before their replies (`sync`), unless the directory is served without syncs.
 
 mod data;
 mod handles;
@@ -20,6 +22,7 @@ mod inodes;
 pub(super) mod key;
 mod names;
 mod served;
+mod sync;
 mod system;
 mod table;
 #[cfg(test)]

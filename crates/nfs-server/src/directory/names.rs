@@ -6,6 +6,7 @@ use super::system::{self, status};
 use crate::file_system::Context;
 use crate::procedures::inodes::{Entry, Listed, Names, New, NewKind, Removal};
 use onego_nfs::v3::{FileType, SetTime, Status, Verifier};
+use onego_service::SyncExtent;
 use rustix::fs::{self, AtFlags, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
@@ -63,6 +64,7 @@ impl Names for Directory {
             return self.make_regular(cx, dir, name, &new);
         }
         let file = self.make_other(cx, dir, name, &new)?;
+        let was_changed = [new.set.atime, new.set.mtime] != [SetTime::Leave; 2];
         let missing = match new.kind {
             NewKind::Directory => new.mode & NOT_BY_MKDIR & !file.attributes.mode,
             _ => 0,
@@ -70,18 +72,20 @@ impl Names for Directory {
         if missing != 0 {
             self.set_mode(&file, file.attributes.mode | missing)?;
         }
+        self.sync_new(cx, (dir, &file), was_changed)?;
         Ok(file)
     }
 
     /// By its descriptor, as linkat(2) describes: the system checks whether the caller may link the file.
-    fn add_name(&mut self, _: Context<'_>, file: &File, (dir, name): Entry<'_, File>) -> Result<(), Status> {
+    fn add_name(&mut self, cx: Context<'_>, file: &File, (dir, name): Entry<'_, File>) -> Result<(), Status> {
         let path = system::reopen_path(&file.fd);
-        fs::linkat(system::ANYWHERE, path, &dir.fd, name, AtFlags::SYMLINK_FOLLOW).map_err(status_between)
+        fs::linkat(system::ANYWHERE, path, &dir.fd, name, AtFlags::SYMLINK_FOLLOW).map_err(status_between)?;
+        self.sync_name(cx, dir, Some(file))
     }
 
     fn remove_name(
         &mut self,
-        _: Context<'_>,
+        cx: Context<'_>,
         (dir, name): Entry<'_, File>,
         file: &File,
         removal: Removal,
@@ -92,12 +96,12 @@ impl Names for Directory {
         };
         fs::unlinkat(&dir.fd, name, flags).map_err(status)?;
         self.lost_name(file);
-        Ok(())
+        self.sync_file(cx, dir)
     }
 
     fn move_name(
         &mut self,
-        _: Context<'_>,
+        cx: Context<'_>,
         (from_dir, from_name): Entry<'_, File>,
         (to_dir, to_name): Entry<'_, File>,
         _: &File,
@@ -110,7 +114,19 @@ impl Names for Directory {
         }
         // The table learns the new place. If others have moved the file since, the handle leads to it all the same.
         let _ = self.file_at(to_dir, to_name);
-        Ok(())
+        // The new name first, so that no crash takes both.
+        self.sync_file(cx, to_dir)?;
+        if from_dir.identity == to_dir.identity { Ok(()) } else { self.sync_file(cx, from_dir) }
+    }
+
+    fn sync_name(&mut self, cx: Context<'_>, dir: &File, file: Option<&File>) -> Result<(), Status> {
+        // A symbolic link or a special file became durable with its first name.
+        if let Some(file) =
+            file.filter(|file| file.is_dir() || file.attributes.file_type == FileType::Regular)
+        {
+            self.sync_file(cx, file)?;
+        }
+        self.sync_file(cx, dir)
     }
 }
 
@@ -132,7 +148,10 @@ impl Directory {
             fs::futimens(&io, &timestamps(set.atime, set.mtime)).map_err(status)?;
         }
         let place = system::reopen_as_place(&io).map_err(status)?;
-        self.found(dir, name, place)
+        let file = self.found(dir, name, place)?;
+        self.sync_open(file.identity, &io, SyncExtent::All)?;
+        self.sync_file(cx, dir)?;
+        Ok(file)
     }
 
     /// Makes a file of another kind, with its owner and its permission bits from the start. There is no descriptor of it,

@@ -1,6 +1,7 @@
 //! The directory that is served, and the files that were found in it.
 
 use super::handles::{Handles, Named};
+use super::sync::{Syncs, SystemCalls};
 use super::system::{self, Identity, status};
 use super::table::{self, DEPTH_MAX, Found, Table, Way};
 use crate::caller::Caller;
@@ -13,7 +14,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{self, Mode, OFlags};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most files that are open at a time, if the limit of the process allows.
 const OPEN_MAX: usize = 16 << 10;
@@ -32,8 +33,9 @@ pub(super) struct Shared {
     pub(super) root: Identity,
     pub(super) root_fd: Arc<OwnedFd>,
     pub(super) handles: Handles,
-    /// Another at each start: uncommitted writes may be lost then.
-    pub(super) verifier: [u8; 8],
+    pub(super) syncs: Syncs,
+    /// The root, opened for the first sync.
+    pub(super) synced_root: OnceLock<Arc<OwnedFd>>,
     /// Do threads take the credentials of callers? If not, the server's user does everything.
     pub(super) switches: bool,
     /// The user of the server.
@@ -69,6 +71,11 @@ impl Directory {
     /// Opens a directory. `verifier` is another at each start; memory for what is read comes from `pool`. Handles are
     /// signed with `key`, which nobody else may know: under another key all but the root's are stale.
     pub fn open(path: &Path, key: &[u8; 32], verifier: [u8; 8], pool: Pool) -> io::Result<Self> {
+        Self::open_with(path, key, Syncs::new(Box::new(SystemCalls), verifier), pool)
+    }
+
+    /// The same with other system calls for syncs.
+    pub(super) fn open_with(path: &Path, key: &[u8; 32], syncs: Syncs, pool: Pool) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = Arc::new(fs::open(path, flags, Mode::empty())?);
         let root = system::stat(&fd)?.identity;
@@ -77,9 +84,27 @@ impl Directory {
         let handles = Handles::new(root, &fd, key);
         // One quarter is for places, one for files that are read and written, and the rest for connections and calls.
         let table = Mutex::new(Table::new(root, Arc::clone(&fd), OPEN_MAX.min(limit / 4)));
+        let synced_root = OnceLock::new();
         let switches = credentials::can_switch();
         let own_uid = rustix::process::geteuid().as_raw();
-        Ok(Self(Arc::new(Shared { table, root, root_fd: fd, handles, verifier, switches, own_uid, pool })))
+        Ok(Self(Arc::new(Shared {
+            table,
+            root,
+            root_fd: fd,
+            handles,
+            syncs,
+            synced_root,
+            switches,
+            own_uid,
+            pool,
+        })))
+    }
+
+    /// Whether changes are durable before their replies (the default). Without, a crash of the machine loses changes that
+    /// were acknowledged, also stable writes and those before a COMMIT, as with `async` of exports(5).
+    pub fn with_sync(self, sync: bool) -> Self {
+        self.0.syncs.enable(sync);
+        self
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -89,6 +114,10 @@ impl Directory {
     /// Do calls have the rights of their callers? If not, all have those of the server's user.
     pub(crate) fn acts_as_callers(&self) -> bool {
         self.0.switches
+    }
+
+    pub(crate) fn syncs_changes(&self) -> bool {
+        self.0.syncs.are_enabled()
     }
 
     /// The user whose rights a call has.

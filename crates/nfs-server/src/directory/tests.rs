@@ -1,4 +1,5 @@
 mod callers;
+mod crashes;
 #[allow(dead_code, reason = "the target `privileged` uses the rest")]
 mod world;
 

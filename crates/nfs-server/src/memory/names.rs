@@ -160,6 +160,11 @@ impl Names for Memory {
         }
         Ok(())
     }
+
+    /// Nothing here outlives the server.
+    fn sync_name(&mut self, _: Context<'_>, _: &Id, _: Option<&Id>) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 impl Memory {

@@ -112,13 +112,13 @@ pub(crate) trait Contents: Inodes {
     /// An open regular file.
     type Data;
 
-    /// The verifier of writes. It changes with each start that may have lost unstable writes.
+    /// The verifier of writes. It changes with each start that may have lost unstable writes, and when a sync fails.
     fn write_verifier(&self) -> Verifier;
 
     /// The size of a regular file in bytes.
     fn size(&self, inode: &Self::Inode) -> u64;
 
-    /// Sets attributes. Only regular files get a size.
+    /// Sets attributes, durably. Only regular files get a size.
     fn set_attributes(
         &mut self,
         cx: Context<'_>,
@@ -157,7 +157,7 @@ pub(crate) trait Contents: Inodes {
     fn sync(&mut self, cx: Context<'_>, inode: &Self::Inode) -> Result<(), Status>;
 }
 
-/// The names in directories.
+/// The names in directories. A change is durable when its method returns, unless the file system ends with its server.
 pub(crate) trait Names: Inodes {
     /// The verifier of cookies. It changes when earlier cookies become invalid.
     fn cookie_verifier(&self) -> Verifier;
@@ -214,5 +214,13 @@ pub(crate) trait Names: Inodes {
         to: Entry<'_, Self::Inode>,
         file: &Self::Inode,
         target: Option<&Self::Inode>,
+    ) -> Result<(), Status>;
+
+    /// Makes the names in a directory durable, and `file`. A name may be that of another call, which is not answered yet.
+    fn sync_name(
+        &mut self,
+        cx: Context<'_>,
+        dir: &Self::Inode,
+        file: Option<&Self::Inode>,
     ) -> Result<(), Status>;
 }

@@ -77,8 +77,10 @@ impl<F: Names + Contents> FileSystem for F {
     fn write(&mut self, cx: Context<'_>, args: v3::WriteArgs) -> Results<v3::Write> {
         let (file, committed) = (args.file, args.stable);
         let write = |fs: &mut Self, file: &F::Inode| attributes::write(fs, cx, file, args);
+        // A sync that fails meanwhile may lose these bytes.
+        let verifier = self.write_verifier();
         let (file, count) = change(self, cx, &file, write)?;
-        Ok(v3::WriteOk { file, count, committed, verifier: self.write_verifier() })
+        Ok(v3::WriteOk { file, count, committed, verifier })
     }
 
     fn create(&mut self, cx: Context<'_>, args: v3::CreateArgs) -> Results<v3::Create> {

@@ -129,7 +129,7 @@ pub(super) fn create<F: Names + Contents>(
             result => return result,
         }
         match fs.entry(cx, dir, name) {
-            Ok(there) => return create_again(fs, cx, there, how),
+            Ok(there) => return create_again(fs, cx, (dir, there), how),
             // It was removed meanwhile.
             Err(Status::Noent) => {}
             Err(status) => return Err(status),
@@ -142,7 +142,7 @@ pub(super) fn create<F: Names + Contents>(
 fn create_again<F: Names + Contents>(
     fs: &mut F,
     cx: Context<'_>,
-    there: F::Inode,
+    (dir, there): (&F::Inode, F::Inode),
     how: &CreateHow,
 ) -> Result<F::Inode, Status> {
     match how {
@@ -150,9 +150,13 @@ fn create_again<F: Names + Contents>(
             // The file keeps its attributes, except for the size.
             let set = SetAttributes { size: set.size, ..SetAttributes::default() };
             attributes::set(fs, cx, &there, &set)?;
+            fs.sync_name(cx, dir, None)?;
             Ok(there)
         }
-        CreateHow::Exclusive(verifier) if was_made_by(&fs.attributes(&there), verifier) => Ok(there),
+        CreateHow::Exclusive(verifier) if was_made_by(&fs.attributes(&there), verifier) => {
+            fs.sync_name(cx, dir, Some(&there))?;
+            Ok(there)
+        }
         _ => Err(Status::Exist),
     }
 }
