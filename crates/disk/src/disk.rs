@@ -1,6 +1,7 @@
 //! A file or block device that is open.
 
 use crate::error::OpenError;
+use crate::flushes::Flushes;
 use onego_block::Geometry;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -27,13 +28,14 @@ pub struct Disk(Arc<Opened>);
 /// What is open of a disk.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Through the page cache.
     pub(crate) file: File,
     /// The same, past the page cache; `None`: the file system cannot.
     direct: Option<Direct>,
     geometry: Geometry,
     pub(crate) is_block_device: bool,
+    pub(crate) flushes: Flushes,
 }
 
 /// A file that is open for direct I/O, and what of it has to be multiples of what.
@@ -86,7 +88,8 @@ impl Disk {
         geometry.volatile_cache = true;
         geometry.trim_granularity = Some(BLOCK.max(sector));
         tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "a disk is open");
-        Self(Arc::new(Opened { path: path.to_owned(), file, direct, geometry, is_block_device }))
+        let (path, flushes) = (path.to_owned(), Flushes::new(&file, access));
+        Self(Arc::new(Opened { path, file, direct, geometry, is_block_device, flushes }))
     }
 
     /// What a caller has to know of it.
@@ -166,7 +169,7 @@ fn alignment(about: &Statx, sector: u32) -> Option<(u64, usize)> {
 }
 
 /// Opens what a descriptor refers to once more.
-fn reopen(file: impl std::os::fd::AsFd, flags: OFlags) -> rustix::io::Result<File> {
+pub(crate) fn reopen(file: impl std::os::fd::AsFd, flags: OFlags) -> rustix::io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::openat(CWD, path, flags, Mode::empty()).map(File::from)

@@ -11,6 +11,7 @@
 mod disk;
 mod disks;
 mod error;
+mod flushes;
 mod operation;
 
 pub use disk::Disk;

@@ -41,7 +41,7 @@ impl Operation {
                 Ok(Outcome::Done)
             }
             Op::Flush => {
-                sync(disk)?;
+                disk.flush()?;
                 Ok(Outcome::Done)
             }
             Op::Trim { length } => {
@@ -124,10 +124,10 @@ fn write(disk: &Opened, pool: &Pool, offset: u64, data: List, fua: bool) -> Resu
         };
         match put(file, offset, aligned, fua) {
             Err(Errno::INVAL) => {}
-            other => return other.map_err(|error| disk.failed(error)),
+            other => return disk.written(other, fua),
         }
     }
-    put(&disk.file, offset, data, fua).map_err(|error| disk.failed(error))
+    disk.written(put(&disk.file, offset, data, fua), fua)
 }
 
 fn put(file: &File, mut offset: u64, mut data: List, fua: bool) -> Result<(), Errno> {
@@ -147,13 +147,9 @@ fn put(file: &File, mut offset: u64, mut data: List, fua: bool) -> Result<(), Er
     Ok(())
 }
 
-fn sync(disk: &Opened) -> Result<(), Error> {
-    rustix::fs::fdatasync(&disk.file).map_err(|error| disk.failed(error))
-}
-
 fn sync_if(disk: &Opened, fua: bool) -> Result<Outcome, Error> {
     if fua {
-        sync(disk)?;
+        disk.flush()?;
     }
     Ok(Outcome::Done)
 }
