@@ -9,6 +9,7 @@
 //! Whatever follows the written bytes reads as zeros, or as what was there before where the file is an old one that is written
 //! anew, until the file is finished.
 
+use super::files::SPARES;
 use super::record::BLOCK;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -17,7 +18,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Bytes that are copied before they go to the device: little enough to stay in the cache on the way.
 const BUFFER: usize = 1 << 20;
@@ -33,6 +35,10 @@ const PIECES: usize = 1024;
 const ALLOCATE_MIN: u64 = 4 << 20;
 const ALLOCATE_MAX: u64 = 64 << 20;
 
+/// Time for which a file waits for space on a full disk: a checkpoint that is being written frees the logs before it.
+const WAIT_FOR_SPACE: Duration = Duration::from_secs(30);
+const LOOK_FOR_SPACE: Duration = Duration::from_millis(50);
+
 /// Bytes that the system does not have yet.
 #[derive(Debug)]
 enum Piece {
@@ -46,6 +52,7 @@ enum Piece {
 #[derive(Debug)]
 pub(crate) struct DirectFile {
     file: File,
+    path: PathBuf,
     /// Past the page cache, unless the file system cannot do that.
     direct: bool,
     /// Bytes that were copied, and how many there are.
@@ -85,7 +92,8 @@ impl DirectFile {
         // A block of its own: aligned as devices want it.
         let buffer = Pool::new(0).get(BUFFER);
         let (pieces, copied, filled) = (Vec::new(), 0, 0);
-        Ok(Self { file, direct, buffer, copied, pieces, filled, offset: 0, padding: 0, allocated })
+        let path = path.to_owned();
+        Ok(Self { file, path, direct, buffer, copied, pieces, filled, offset: 0, padding: 0, allocated })
     }
 
     /// Writes bytes: whole blocks on the boundary of one from where they are, others from a copy.
@@ -138,7 +146,7 @@ impl DirectFile {
 
     /// Gives all pieces to the system: whole blocks.
     fn write_out(&mut self) -> io::Result<()> {
-        self.allocate(self.offset + self.filled as u64);
+        self.allocate(self.offset + self.filled as u64)?;
         let slices = self.pieces.iter().map(|piece| match piece {
             Piece::Copied(range) => IoSlice::new(&self.buffer[range.clone()]),
             Piece::Shared(segment) => IoSlice::new(segment),
@@ -167,14 +175,59 @@ impl DirectFile {
         Ok(())
     }
 
-    /// Sees to it that the file has space up to `end`. If that fails, the write says whether it matters.
-    fn allocate(&mut self, end: u64) {
+    /// Allocates space up to `end`, before anything is written there: what a full disk refuses can be tried again. Other
+    /// failures are left to the write.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
         if end <= self.allocated {
-            return;
+            return Ok(());
         }
-        let more = (end - self.allocated).max(self.allocated.clamp(ALLOCATE_MIN, ALLOCATE_MAX));
-        let result = rustix::fs::fallocate(&self.file, FallocateFlags::empty(), self.allocated, more);
-        self.allocated = if result.is_ok() { self.allocated + more } else { end };
+        let least = end - self.allocated;
+        let more = least.max(self.allocated.clamp(ALLOCATE_MIN, ALLOCATE_MAX));
+        let deadline = Instant::now() + WAIT_FOR_SPACE;
+        let mut has_waited = false;
+        'again: loop {
+            for bytes in [more, least] {
+                match self.fallocate(bytes) {
+                    Ok(()) => {
+                        self.allocated += bytes;
+                        return Ok(());
+                    }
+                    Err(Errno::NOSPC | Errno::DQUOT) => {}
+                    Err(_) => {
+                        self.allocated = end;
+                        return Ok(());
+                    }
+                }
+                if self.remove_spares() {
+                    continue 'again;
+                }
+            }
+            if Instant::now() >= deadline {
+                let path = self.path.display();
+                let text =
+                    format!("no space for {least} more bytes in {path}: free space on its file system");
+                return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                let path = self.path.display();
+                tracing::warn!(%path, bytes = least, "the disk is full: writes wait for space");
+            }
+            std::thread::sleep(LOOK_FOR_SPACE);
+        }
+    }
+
+    /// Removes the files in this folder that are only kept to be written again. Returns whether there was one.
+    fn remove_spares(&self) -> bool {
+        let removed = SPARES.map(|spare| std::fs::remove_file(self.path.with_file_name(spare)).is_ok());
+        removed.contains(&true)
+    }
+
+    fn fallocate(&self, bytes: u64) -> Result<(), Errno> {
+        #[cfg(test)]
+        if tests::IS_FULL.get()(&self.path) {
+            return Err(Errno::NOSPC);
+        }
+        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), self.allocated, bytes)
     }
 }
 
@@ -206,7 +259,15 @@ impl Write for DirectFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::files::{SPARE_CHECKPOINT, SPARE_LOG};
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether an allocation in a file of this path finds the disk full.
+        pub(super) static IS_FULL: Cell<fn(&Path) -> bool> = const { Cell::new(|_| false) };
+        static TRIES: Cell<u32> = const { Cell::new(0) };
+    }
 
     /// What a file has behind `len` bytes, if those are what was written.
     fn behind(path: &Path, written: &[u8]) -> Vec<u8> {
@@ -287,6 +348,28 @@ mod tests {
         file.write_all(&[3; 3 * BLOCK]).unwrap();
         file.finish().unwrap();
         assert!(behind(&path, &[3; 3 * BLOCK]).is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_takes_the_spare_files_and_then_makes_writes_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for spare in [SPARE_LOG, SPARE_CHECKPOINT] {
+            std::fs::write(folder.path().join(spare), "old").unwrap();
+        }
+        IS_FULL.set(|path| path.with_file_name(SPARE_LOG).exists());
+        let mut file = DirectFile::create(&path).unwrap();
+        file.write_all(&[1; 9000]).unwrap();
+        file.sync().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the spare files are gone");
+        // Somebody else frees space.
+        IS_FULL.set(|_| TRIES.replace(TRIES.get() + 1) < 5);
+        file.write_all(&vec![2; 2 * ALLOCATE_MIN as usize]).unwrap();
+        file.sync().unwrap();
+        assert!(TRIES.get() > 5, "{} tries", TRIES.get());
+        let written = [vec![1; 9000], vec![0; 3 * BLOCK - 9000], vec![2; 2 * ALLOCATE_MIN as usize]].concat();
+        assert!(behind(&path, &written).iter().all(|byte| *byte == 0));
+        IS_FULL.set(|_| false);
     }
 
     #[test]

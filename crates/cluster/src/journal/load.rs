@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Life};
 use super::error::DataError;
-use super::files::{Files, LogId, PART, checkpoint_name, checkpoints};
+use super::files::{Files, LogId, NEWEST_LOG, PART, checkpoint_name, checkpoints, newest_log};
 use super::log::Sizes;
 use super::record::{Next, Record, Records};
 use super::snapshot::Kept;
@@ -89,6 +89,15 @@ impl Restored {
         // A checkpoint is begun together with the log after it.
         if before.is_some() && logs.is_empty() {
             return missing(next);
+        }
+        let newest = newest_log(files, &names);
+        let newest =
+            newest.map_err(|source| DataError::File { what: "read", file: NEWEST_LOG.to_owned(), source })?;
+        // It may be empty, and be begun again with another salt.
+        if let Some(first) =
+            newest.filter(|first| *first >= next && !logs.iter().any(|log| log.first == *first))
+        {
+            return missing(first);
         }
         for (at, log) in logs.iter().enumerate() {
             if log.first != next {

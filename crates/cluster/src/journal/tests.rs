@@ -262,7 +262,7 @@ proptest! {
         write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
         let mut names = directory.names().unwrap();
         names.sort();
-        prop_assert_eq!(names, [&checkpoint_name(next), &log_name(next), "onego-cluster", "spare.log"]);
+        prop_assert_eq!(names, [&checkpoint_name(next), &log_name(next), "newest-log", "onego-cluster", "spare.log"]);
         let again = Restored::load(&directory, Some(MEMORY), SALT).unwrap();
         prop_assert_eq!(again.log().first, next);
         let again = again.kept.unwrap();
@@ -302,6 +302,46 @@ fn logs_of_several_lives_follow_each_other_and_none_may_be_missing() {
     // The end of a log that another follows was durable.
     let torn = load(&[files[0].clone(), (log_name(4), &story.bytes[a..story.ends[5] - 1]), files[2].clone()]);
     assert!(matches!(torn, Err(DataError::Corrupt { .. })), "{torn:?}");
+}
+
+#[test]
+fn a_start_misses_the_newest_log() {
+    let story = Story::new((0..6).map(|n| (n, write(0, &[n]))).collect());
+    let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
+    let mut names = Vec::new();
+    for first in [9, 10] {
+        assert_eq!(Restored::load(&directory, Some(MEMORY), SALT).unwrap().log().first, first);
+        let mut writer = Writer::begin(&directory, log_id(first)).unwrap();
+        let mut journal = Journal::new(log_id(first), Sizes::default(), u64::MAX, false);
+        journal.append(&Entry::Log(Vec::new()));
+        writer.append(&directory, journal.take()).unwrap();
+        names.push(log_name(first));
+    }
+    let path = directory.path().to_owned();
+    let load = || Restored::load(&directory, Some(MEMORY), SALT);
+    assert_eq!(load().unwrap().log().first, 11);
+    let aside = path.join("aside");
+    for (name, first) in names.iter().zip([9, 10]) {
+        fs::rename(path.join(name), &aside).unwrap();
+        let missing = load().unwrap_err();
+        let wanted = format!("log.{first:016x}.*");
+        assert!(matches!(&missing, DataError::Missing { file } if *file == wanted), "{missing}");
+        fs::rename(&aside, path.join(name)).unwrap();
+    }
+    // Versions that note no newest log have left none, or an older one.
+    fs::write(path.join("newest-log"), format!("{}\n", names[0])).unwrap();
+    assert_eq!(load().unwrap().log().first, 11);
+    fs::write(path.join("newest-log"), "log.1\n").unwrap();
+    assert!(matches!(load(), Err(DataError::File { file, .. }) if file == "newest-log"));
+    fs::remove_file(path.join("newest-log")).unwrap();
+    assert_eq!(load().unwrap().log().first, 11);
+    // A checkpoint stands for all logs before it, also for the one that is noted.
+    fs::write(path.join("newest-log"), format!("{}\n", names[0])).unwrap();
+    let kept = load().unwrap().kept.unwrap();
+    Writer::begin(&directory, log_id(11)).unwrap();
+    write_checkpoint(&directory, snapshot(11, &kept)).unwrap();
+    fs::write(path.join("newest-log"), format!("{}\n", names[1])).unwrap();
+    assert_eq!(load().unwrap().log().first, 11);
 }
 
 #[test]
@@ -365,7 +405,7 @@ fn an_empty_log_of_a_life_that_ended_early_gives_its_file_to_the_next() {
         Writer::begin(&directory, log).unwrap();
         let mut names = directory.names().unwrap();
         names.sort();
-        assert_eq!(names, [log.to_string().as_str(), "onego-cluster"]);
+        assert_eq!(names, [log.to_string().as_str(), "newest-log", "onego-cluster"]);
         // Garbage that is no record of it.
         fs::write(directory.path().join(log.to_string()), &story.bytes).unwrap();
     }

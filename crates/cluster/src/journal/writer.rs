@@ -3,7 +3,9 @@
 //! A failed write or sync leaves a file whose content is unknown. Nothing is tried again on it: after an error the journal
 //! stops.
 
-use super::files::{Files, LogId, PART, checkpoint_name, checkpoints};
+use super::files::{
+    Files, LogId, NEWEST_LOG, PART, SPARE_CHECKPOINT, SPARE_LOG, checkpoint_name, checkpoints,
+};
 use super::log::Append;
 use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
@@ -11,12 +13,6 @@ use std::io::{self, Write as _};
 
 /// Bytes of a checkpoint that are written before they are synced, so that the log's syncs do not have to wait for many.
 const CHECKPOINT_STEP: u64 = 8 << 20;
-
-/// The files of the last log and the last checkpoint that were not needed any more. The next ones are written into them: their space is
-/// allocated, and nothing has to be freed, for which a file system that tells the device of it (`discard`) takes a third of the
-/// time that the bytes took.
-const SPARE_LOG: &str = "spare.log";
-const SPARE_CHECKPOINT: &str = "spare.checkpoint";
 
 /// Makes a file, out of the spare one if there is one.
 fn make<F: Files>(files: &F, spare: &str, name: &str) -> io::Result<F::File> {
@@ -46,6 +42,7 @@ impl<F: Files> Writer<F> {
         let mut log = make(files, &old, &id.to_string())?;
         files.sync(&mut log)?;
         files.sync_names()?;
+        note_newest(files, id)?;
         Ok(Self { log, id, len: 0, unflushed: false })
     }
 
@@ -107,6 +104,17 @@ impl<F: Files> Writer<F> {
         *self = Self::begin(files, LogId { first, ..self.id })?;
         Ok(())
     }
+}
+
+/// Notes which log is the newest, once its name is durable. Each log says where it ends, but nothing in the others says that
+/// it exists.
+fn note_newest<F: Files>(files: &F, id: LogId) -> io::Result<()> {
+    let part = format!("{NEWEST_LOG}{PART}");
+    let mut file = files.create(&part)?;
+    writeln!(file, "{id}")?;
+    files.finish(&mut file)?;
+    files.rename(&part, NEWEST_LOG)?;
+    files.sync_names()
 }
 
 /// Writes a checkpoint, and removes the logs and checkpoints that it stands for. Returns its size.
