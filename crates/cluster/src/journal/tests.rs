@@ -16,6 +16,8 @@ use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::{PgId, SnapContext};
 use onego_msgr::auth::{Keyring, Secret};
 use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -392,6 +394,63 @@ fn no_payload_behind_the_end_of_a_log_is_taken_for_a_record() {
     file.extend(zeros_behind(file.len() as u64));
     file.extend(forged(9, SALT));
     assert!(matches!(load(&[(log_name(1), &file)]), Err(DataError::Corrupt { .. })));
+}
+
+/// Something that an older log, or a client without the salt, may have left behind the end of a log.
+fn piece(random: &mut SmallRng, story: &Story, foreign: &Story) -> Vec<u8> {
+    let len = random.random_range(0..2 * BLOCK);
+    match random.random_range(0..9) {
+        0 => vec![0; len],
+        1 => (0..len).map(|_| random.random()).collect(),
+        2 => vec![random.random(); len],
+        // Numbers that could pass for lengths and sequences.
+        3 => (0..len as u64 / 16)
+            .flat_map(|at| [at, random.random_range(0..9)])
+            .flat_map(u64::to_le_bytes)
+            .collect(),
+        4 => forged(random.random_range(2..400), random.random()),
+        5 => forged(random.random_range(2..400), SALT ^ 1 << random.random_range(40..64)),
+        // A header that asks for more than there is.
+        6 => [&u32::MAX.to_le_bytes()[..], &[random.random(); HEADER]].concat(),
+        // The same log, stored by a client or in its older half.
+        7 => {
+            let at = random.random_range(0..foreign.starts.len());
+            foreign.bytes[foreign.starts[at]..].to_vec()
+        }
+        _ => {
+            let at = random.random_range(0..2);
+            story.bytes[story.starts[at]..story.ends[at]].to_vec()
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_tails_of_a_log_change_nothing() {
+    let requests = || (0..3).map(|n| (n, write(0, &[n; 30]))).collect();
+    let (story, foreign) = (Story::new(requests()), Story::salted(SALT ^ 1 << 50, requests()));
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut torn = 0;
+    for n in 0..10_000 {
+        // From behind the second record on, so that all that a client has is in the tail.
+        let cut = random.random_range(story.ends[1]..=story.bytes.len());
+        let mut file = story.bytes[..cut].to_vec();
+        for _ in 0..random.random_range(1..6) {
+            // At a place of a record, or anywhere.
+            if random.random_range(0..4) > 0 {
+                file.extend(zeros_behind(file.len() as u64));
+            }
+            file.extend(piece(&mut random, &story, &foreign));
+        }
+        let whole = story.whole(cut);
+        let (restored, content) =
+            load(&[(log_name(1), &file)]).unwrap_or_else(|error| panic!("tail {n}: {error}"));
+        // A tail may go on as the record did that was cut.
+        let first = restored.log().first as usize;
+        assert!(first == whole + 1 || file.starts_with(&story.bytes[..story.ends[whole]]), "tail {n}");
+        assert_eq!(content, story.contents[first - 2], "tail {n}");
+        torn += usize::from(!story.ends.contains(&cut));
+    }
+    assert!(torn > 1000, "{torn} torn records");
 }
 
 #[test]
