@@ -100,7 +100,7 @@ impl Directory {
         })))
     }
 
-    /// Whether changes are durable before their replies (the default). Without, a crash of the machine loses changes that
+    /// Enables or disables syncs before replies (enabled by default). Without them a crash of the machine loses changes that
     /// were acknowledged, also stable writes and those before a COMMIT, as with `async` of exports(5).
     pub fn with_sync(self, sync: bool) -> Self {
         self.0.syncs.enable(sync);
