@@ -28,7 +28,7 @@ pub struct Disk(Arc<Opened>);
 /// What is open of a disk.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     /// Through the page cache.
     pub(crate) file: File,
     /// The same, past the page cache; `None`: the file system cannot.
@@ -88,7 +88,7 @@ impl Disk {
         geometry.volatile_cache = true;
         geometry.trim_granularity = Some(BLOCK.max(sector));
         tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "a disk is open");
-        let (path, flushes) = (path.to_owned(), Flushes::new(&file, access));
+        let (path, flushes) = (path.to_owned(), Flushes::new(reopen(&file, access).ok()));
         Self(Arc::new(Opened { path, file, direct, geometry, is_block_device, flushes }))
     }
 
@@ -138,6 +138,33 @@ impl Opened {
         }
     }
 
+    /// Makes everything durable that was written before this call.
+    pub(crate) fn flush(&self) -> Result<(), onego_block::Error> {
+        self.flushes.flush(&self.file).map_err(|error| self.flush_failed(error))
+    }
+
+    /// The result of a write. One that should have been durable and was not says as much as a flush: the device may have
+    /// lost what others wrote, too.
+    pub(crate) fn written(&self, result: Result<(), Errno>, fua: bool) -> Result<(), onego_block::Error> {
+        if fua {
+            self.flushes.check().map_err(|error| self.flush_failed(error))?;
+        }
+        result.map_err(|error| {
+            if fua && error == Errno::IO {
+                self.flushes.note_failure(error);
+            }
+            self.failed(error)
+        })
+    }
+
+    fn flush_failed(&self, error: Errno) -> onego_block::Error {
+        onego_block::Error::Failed(format!(
+            "{}: a flush failed ({}), and data that was written before may be lost: check it, and open it again",
+            self.path.display(),
+            io::Error::from(error)
+        ))
+    }
+
     /// The file has become shorter than it was when it was opened.
     pub(crate) fn became_shorter(&self) -> onego_block::Error {
         onego_block::Error::Failed(format!(
@@ -169,7 +196,7 @@ fn alignment(about: &Statx, sector: u32) -> Option<(u64, usize)> {
 }
 
 /// Opens what a descriptor refers to once more.
-pub(crate) fn reopen(file: impl std::os::fd::AsFd, flags: OFlags) -> rustix::io::Result<File> {
+fn reopen(file: impl std::os::fd::AsFd, flags: OFlags) -> rustix::io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::openat(CWD, path, flags, Mode::empty()).map(File::from)

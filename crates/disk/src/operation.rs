@@ -236,3 +236,45 @@ fn status(disk: &Opened, offset: u64, length: u64) -> Result<Vec<StatusExtent>, 
     }
     Ok(runs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Operation;
+    use crate::disk::Disk;
+    use onego_block::{Error, Flags, Op};
+    use onego_buf::{List, Pool};
+    use rustix::io::Errno;
+
+    fn run(disk: &Disk, op: Op, fua: bool) -> Result<(), Error> {
+        let flags = Flags { fua, ..Flags::default() };
+        Operation { offset: 0, op, flags }.run(disk.opened(), &Pool::new(1 << 20)).map(drop)
+    }
+
+    fn write() -> Op {
+        Op::Write { data: List::from(vec![1; 512]) }
+    }
+
+    #[test]
+    fn no_client_flushes_a_disk_after_a_flush_failed_until_it_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        std::fs::write(&path, [0; 8192]).unwrap();
+        for first in [Op::Flush, Op::Trim { length: 4096 }, Op::Zero { length: 4096 }] {
+            let disk = Disk::open(&path, false).unwrap();
+            let other = disk.clone();
+            run(&disk, write(), false).unwrap();
+            *disk.opened().flushes.fault.lock().unwrap() = Some(Errno::IO);
+            let text = run(&disk, first, true).unwrap_err().to_string();
+            assert!(text.contains("a flush failed (Input/output error"), "{text}");
+            for (op, fua) in [(Op::Flush, false), (write(), true), (Op::Zero { length: 512 }, true)] {
+                run(&other, op, fua).expect_err("a flush that relies on lost data");
+            }
+            // These promise nothing.
+            run(&other, write(), false).unwrap();
+            run(&other, Op::Read { length: 512 }, false).unwrap();
+        }
+        let disk = Disk::open(&path, false).unwrap();
+        run(&disk, Op::Flush, false).unwrap();
+        run(&disk, write(), true).unwrap();
+    }
+}
