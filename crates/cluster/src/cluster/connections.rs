@@ -4,6 +4,7 @@
 //! connection, and the memory in which large payloads arrive.
 
 use super::backoffs::Backoffs;
+use super::room::{Holding, Room};
 use crate::osd::{COPY_MAX, SessionId};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
@@ -16,7 +17,7 @@ use onego_wire::{Action, ConnId, Landing, Time, Unfinished};
 use std::net::IpAddr;
 
 /// What all connections hold together.
-const BOUNDS: Bounds = Bounds {
+pub(super) const BOUNDS: Bounds = Bounds {
     // A client with a thousand images open has one connection to each daemon for each image.
     connections: 16_384,
     // RBD's payloads have 4 MiB.
@@ -67,17 +68,39 @@ pub(super) struct ClusterConnection {
     pub(super) told: Epoch,
     /// Groups that the peer was asked to leave alone.
     pub(super) backoffs: Backoffs,
+    pub(super) holding: Holding,
+    /// Nothing is read from it.
+    pub(super) is_stopped: bool,
 }
 
 impl ClusterConnection {
     pub(super) fn new(service: Service, from: IpAddr, messenger: Connection) -> Self {
-        Self { service, from, messenger, session: None, told: 0, backoffs: Backoffs::default() }
+        Self {
+            service,
+            from,
+            messenger,
+            session: None,
+            told: 0,
+            backoffs: Backoffs::default(),
+            holding: Holding::default(),
+            is_stopped: false,
+        }
     }
 
     /// Are fewer than one in `part` of the replies waiting that may wait?
-    fn is_within(&self, part: usize) -> bool {
+    pub(super) fn is_within(&self, part: usize) -> bool {
         self.messenger.queued_bytes() <= QUEUE_LIMIT / part
             && self.messenger.queued_messages() <= QUEUE_LIMIT_MESSAGES / part
+    }
+
+    /// Returns whether messages wait to be handled.
+    pub(super) fn has_work(&self) -> bool {
+        self.messenger.has_event() || self.holding.parked.is_some()
+    }
+
+    /// The next event.
+    pub(super) fn poll(&mut self) -> Option<Event> {
+        self.messenger.poll()
     }
 }
 
@@ -92,13 +115,18 @@ impl ServerConnection for ClusterConnection {
 
     #[inline]
     fn unfinished(&self) -> Option<Unfinished> {
-        self.messenger.unfinished()
+        let unfinished = self.messenger.unfinished();
+        if !self.holding.counts_backlog {
+            return unfinished;
+        }
+        let Unfinished { announced, held } = unfinished.unwrap_or_default();
+        Some(Unfinished { announced, held: held + self.holding.backlog })
     }
 
     /// Messages are handled as soon as they are there, but for those that wait until the replies before them are sent.
     #[inline]
     fn defers(&self) -> bool {
-        self.messenger.has_event()
+        !self.is_stopped && self.has_work()
     }
 
     fn has_output(&self) -> bool {
@@ -114,7 +142,13 @@ impl ServerConnection for ClusterConnection {
         self.messenger.queued_bytes()
     }
 
+    /// Bytes of replies that the journal keeps.
+    fn to_come(&self) -> usize {
+        self.holding.promised
+    }
+
     fn stopped(&mut self, now: Time, stopped: bool) {
+        self.is_stopped = stopped;
         self.messenger.pause(now, stopped);
     }
 
@@ -135,6 +169,7 @@ impl ServerConnection for ClusterConnection {
 #[derive(Debug)]
 pub(super) struct ClusterConnections {
     pub(super) table: Connections<ClusterConnection>,
+    pub(super) room: Room,
     pool: Pool,
     /// Receives of this turn of the driver, and of the last one that had any.
     receives: usize,
@@ -161,7 +196,7 @@ impl Placer for PayloadPlacer<'_> {
 
 impl ClusterConnections {
     pub(super) fn new(pool: Pool) -> Self {
-        Self { table: Connections::new(BOUNDS), pool, receives: 0, receives_before: 0 }
+        Self { table: Connections::new(BOUNDS), room: Room::default(), pool, receives: 0, receives_before: 0 }
     }
 
     pub(super) fn add(&mut self, now: Time, service: Service, from: IpAddr, messenger: Connection) -> ConnId {
@@ -189,6 +224,11 @@ impl ClusterConnections {
     /// Does the client leave its replies unread?
     pub(super) fn is_behind(&self, conn: ConnId) -> bool {
         self.table.is_stopped(conn)
+    }
+
+    /// Returns whether more than a few small messages wait to be sent.
+    pub(super) fn has_much_to_send(&mut self, conn: ConnId) -> bool {
+        self.get(conn).is_some_and(|connection| connection.messenger.queued_bytes() > WORTH_A_SEND)
     }
 
     /// The connections to one of the daemons.
@@ -264,26 +304,33 @@ impl ClusterConnections {
     }
 
     /// Counts again what waits to be sent, and stops reading or goes on accordingly.
-    fn count_replies(&mut self, now: Time, conn: ConnId) {
+    pub(super) fn count_replies(&mut self, now: Time, conn: ConnId) {
         let had_room = self.table.has_room_for_replies();
         let Some((connection, allowance)) = self.table.count_replies(now, conn) else { return };
-        if !connection.is_within(1) || (allowance.waiting() > 0 && !allowance.may_answer()) {
+        let waiting = allowance.waiting();
+        let stops = !connection.is_within(1) || (waiting > 0 && !allowance.may_answer());
+        self.count_room(now, conn, waiting);
+        if stops {
             self.table.stop(now, conn);
         }
         if self.table.has_stopped() {
             let stopped = self.table.all_to_resume(conn, had_room);
-            self.resume(now, &stopped);
+            self.resume(now, stopped);
         }
     }
 
     /// Reads again from those connections that were stopped and of which half of what may wait is gone, if there is room.
-    pub(super) fn resume(&mut self, now: Time, stopped: &[ConnId]) {
+    pub(super) fn resume(&mut self, now: Time, mut stopped: Vec<ConnId>) {
+        self.sort_by_turn(&mut stopped);
+        let Self { table, room, .. } = self;
         for conn in stopped {
             let may = |connection: &ClusterConnection, allowance: Allowance<'_>| {
-                (connection.is_within(2) && allowance.may_answer()) || allowance.waiting() == 0
+                Self::may_resume(room, connection, allowance.waiting(), allowance.may_answer())
             };
-            if self.table.resume(now, *conn, may) {
-                self.table.read_again(*conn);
+            if table.resume(now, conn, may) {
+                table.read_again(conn);
+                // What waits is handled with the next send.
+                table.announce(conn);
             }
         }
     }
@@ -293,6 +340,7 @@ impl ClusterConnections {
         let came = bytes.len();
         let (connection, allowance) = self.table.get_with_allowance(conn)?;
         connection.messenger.received(now, bytes, &mut PayloadPlacer { pool: &self.pool, allowance });
+        connection.holding.backlog += came;
         let whole = connection.messenger.has_event();
         self.table.progress(now, conn, came, whole)
     }
@@ -306,17 +354,21 @@ impl ClusterConnections {
         filled: usize,
     ) -> Option<ConnId> {
         let came = self.table.landed(now, conn, buffer, filled)?;
-        let whole = self.get(conn)?.messenger.has_event();
+        let connection = self.get(conn)?;
+        connection.holding.backlog += came;
+        let whole = connection.messenger.has_event();
         self.table.progress(now, conn, came, whole)
-    }
-
-    /// The next event of a connection.
-    pub(super) fn poll(&mut self, conn: ConnId) -> Option<Event> {
-        self.get(conn)?.messenger.poll()
     }
 
     /// Closes a connection.
     pub(super) fn close(&mut self, now: Time, conn: ConnId) {
+        self.release_room(conn);
         self.table.close(now, conn);
+    }
+
+    /// The driver has closed a connection.
+    pub(super) fn end(&mut self, now: Time, conn: ConnId) {
+        self.release_room(conn);
+        self.table.end(now, conn);
     }
 }

@@ -5,13 +5,14 @@ use super::figures::PoolOperations;
 use super::notes::{Durability, Keeping, Notes};
 use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
+use super::room::Work;
 use super::store_bench::StoreBench;
 use super::trimming::Trimming;
 use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights, user_of};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::groups::{Groups, follow, pair};
 use crate::journal::{Entry, Held, Life};
-use crate::mon::{FirstOsd, Identity, MGR_GLOBAL_ID, Mon, Order, OsdUsage, Role, Usage};
+use crate::mon::{FirstOsd, Identity, MGR_GLOBAL_ID, Mon, Order, OsdUsage, Outgoing, Role, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
 use onego_buf::Pool;
 use onego_ceph::messages::kind;
@@ -295,12 +296,14 @@ impl Daemons {
         }
     }
 
-    /// A client says something. An error is the client's, and an end to its connection.
+    /// A client says something. An error is the client's, and an end to its connection. `since`: the message waits for room
+    /// for its reply since then.
     pub(super) fn message(
         &mut self,
         now: Time,
         conn: ConnId,
         message: &mut Message,
+        since: Option<Time>,
         connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let Some(client) = connections.get(conn) else { return Ok(()) };
@@ -309,6 +312,13 @@ impl Daemons {
         }
         match client.service {
             Service::Mon | Service::Mgr => {
+                let bound = self.mon.reply_bound(message.header.kind);
+                if !connections.may_reply(conn, bound, since.is_some()) {
+                    let nothing = Message::new(0, 0, 0, Vec::new());
+                    let work = Work::Message(Box::new(std::mem::replace(message, nothing)));
+                    connections.park(now, conn, work, bound, since.unwrap_or(now));
+                    return Ok(());
+                }
                 let is_command = matches!(message.header.kind, kind::MON_COMMAND | kind::COMMAND);
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;
@@ -405,16 +415,51 @@ impl Daemons {
     /// Sends the messages of the monitor. All of them depend on everything that was decided so far.
     fn send_mon(&mut self, now: Time, connections: &mut ClusterConnections) {
         self.note_log();
-        while let Some((conn, message)) = self.mon.poll() {
+        while let Some((conn, outgoing)) = self.mon.poll() {
+            let Outgoing::Message(message) = outgoing else {
+                self.send_map(now, conn, None, connections);
+                continue;
+            };
             // The log is not kept for clients that do not read.
             let is_log = message.header.kind == kind::LOG;
             if is_log && connections.is_behind(conn) {
                 continue;
             }
-            if let Some(message) = self.or_hold(Durability::Everything, conn, message, Held::Mon, connections)
-            {
+            let everything = Durability::Everything;
+            if let Some(message) = self.or_hold(now, everything, conn, message, Held::Mon, connections) {
                 connections.send(now, conn, message);
             }
+        }
+    }
+
+    /// Sends a subscriber what is new of the OSD map, once it has taken what waits and there is room. `since`: it waits for
+    /// room since then.
+    pub(super) fn send_map(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        since: Option<Time>,
+        connections: &mut ClusterConnections,
+    ) {
+        let Some(next) = self.mon.map_wish(conn) else { return };
+        let Some(bound) = self.mon.maps().update_len(next) else { return };
+        if connections.has_much_to_send(conn) || connections.is_parked(conn) {
+            return self.mon.defer_map(conn);
+        }
+        if !connections.may_reply(conn, bound, since.is_some()) {
+            return connections.park(now, conn, Work::Map, bound, since.unwrap_or(now));
+        }
+        let Some(message) = self.mon.take_map(conn) else { return };
+        let everything = Durability::Everything;
+        if let Some(message) = self.or_hold(now, everything, conn, message, Held::Mon, connections) {
+            connections.send(now, conn, message);
+        }
+    }
+
+    /// Sends maps to subscribers that could not take them before.
+    pub(super) fn send_maps(&mut self, now: Time, connections: &mut ClusterConnections) {
+        for conn in self.mon.take_deferred() {
+            self.send_map(now, conn, None, connections);
         }
     }
 
@@ -479,6 +524,7 @@ impl Daemons {
         self.report_fuller(now, connections);
         self.look_at_fullness(now, connections);
         self.go_on_with_benches(now, connections);
+        self.send_maps(now, connections);
         for daemon in &mut self.osds {
             if daemon.osd.deadline().is_some_and(|deadline| deadline <= now) {
                 daemon.osd.timeout(now);

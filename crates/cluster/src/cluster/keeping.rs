@@ -7,6 +7,15 @@ use crate::journal::{Done, Entry, Held, Job, Snapshot};
 use onego_msgr::addr::AddrVec;
 use onego_wire::Time;
 
+/// Bytes of a reply that is held back.
+fn held_bytes(held: &Held) -> usize {
+    match held {
+        Held::Reply(_, reply, _) => reply.ops.iter().map(|op| op.output.len()).sum(),
+        Held::Map(map) => map.incrementals.values().chain(map.full.values()).map(Vec::len).sum(),
+        Held::Mon(message) => message.body_len(),
+    }
+}
+
 impl Daemons {
     /// Notes a change.
     pub(super) fn note(&mut self, entry: &Entry) {
@@ -51,12 +60,14 @@ impl Daemons {
     /// The journal holds a reply until what it depends on is durable.
     pub(super) fn hold(
         &mut self,
+        now: Time,
         durability: Durability,
         conn: onego_wire::ConnId,
         held: Held,
         connections: &mut ClusterConnections,
     ) {
         let Some(notes) = &mut self.notes else { return };
+        connections.promise(now, conn, |bytes| bytes + held_bytes(&held));
         notes.journal.hold(notes.record(durability), conn, held);
         if notes.journal.is_full() {
             connections.table.stall(true);
@@ -66,6 +77,7 @@ impl Daemons {
     /// Returns the reply if it may be sent now. Otherwise the journal holds it.
     pub(super) fn or_hold<T>(
         &mut self,
+        now: Time,
         durability: Durability,
         conn: onego_wire::ConnId,
         answer: T,
@@ -75,7 +87,7 @@ impl Daemons {
         if self.may_send(durability) {
             return Some(answer);
         }
-        self.hold(durability, conn, held(answer), connections);
+        self.hold(now, durability, conn, held(answer), connections);
         None
     }
 
@@ -121,6 +133,7 @@ impl Daemons {
             Done::Checkpoint(size) => notes.journal.checkpoint_done(size),
         }
         while let Some((conn, held)) = notes.journal.release() {
+            connections.promise(now, conn, |bytes| bytes.saturating_sub(held_bytes(&held)));
             match held {
                 Held::Reply(tid, reply, counted) => {
                     self.operations.end(now, &counted);

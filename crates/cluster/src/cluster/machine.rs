@@ -3,6 +3,7 @@
 use super::connections::{ClusterConnections, Service};
 use super::daemons::{Addresses, Daemons};
 use super::notes::Keeping;
+use super::room::{Next, Work};
 use crate::config::Settings;
 use crate::journal::{Done, Job, Life};
 use crate::mon::{NewPool, Usage};
@@ -12,6 +13,7 @@ use onego_ceph::types::Epoch;
 use onego_metrics::OperationsSnapshot;
 use onego_msgr::Event;
 use onego_msgr::addr::{AddrVec, EntityAddr};
+use onego_service::connections::{GiveUp, ServerConnection as _};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::collections::BTreeMap;
 use std::io;
@@ -168,6 +170,11 @@ impl ClusterMachine {
         }
     }
 
+    /// Bytes of replies that wait until the driver takes them.
+    pub fn reply_bytes(&self) -> usize {
+        self.connections.table.iter().map(|(_, connection)| connection.unsent()).sum()
+    }
+
     /// Bytes of buffers that are kept for payloads to come.
     pub(super) fn idle_buffers(&self) -> u64 {
         self.pool.stats().idle_bytes
@@ -265,25 +272,43 @@ impl ClusterMachine {
     fn handle_some(&mut self, now: Time, conn: ConnId, most: usize) {
         let mut handled = 0;
         while (handled < most || !self.connections.defers(conn))
-            && let Some(mut event) = self.connections.poll(conn)
+            && let Some(next) = self.connections.next(conn)
         {
             handled += 1;
             let Stage::Up(daemons) = &mut self.stage else { continue };
-            match event {
-                Event::Ready(peer) => daemons.opened(conn, peer, &mut self.connections),
-                Event::Message(ref mut message) => {
-                    if let Err(error) = daemons.message(now, conn, message, &mut self.connections) {
-                        tracing::warn!(?conn, %error, "a client broke the protocol");
-                        self.hang_up(now, conn);
-                    }
+            let said = match next {
+                Next::Event(Event::Ready(peer)) => {
+                    daemons.opened(conn, peer, &mut self.connections);
+                    continue;
                 }
-                Event::Unplaced(..) => {}
-                Event::Fault(error) => {
+                Next::Event(Event::Message(mut message)) => {
+                    daemons.message(now, conn, &mut message, None, &mut self.connections)
+                }
+                Next::Again(Work::Message(mut message), since) => {
+                    daemons.message(now, conn, &mut message, Some(since), &mut self.connections)
+                }
+                Next::Again(Work::Request(request), since) => {
+                    daemons.request_again(now, conn, request, since, &mut self.connections);
+                    continue;
+                }
+                Next::Again(Work::Map, since) => {
+                    daemons.send_map(now, conn, Some(since), &mut self.connections);
+                    continue;
+                }
+                Next::Event(Event::Unplaced(..)) => continue,
+                Next::Event(Event::Fault(error)) => {
                     tracing::info!(?conn, %error, "a connection failed");
                     self.hang_up(now, conn);
+                    continue;
                 }
+            };
+            if let Err(error) = said {
+                tracing::warn!(?conn, %error, "a client broke the protocol");
+                self.hang_up(now, conn);
             }
         }
+        let heaviest = self.connections.count_backlog(now, conn);
+        self.give_up(now, heaviest);
         self.connections.table.wake(conn);
         self.connections.table.announce(conn);
     }
@@ -395,7 +420,7 @@ impl Machine for ClusterMachine {
         if let Stage::Up(daemons) = &mut self.stage {
             daemons.closed(now, conn, &mut self.connections);
         }
-        self.connections.table.end(now, conn);
+        self.connections.end(now, conn);
     }
 
     fn landing(&mut self, conn: ConnId) -> Landing {
@@ -443,8 +468,12 @@ impl Machine for ClusterMachine {
                 tracing::info!(?conn, "a connection is closed: {why}");
                 self.hang_up(now, *conn);
             }
+            for conn in self.connections.stalled(now) {
+                tracing::info!(?conn, "a connection is closed: {}", GiveUp::Stalled);
+                self.hang_up(now, conn);
+            }
             let stopped = self.connections.table.end_review(now, review);
-            self.connections.resume(now, &stopped);
+            self.connections.resume(now, stopped);
         }
         if let Stage::Up(daemons) = &mut self.stage {
             daemons.timeout(now, &mut self.connections);

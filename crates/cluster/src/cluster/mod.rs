@@ -14,6 +14,7 @@ mod osd_daemon;
 mod pg_query;
 mod recovery;
 mod requests;
+mod room;
 mod server;
 mod store_bench;
 mod tell;

@@ -7,14 +7,33 @@
 use super::connections::{ClusterConnections, Service};
 use super::daemons::Daemons;
 use super::notes::{Durability, Notes};
+use super::room::Work;
 use crate::groups::Group;
 use crate::journal::{Counted, Entry, Held};
 use crate::osd::{CopySources, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
-use onego_ceph::ops::{flag, respects_full};
+use onego_ceph::ops::{Op, flag, respects_full};
 use onego_ceph::types::{Epoch, PgId};
 use onego_msgr::Message;
 use onego_wire::{ConnId, DecodeError, Decoded, Time};
+
+/// A request that came in whole.
+#[derive(Debug)]
+pub(super) struct Request {
+    op: OsdOp,
+    tid: u64,
+    /// Its payload was too long to be kept: only its front is left.
+    is_cut: bool,
+    /// Bytes that it brought.
+    brought: u64,
+}
+
+impl Request {
+    /// Memory that its operations take besides what they brought.
+    pub(super) fn overhead(&self) -> usize {
+        size_of::<Self>() + self.op.ops.len() * size_of::<(Op, u32)>()
+    }
+}
 
 impl Daemons {
     pub(super) fn osd_message(
@@ -44,7 +63,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// A request. What comes by too old a map is dropped: its sender will find out that it has to send it again.
+    /// A request.
     fn request(
         &mut self,
         now: Time,
@@ -57,7 +76,7 @@ impl Daemons {
         // What it brought was too long to be kept: nothing is left of it but whom to answer.
         let is_cut = message.discarded > 0;
         let brought = message.data.len() as u64;
-        let mut op: OsdOp = if is_cut {
+        let op: OsdOp = if is_cut {
             OsdOp::decode_without_data(message.header.version, &message.front)?
         } else {
             message.decode()?
@@ -71,12 +90,50 @@ impl Daemons {
                 bound: newest.into(),
             });
         }
-        if op.epoch < newest {
-            self.share_map(now, conn, op.epoch, connections);
+        let mut request = Request { op, tid, is_cut, brought };
+        if let Some(bound) = self.carry_out(now, osd, conn, &mut request, false, connections) {
+            connections.park(now, conn, Work::Request(Box::new(request)), bound, now);
+        }
+        Ok(())
+    }
+
+    /// A request that waited for room for its reply.
+    pub(super) fn request_again(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        mut request: Box<Request>,
+        since: Time,
+        connections: &mut ClusterConnections,
+    ) {
+        let Some(Service::Osd(osd)) = connections.get(conn).map(|client| client.service) else { return };
+        if let Some(bound) = self.carry_out(now, osd, conn, &mut request, true, connections) {
+            connections.park(now, conn, Work::Request(request), bound, since);
+        }
+    }
+
+    /// Carries out a request, or returns the bytes for which it has to wait. What comes by too old a map is dropped: its
+    /// sender will find out that it has to send it again.
+    fn carry_out(
+        &mut self,
+        now: Time,
+        osd: i32,
+        conn: ConnId,
+        request: &mut Request,
+        is_parked: bool,
+        connections: &mut ClusterConnections,
+    ) -> Option<usize> {
+        let Request { op, tid, is_cut, brought } = request;
+        let (tid, is_cut, brought) = (*tid, *is_cut, *brought);
+        let newest = self.mon.osdmap().epoch;
+        if op.epoch < newest
+            && let Some(bound) = self.share_map(now, conn, op.epoch, is_parked, connections)
+        {
+            return Some(bound);
         }
         let map = self.mon.osdmap();
         let pg = op.pg.pg;
-        let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
+        let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return None };
         // A client that writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
         // already is not done in part: one write of several to an object could fit where the one before did not.
         let writes = !is_cut && may_write(&op.ops);
@@ -85,38 +142,44 @@ impl Daemons {
         let since = group.since.max(pool.last_force_op_resend).max(full_since);
         if op.epoch < since || !may_serve(group, osd, flags) {
             tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
-            return Ok(());
+            return None;
         }
-        let Some(client) = connections.get(conn) else { return Ok(()) };
-        let Some(session) = client.session else { return Ok(()) };
+        let client = connections.get(conn)?;
+        let session = client.session?;
         if client.backoffs.drops(pg) {
-            return Ok(());
+            return None;
         }
         if !group.active {
             let block = client.backoffs.block(pg, pg, bounds(pg, pool.pg_num), newest);
             connections.send_payload(now, conn, 0, &block);
-            return Ok(());
+            return None;
         }
-        let copies = match CopySources::collect(&op, map, |source| self.primary(source)) {
+        // What is too long is refused, and a request that was done before has a short answer.
+        let room = if is_cut { 0 } else { self.osds[osd as usize].osd.reply_bound(op) };
+        if !connections.may_reply(conn, room, is_parked) {
+            return Some(room);
+        }
+        let copies = match CopySources::collect(op, map, |source| self.primary(source)) {
             Ok(copies) => copies,
             Err(source) => {
+                let client = connections.get(conn)?;
                 let block = client.backoffs.block(pg, source, bounds(pg, pool.pg_num), newest);
                 connections.send_payload(now, conn, 0, &block);
-                return Ok(());
+                return None;
             }
         };
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let others = group.others(osd);
         let replicas = (writes && !others.is_empty())
-            .then(|| Replicas::let_go(&mut self.osds, osd, &others, pg, &identity(&op)))
+            .then(|| Replicas::let_go(&mut self.osds, osd, &others, pg, &identity(op)))
             .flatten();
         let record = self.notes.as_ref().map_or(0, Notes::next);
         let peers_used = peers_used.unwrap_or(0);
-        let cx = RequestContext { now, session, tid, map, peers_used, record, copies: &copies };
+        let cx = RequestContext { now, session, tid, map, peers_used, record, copies: &copies, room };
         let mut answer = match is_cut {
-            true => Some(Osd::refuse_too_large(&cx, &mut op)),
-            false => self.osds[osd as usize].osd.request(&cx, &mut op),
+            true => Some(Osd::refuse_too_large(&cx, op)),
+            false => self.osds[osd as usize].osd.request(&cx, op),
         };
         let transaction = answer.as_mut().and_then(|answer| answer.transaction.take());
         if let Some(replicas) = replicas {
@@ -141,7 +204,7 @@ impl Daemons {
                 connections.send_payload(now, conn, tid, &answer.reply);
             } else {
                 let reply = Box::new(std::mem::take(&mut answer.reply));
-                self.hold(durability, conn, Held::Reply(tid, reply, counted), connections);
+                self.hold(now, durability, conn, Held::Reply(tid, reply, counted), connections);
             }
         }
         self.send_notifications(now, connections);
@@ -149,7 +212,7 @@ impl Daemons {
         if writes && self.groups.get(pg).is_some_and(is_fuller) {
             self.report_fuller(now, connections);
         }
-        Ok(())
+        None
     }
 
     /// Returns the OSD that serves a group, or the group itself while it is not active.
@@ -183,6 +246,9 @@ impl Daemons {
 
     /// A connection has sent something, and may take notifications again.
     pub(super) fn sent(&mut self, now: Time, conn: ConnId, connections: &mut ClusterConnections) {
+        if self.mon.is_deferred(conn) {
+            self.send_map(now, conn, None, connections);
+        }
         if self.osds.iter().all(|daemon| daemon.osd.has_no_events()) {
             return;
         }
@@ -195,18 +261,31 @@ impl Daemons {
         self.send_notifications(now, connections);
     }
 
-    /// Tells a client what has changed since the map it has, once.
-    fn share_map(&mut self, now: Time, conn: ConnId, has: Epoch, connections: &mut ClusterConnections) {
-        let Some(client) = connections.get(conn) else { return };
-        let known = has.max(client.told);
-        if let Some(update) = self.mon.maps().update_from(known + 1) {
-            client.told = update.newest;
-            // A map that may be lost must not be sent: another would take its number.
-            let hold = |update| Held::Map(Box::new(update));
-            if let Some(update) = self.or_hold(Durability::NewestMap, conn, update, hold, connections) {
-                connections.send_payload(now, conn, 0, &update);
-            }
+    /// Tells a client what has changed since the map it has, once. Returns the bytes for which that has to wait, if it does.
+    fn share_map(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        has: Epoch,
+        is_parked: bool,
+        connections: &mut ClusterConnections,
+    ) -> Option<usize> {
+        let client = connections.get(conn)?;
+        let next = has.max(client.told) + 1;
+        let bound = self.mon.maps().update_len(next)?;
+        if !connections.may_reply(conn, bound, is_parked) {
+            return Some(bound);
         }
+        // A map that may be lost must not be sent: another would take its number.
+        if self.may_send(Durability::NewestMap) {
+            let message = self.mon.map_message(next)?;
+            connections.send(now, conn, message);
+        } else {
+            let update = self.mon.maps().update_from(next)?;
+            self.hold(now, Durability::NewestMap, conn, Held::Map(Box::new(update)), connections);
+        }
+        connections.get(conn)?.told = self.mon.osdmap().epoch;
+        None
     }
 }
 

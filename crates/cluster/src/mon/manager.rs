@@ -4,7 +4,7 @@
 //! Source: ceph `src/mgr/MgrClient.cc`, `src/messages/{MMgrCommand,MMgrCommandReply}.h`.
 
 use super::command::Audience;
-use super::monitor::Mon;
+use super::monitor::{Mon, Outgoing};
 use super::usage::Usage;
 use onego_ceph::messages::{CommandReply, MonCommand, Tell, TellReply, kind};
 use onego_msgr::Message;
@@ -40,7 +40,7 @@ impl Mon {
         let CommandReply { result, status, output, .. } = reply;
         let mut answer = Message::of(tid, &TellReply { result, status, output });
         answer.header.kind = answer_kind;
-        self.out.push_back((session, answer));
+        self.out.push_back((session, Outgoing::Message(answer)));
         Ok(())
     }
 }

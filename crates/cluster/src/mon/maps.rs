@@ -1,10 +1,11 @@
 //! The OSD map through its epochs.
 
-use onego_ceph::messages::MapUpdate;
+use onego_buf::{List, Segment};
+use onego_ceph::messages::{MapUpdate, Payload as _};
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime};
 use onego_msgr::encoding::{Decode, Encode};
-use onego_wire::{DecodeError, Decoded, Time};
+use onego_wire::{DecodeError, Decoded, Time, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,13 +35,21 @@ pub(crate) struct MapHistory {
     base: OsdMap,
     /// The changes since `base`, encoded.
     changes: VecDeque<Vec<u8>>,
+    /// The last update as a message, with the next epoch that it is for and the newest that it leads to. Subscribers share it.
+    last: Option<(Epoch, Epoch, Segment)>,
 }
 
 impl MapHistory {
     /// A history that begins with `first`.
     pub(crate) fn new(first: OsdMap) -> Self {
         let newest_bytes = first.to_bytes();
-        Self { newest: Arc::new(first.clone()), newest_bytes, base: first, changes: VecDeque::new() }
+        Self {
+            newest: Arc::new(first.clone()),
+            newest_bytes,
+            base: first,
+            changes: VecDeque::new(),
+            last: None,
+        }
     }
 
     /// A history that was kept.
@@ -153,19 +162,59 @@ impl MapHistory {
         }
         let mut update =
             MapUpdate { fsid: self.newest.fsid, oldest: self.base.epoch, newest, ..MapUpdate::default() };
-        // The change that leads to `next` stands at the distance from the first that is kept.
-        let first_kept = self.base.epoch + 1;
-        match next.checked_sub(first_kept).filter(|_| newest - next < PER_MESSAGE) {
-            Some(skip) if next > 0 => {
-                let changes = self.changes.iter().skip(skip as usize);
+        match self.skipped(next) {
+            Some(skip) => {
+                let changes = self.changes.iter().skip(skip);
                 update.incrementals = (next..).zip(changes.cloned()).collect();
             }
-            _ => {
+            None => {
                 update.full = [(newest, self.newest_bytes.clone())].into();
                 update.oldest = newest;
             }
         }
         Some(update)
+    }
+
+    /// Number of kept changes that a client with the next epoch `next` has; `None`: it gets a whole map.
+    fn skipped(&self, next: Epoch) -> Option<usize> {
+        // The change that leads to `next` stands at the distance from the first that is kept.
+        let first_kept = self.base.epoch + 1;
+        let skip = next.checked_sub(first_kept).filter(|_| next > 0 && self.epoch() - next < PER_MESSAGE)?;
+        Some(skip as usize)
+    }
+
+    /// Most bytes of the update for a client with the next epoch `next`; `None` if there is nothing new.
+    pub(crate) fn update_len(&self, next: Epoch) -> Option<usize> {
+        /// Bytes of the rest of the message, and of what stands before each map.
+        const REST: usize = 64;
+        const EACH: usize = 8;
+        if next > self.epoch() {
+            return None;
+        }
+        Some(match self.skipped(next) {
+            Some(skip) => {
+                REST + self.changes.iter().skip(skip).map(|change| EACH + change.len()).sum::<usize>()
+            }
+            None => REST + EACH + self.newest_bytes.len(),
+        })
+    }
+
+    /// The same update, encoded. Clients with the same next epoch share the bytes; one that is too far behind for changes
+    /// has the same as any other.
+    pub(crate) fn encoded_from(&mut self, next: Epoch) -> Option<Segment> {
+        let newest = self.epoch();
+        let key = if next <= newest && self.skipped(next).is_none() { 0 } else { next };
+        if let Some((last, epoch, bytes)) = &self.last
+            && (*last, *epoch) == (key, newest)
+        {
+            return Some(bytes.clone());
+        }
+        let update = self.update_from(next)?;
+        let mut w = Writer::new();
+        update.encode(&mut w, &mut List::new());
+        let bytes = Segment::from(w.into_vec());
+        self.last = Some((key, newest, bytes.clone()));
+        Some(bytes)
     }
 }
 
@@ -213,6 +262,25 @@ mod tests {
         assert_eq!(map.to_bytes(), history.newest_bytes);
         assert_eq!(history.at(11).unwrap().to_bytes(), history.newest_bytes);
         assert_eq!(history.at(7).unwrap().pool_names.len(), 5);
+    }
+
+    #[test]
+    fn subscribers_share_an_update() {
+        let mut history = history(100);
+        let newest = history.epoch();
+        for (one, other) in [(newest, newest), (1, 7)] {
+            let [one, other] = [one, other].map(|next| history.encoded_from(next).unwrap());
+            assert_eq!(one.as_ptr(), other.as_ptr());
+            let update = MapUpdate::decode(MapUpdate::VERSION, &one, List::new()).unwrap();
+            assert_eq!(update.newest, newest);
+        }
+        for next in [1, newest - 60, newest - 39, newest - 5, newest] {
+            let (bytes, most) = (history.encoded_from(next).unwrap(), history.update_len(next).unwrap());
+            assert!(bytes.len() <= most, "from {next}: {} of {most} bytes", bytes.len());
+            let update = MapUpdate::decode(MapUpdate::VERSION, &bytes, List::new()).unwrap();
+            assert_eq!(Some(update), history.update_from(next));
+        }
+        assert!(history.encoded_from(newest + 1).is_none() && history.update_len(newest + 1).is_none());
     }
 
     #[test]

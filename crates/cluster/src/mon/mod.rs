@@ -32,7 +32,7 @@ pub(crate) use fullness::{Fullness, Marks, OSD_BITS, POOL_FLAGS};
 pub(crate) use maps::{MapBytes, MapHistory};
 pub(crate) use messages::MAX_INPUT;
 pub use monitor::NewPool;
-pub(crate) use monitor::{Identity, Mon, default_size};
+pub(crate) use monitor::{Identity, Mon, Outgoing, default_size};
 pub(crate) use osds::Order;
 pub(crate) use session::Role;
 pub(crate) use settings::MonSettings;

@@ -264,7 +264,7 @@ pub(super) fn growth(op: &Op, state: Option<&State>, null_writes: bool) -> u64 {
 }
 
 /// Memory that an operation takes for attributes, maps and new objects.
-fn meta_growth(op: &Op) -> u64 {
+pub(super) fn meta_growth(op: &Op) -> u64 {
     let entry = |key: usize, value: usize| key as u64 + value as u64 + 64;
     match op {
         Op::SetXattr { name, value } => entry(name.len(), value.len()) + SMALL_GROWTH,

@@ -26,7 +26,7 @@ const MAX_XATTR_NAME: usize = 100;
 const MAX_OMAP_ENTRIES: u64 = 1024;
 
 /// Most bytes of a map in one reply (`osd_max_omap_bytes_per_request` is a gigabyte; a reply here stays in memory).
-const MAX_OMAP_BYTES: usize = 16 << 20;
+pub(super) const MAX_OMAP_BYTES: usize = 16 << 20;
 
 /// Payloads from this size on are dropped if writes are to go nowhere. Smaller ones are what programs find their way
 /// by: headers, ids, the notes of benchmarks.

@@ -206,6 +206,11 @@ impl Watches {
         Watchers(watchers.collect())
     }
 
+    /// Number of watches of an object.
+    pub(crate) fn count_of(&self, object: ObjectId) -> u64 {
+        self.of_object(object).count() as u64
+    }
+
     /// A client watches, for the first time or again.
     pub(crate) fn connect(&mut self, now: Time, key: WatchKey, from: &Origin, timeout: u32, pings: bool) {
         if !self.is_watching(&key) {

@@ -7,6 +7,7 @@ mod monitor;
 mod operators;
 mod osd_replay;
 mod placement;
+mod reply_attacks;
 mod requests;
 mod snapshots;
 mod start;

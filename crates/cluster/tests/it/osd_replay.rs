@@ -99,8 +99,8 @@ impl Replay {
         }
         let ops: Vec<Op> = request.ops.iter().map(|(op, _)| op.clone()).collect();
         let what = format!("{:?} {ops:?} flags {:x}", request.object, request.flags);
-        let (map, copies) = (&self.map, &CopySources::NONE);
-        let cx = RequestContext { now: time, session, tid, map, peers_used: 0, record: 0, copies };
+        let (map, copies, room) = (&self.map, &CopySources::NONE, self.osd.reply_bound(&request));
+        let cx = RequestContext { now: time, session, tid, map, peers_used: 0, record: 0, copies, room };
         let reply = self.osd.request(&cx, &mut request).expect("it is answered").reply;
         self.asked.insert((session, tid), Asked { what, ops, reply });
         while let Some((session, event)) = self.osd.poll_event(|_| true) {

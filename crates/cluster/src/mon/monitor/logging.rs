@@ -1,6 +1,6 @@
 //! The monitor writes to the cluster's log, and sends it.
 
-use super::state::Mon;
+use super::state::{Mon, Outgoing};
 use crate::mon::cluster_log::CLUSTER;
 use crate::mon::first_map::MON_NAME;
 use crate::mon::session::LogWish;
@@ -66,7 +66,7 @@ impl Mon {
             session.log = None;
         }
         let log = Log { fsid: self.fsid, version, entries };
-        self.out.push_back((id, Message::of(0, &log)));
+        self.out.push_back((id, Outgoing::Message(Message::of(0, &log))));
     }
 
     /// The entries that were written since this was last asked, as far as they are to be kept.

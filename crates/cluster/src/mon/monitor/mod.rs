@@ -11,4 +11,4 @@ mod subscriptions;
 
 pub use pools::NewPool;
 pub(crate) use pools::default_size;
-pub(crate) use state::{Identity, Mon};
+pub(crate) use state::{Identity, Mon, Outgoing};

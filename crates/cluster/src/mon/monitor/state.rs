@@ -9,7 +9,7 @@ use crate::mon::osds::{Order, summary};
 use crate::mon::session::{Role, Session};
 use crate::mon::settings::MonSettings;
 use onego_ceph::caps::MonCap;
-use onego_ceph::messages::{LogEntry, LogLevel, MonMapMessage, Payload};
+use onego_ceph::messages::{LogEntry, LogLevel, MonMapMessage, Payload, kind};
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
 use onego_ceph::osdmap::{Incremental, OsdMap};
@@ -19,7 +19,7 @@ use onego_msgr::auth::{AuthName, Authority};
 use onego_msgr::encoding::Encode as _;
 use onego_msgr::{Message, Peer};
 use onego_wire::{ConnId, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Where a monitor begins to number its clients; lower numbers look like those of daemons in logs.
@@ -45,6 +45,15 @@ pub(crate) struct Identity {
     pub osds: Vec<FirstOsd>,
 }
 
+/// A message to a client.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are messages")]
+pub(crate) enum Outgoing {
+    Message(Message),
+    /// An update of the OSD map. It is encoded when the client takes it.
+    Map,
+}
+
 /// The monitor.
 #[derive(Debug)]
 pub(crate) struct Mon {
@@ -63,7 +72,9 @@ pub(crate) struct Mon {
     pub(in crate::mon) authority: Option<SharedAuthority>,
     needs_keys: bool,
     pub(in crate::mon) next_global_id: u64,
-    pub(in crate::mon) out: VecDeque<(ConnId, Message)>,
+    pub(in crate::mon) out: VecDeque<(ConnId, Outgoing)>,
+    /// Subscribers that could not take the newest OSD map yet.
+    pub(in crate::mon) deferred: BTreeSet<ConnId>,
     pub(in crate::mon) orders: Vec<Order>,
     pub(in crate::mon) log: ClusterLog,
 }
@@ -87,6 +98,7 @@ impl Mon {
             needs_keys,
             next_global_id: FIRST_GLOBAL_ID,
             out: VecDeque::new(),
+            deferred: BTreeSet::new(),
             orders: Vec::new(),
             log: ClusterLog::default(),
         };
@@ -167,15 +179,32 @@ impl Mon {
     /// Its connection is gone.
     pub(crate) fn closed(&mut self, session: ConnId) {
         self.sessions.remove(&session);
+        self.deferred.remove(&session);
     }
 
     /// The next message to send, until there is none.
-    pub(crate) fn poll(&mut self) -> Option<(ConnId, Message)> {
+    pub(crate) fn poll(&mut self) -> Option<(ConnId, Outgoing)> {
         self.out.pop_front()
     }
 
     pub(in crate::mon) fn reply(&mut self, session: ConnId, tid: u64, payload: &impl Payload) {
-        self.out.push_back((session, Message::of(tid, payload)));
+        self.out.push_back((session, Outgoing::Message(Message::of(tid, payload))));
+    }
+
+    /// Returns an upper bound of the bytes with which a message of this kind is answered. Commands show the map as text.
+    pub(crate) fn reply_bound(&self, kind: u16) -> usize {
+        /// Bytes of text for a byte of the map.
+        const TEXT: usize = 12;
+        /// Bytes of answers that do not depend on the map: the log, settings, users.
+        const OTHER: usize = 1 << 20;
+        let map = self.maps.newest_len() as usize;
+        match kind {
+            kind::MON_COMMAND | kind::COMMAND | kind::MGR_COMMAND => {
+                (OTHER + TEXT * map).min(crate::osd::MAX_REPLY)
+            }
+            kind::GET_POOL_STATS => map,
+            _ => 0,
+        }
     }
 
     pub(in crate::mon) fn monmap_message(&self) -> MonMapMessage {

@@ -3,15 +3,15 @@
 //! Source: ceph `src/mon/Monitor.cc`, `handle_subscribe`; `src/mon/OSDMonitor.cc`, `check_osdmap_sub`;
 //! `src/mon/ConfigMonitor.cc`, `maybe_send_config`.
 
-use super::state::Mon;
+use super::state::{Mon, Outgoing};
 use crate::mon::session::{LogWish, MapWish};
 use crate::mon::stats::MgrMapMessage;
 use onego_ceph::caps::{MonAccess, MonCap};
-use onego_ceph::messages::{Config, LogLevel, Subscribe, Subscription};
+use onego_ceph::messages::{Config, LogLevel, MapUpdate, Payload as _, Subscribe, Subscription};
 use onego_ceph::types::Epoch;
 use onego_msgr::{Message, Peer};
 use onego_wire::ConnId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Mon {
     pub(in crate::mon) fn subscribe(&mut self, session: ConnId, wishes: &Subscribe) {
@@ -68,11 +68,45 @@ impl Mon {
     /// Sends what is new to a client that wants it.
     fn send_osdmap(&mut self, id: ConnId) {
         let newest = self.maps.epoch();
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(wish) = session.osdmap else { return };
-        let Some(update) = self.maps.update_from(wish.next) else { return };
-        session.osdmap = (!wish.once).then_some(MapWish { next: newest + 1, once: false });
-        self.out.push_back((id, Message::of(0, &update)));
+        if self.map_wish(id).is_some_and(|next| next <= newest) && !self.deferred.contains(&id) {
+            self.out.push_back((id, Outgoing::Map));
+        }
+    }
+
+    /// The next epoch that a client wants.
+    pub(crate) fn map_wish(&self, id: ConnId) -> Option<Epoch> {
+        Some(self.sessions.get(&id)?.osdmap?.next)
+    }
+
+    /// Takes what is new for a client that wants it.
+    pub(crate) fn take_map(&mut self, id: ConnId) -> Option<Message> {
+        let message = self.map_message(self.map_wish(id)?)?;
+        let next = self.maps.epoch() + 1;
+        let wish = &mut self.sessions.get_mut(&id)?.osdmap;
+        *wish = wish.filter(|wish| !wish.once).map(|wish| MapWish { next, ..wish });
+        Some(message)
+    }
+
+    /// The update for a client with the next epoch `next`, if there is anything new. Its bytes are shared with others that
+    /// have the same next epoch.
+    pub(crate) fn map_message(&mut self, next: Epoch) -> Option<Message> {
+        let front = self.maps.encoded_from(next)?;
+        Some(Message::new(MapUpdate::KIND, MapUpdate::VERSION, MapUpdate::COMPAT, front))
+    }
+
+    /// A client takes the newest map later.
+    pub(crate) fn defer_map(&mut self, id: ConnId) {
+        self.deferred.insert(id);
+    }
+
+    /// Takes the clients that take the newest map later.
+    pub(crate) fn take_deferred(&mut self) -> BTreeSet<ConnId> {
+        std::mem::take(&mut self.deferred)
+    }
+
+    /// Returns whether a client takes the newest map later; from here on it does not.
+    pub(crate) fn is_deferred(&mut self, id: ConnId) -> bool {
+        self.deferred.remove(&id)
     }
 
     /// There is a new OSD map: tells all that want to know.

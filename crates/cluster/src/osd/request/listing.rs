@@ -15,8 +15,8 @@ use onego_ceph::types::{HObject, NOSNAP, PgId};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader};
 
-/// Most objects in one reply (`osd_max_pgls`).
-const MAX_OBJECTS: u64 = 1024;
+/// Most objects in one listing (`osd_max_pgls`).
+pub(in crate::osd) const MAX_LISTED: u64 = 1024;
 
 /// The namespace that stands for all of them (`librados::all_nspaces`).
 const ALL_NAMESPACES: &[u8] = b"\x01";
@@ -25,12 +25,12 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const AT_END: i32 = 1;
 
 impl Osd {
-    pub(super) fn list(&self, request: &mut OsdOp, map: &OsdMap) -> Ending {
+    pub(super) fn list(&self, request: &mut OsdOp, map: &OsdMap, room: usize) -> Ending {
         let pg = request.pg.pg;
         let Some(pool) = map.pools.get(&pg.pool) else { return Ending::failed(Errno::NOENT, &request.ops) };
         let pg = pool.pg(pg);
         let mut results = Results::new();
-        let mut result = 0;
+        let (mut result, mut left) = (0, room);
         for (op, _) in request.ops.drain(..) {
             let code = op.code();
             let place = (&request.locator.namespace[..], request.snap);
@@ -47,6 +47,10 @@ impl Osd {
                 }
                 _ => Err(Errno::OPNOTSUPP),
             };
+            let outcome = outcome.and_then(|(number, output)| {
+                left = left.checked_sub(output.len()).ok_or(Errno::OVERFLOW)?;
+                Ok((number, output))
+            });
             let (number, output) = outcome.unwrap_or_else(|error| (error.result(), List::new()));
             result = if result < 0 { result } else { number };
             // That it is at its end is said of the request alone.
@@ -75,7 +79,7 @@ impl Osd {
         if cursor.max {
             return Ok((AT_END, listing.to_bytes().into()));
         }
-        let count = count.min(MAX_OBJECTS) as usize;
+        let count = count.min(MAX_LISTED) as usize;
         for (seen, object) in self.store.list(pg, pool, &cursor, snap).enumerate() {
             let place = object.place();
             if seen == count {

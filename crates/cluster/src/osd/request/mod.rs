@@ -4,6 +4,7 @@ mod ending;
 mod listing;
 
 pub use ending::Answer;
+pub(super) use listing::MAX_LISTED;
 
 use super::admit::{self, Access, Verdict};
 use super::copy::CopySources;
@@ -11,6 +12,7 @@ use super::daemon::Osd;
 use super::duplicates::Done;
 use super::errno::Errno;
 use super::execute::{Effect, Execution, WORK};
+use super::reply_size::MAX_REPLY;
 use super::session::{Origin, SessionId};
 use super::store::clones::Shown;
 use super::store::object::State;
@@ -44,6 +46,8 @@ pub struct RequestContext<'a> {
     pub record: u64,
     /// The sources of the request's `copy_from` operations.
     pub copies: &'a CopySources,
+    /// Bytes that the outputs may have: see [`Osd::reply_bound`].
+    pub room: usize,
 }
 
 impl Osd {
@@ -59,7 +63,7 @@ impl Osd {
                 Ending::failed(Errno::PERM, &request.ops)
             }
             Verdict::Refuse(error) => Ending::failed(error, &request.ops),
-            Verdict::Admit(Access::Listing) => self.list(request, map),
+            Verdict::Admit(Access::Listing) => self.list(request, map, cx.room),
             Verdict::Admit(Access::Read) => self.read(cx, &origin, request),
             Verdict::Admit(Access::Write) => {
                 let id = request_id(request, &origin, cx.tid);
@@ -119,7 +123,7 @@ impl Osd {
             return Ending::failed(Errno::NOENT, &request.ops);
         };
         let mut execution = self.execution(cx, origin, id, at_snapshot.as_mut(), None);
-        let (result, results) = run_all(&mut execution, &mut request.ops);
+        let (result, results) = run_all(&mut execution, &mut request.ops, cx.room);
         let user_version = execution.state.version;
         let effects = std::mem::take(&mut execution.effects);
         if result >= 0 && !effects.is_empty() {
@@ -203,7 +207,7 @@ impl Osd {
         if makes_clone {
             execution.keep_for(&request.snap_context);
         }
-        let (mut result, mut results) = run_all(&mut execution, &mut request.ops);
+        let (mut result, mut results) = run_all(&mut execution, &mut request.ops, cx.room);
         let mut changed = execution.changed;
         let effects = std::mem::take(&mut execution.effects);
         let grows = changed && makes_clone || before.is_grown_to(&execution.state);
@@ -364,12 +368,10 @@ fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
     ReqId { inc: id.inc ^ origin.user.0 as i32, ..id }
 }
 
-/// Carries out operations until one fails that must not. None is left.
-fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
-    /// Most bytes in one reply. The operations of one small request may read the same bytes again and again.
-    const MAX_OUTPUT: usize = onego_ceph::ops::MAX_PAYLOAD as usize;
+/// Carries out operations until one fails that must not. None is left. `room`: bytes that the outputs may have.
+fn run_all(execution: &mut Execution<'_>, ops: &mut Ops, room: usize) -> (i32, Results) {
     let mut results = Results::with_capacity(ops.len());
-    let (mut result, mut left) = (0, MAX_OUTPUT);
+    let (mut result, mut left) = (0, room);
     for (op, flags) in ops.drain(..) {
         let code = op.code();
         if result < 0 {
@@ -379,6 +381,7 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
         let outcome = execution.run(op).and_then(|(number, output)| {
             let rest = left.checked_sub(output.len());
             execution.exhausted |= rest.is_none();
+            debug_assert!(rest.is_some() || room >= MAX_REPLY, "{code:#x} returns more than its bound");
             left = rest.ok_or(Errno::OVERFLOW)?;
             Ok((number, output))
         });
@@ -395,6 +398,9 @@ fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
                 results.push(OpResult { code, result: number, output });
             }
         }
+    }
+    if execution.exhausted {
+        results.iter_mut().for_each(|op| op.output = List::new());
     }
     (result, results)
 }

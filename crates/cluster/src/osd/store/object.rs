@@ -49,7 +49,7 @@ impl Meta {
         &self.header
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -140,6 +140,11 @@ impl State {
     /// Memory that the data takes.
     pub(super) fn pinned_data(&self) -> u64 {
         self.data.as_ref().map_or(0, |data| data.pinned())
+    }
+
+    /// Number of extents of which the data consists, as it lies in memory.
+    pub(crate) fn extents(&self) -> u64 {
+        self.data.as_ref().map_or(0, |data| data.pieces() as u64)
     }
 
     /// A copy of the object without its clones.

@@ -104,7 +104,9 @@ impl Bench {
     fn send_as(&mut self, session: SessionId, tid: u64, mut request: OsdOp) -> Option<OsdOpReply> {
         let Self { map, now, .. } = self;
         let copies = CopySources::collect(&request, map, |_| Ok::<_, ()>(&self.osd)).expect("it is here");
-        let cx = RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0, copies: &copies };
+        let room = self.osd.reply_bound(&request);
+        let cx =
+            RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0, copies: &copies, room };
         let answer = self.osd.request(&cx, &mut request)?;
         self.transaction = answer.transaction;
         Some(answer.reply)

@@ -120,9 +120,12 @@ fn null_writes_are_acknowledged_without_taking_memory() {
 }
 
 #[test]
-fn one_request_cannot_read_more_than_a_message_holds() {
+fn one_request_cannot_read_more_than_a_reply_holds() {
     let mut bench = Bench::new();
     bench.run(write((128 << 20) - 1, b"x"));
-    assert_eq!(bench.ask("o", vec![read(0, 0), read(0, 0)]).result, 0);
-    assert_eq!(bench.ask("o", vec![read(0, 0), read(0, 0), read(0, 1)]).result, failed(Errno::OVERFLOW));
+    assert_eq!(bench.ask("o", vec![read(0, 0), read(64 << 20, 0)]).result, 0);
+    assert_eq!(
+        bench.ask("o", vec![read(0, 0), read(64 << 20, 0), read(0, 1)]).result,
+        failed(Errno::OVERFLOW)
+    );
 }

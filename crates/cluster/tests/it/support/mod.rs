@@ -63,6 +63,8 @@ struct Client {
     inbox: VecDeque<Message>,
     /// Does it take what the cluster sends?
     reads: bool,
+    /// Bytes that the driver has taken for a client that does not.
+    taken: List,
     /// Did the cluster close the connection?
     closed: bool,
     /// What the handshake gave.
@@ -170,6 +172,7 @@ impl Net {
             out: Pipe::default(),
             inbox: VecDeque::new(),
             reads: true,
+            taken: List::new(),
             closed: false,
             peer: None,
             fault: None,
@@ -187,6 +190,12 @@ impl Net {
     /// Stops or goes on to take what the cluster sends to a client.
     pub(crate) fn set_reads(&mut self, who: Who, reads: bool) {
         self.clients[who.0].reads = reads;
+    }
+
+    /// Bytes of replies that wait for clients, those included that the driver has taken.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        let open = self.clients.iter().filter(|client| !client.closed);
+        self.machine.reply_bytes() + open.map(|client| client.taken.len()).sum::<usize>()
     }
 
     pub(crate) fn is_closed(&self, who: Who) -> bool {
@@ -306,6 +315,7 @@ impl Net {
                 moved |= self.carry_in(client);
                 moved |= self.carry_out(client);
             }
+            moved |= self.act();
             if !moved {
                 return;
             }
@@ -322,8 +332,15 @@ impl Net {
                     let client = self.clients.iter_mut().find(|client| client.conn == conn);
                     client.expect("a connection that is known").closed = true;
                 }
-                // All are asked anyway.
-                Action::Transmit { .. } | Action::Resume { .. } | Action::LowWater { .. } => {}
+                // As a driver whose last send is not over.
+                Action::Transmit { conn } => {
+                    let client = self.clients.iter_mut().find(|client| client.conn == conn && !client.reads);
+                    if let Some(client) = client.filter(|client| client.taken.is_empty() && !client.closed) {
+                        self.machine.transmit(self.now, conn, &mut client.taken, 1);
+                    }
+                }
+                // All others are asked anyway.
+                Action::Resume { .. } | Action::LowWater { .. } => {}
                 Action::Connect { .. }
                 | Action::Watch { .. }
                 | Action::Adopt { .. }
@@ -363,7 +380,7 @@ impl Net {
         if client.closed || !client.reads {
             return false;
         }
-        let mut list = List::new();
+        let mut list = std::mem::take(&mut client.taken);
         self.machine.transmit(self.now, client.conn, &mut list, 1 << 20);
         let moved = !list.is_empty();
         let mut incoming = Pipe::from(&list.to_vec()[..]);
