@@ -21,7 +21,10 @@ pub struct Limits {
     pub middle: u32,
     /// Bytes of a message's data.
     pub data: u32,
-    /// The longest data that is discarded as it arrives, bytes: uncompressed data between the two bounds (see
+    /// Bytes that a message's data may have once it is decompressed, if that is less. Longer data is discarded compressed, up
+    /// to [`discard`](Self::discard).
+    pub unpacked: u32,
+    /// The longest data that is discarded, bytes: uncompressed data between the two bounds (see
     /// [`Message::discarded`](crate::Message::discarded)). Longer data ends the connection.
     pub discard: u32,
 }
@@ -37,6 +40,7 @@ impl Default for Limits {
             middle: 16 << 20,
             // Likewise. An OSD refuses writes of more than 90 MiB (osd_max_write_size), but objects are 4 MiB.
             data: 64 << 20,
+            unpacked: u32::MAX,
             discard: 0,
         }
     }

@@ -6,7 +6,7 @@ use crate::dialect::{Dialect, Input, Meaning, Receive as _};
 use crate::error::Error;
 use crate::event::Event;
 use crate::liveness::{Due, Liveness};
-use crate::message::{Message, Placer};
+use crate::message::{Message, NoPlacer, Placer};
 use crate::peer::{Peer, Target, Visitor};
 use crate::policy::Policy;
 use crate::state::{SessionState, global_seq};
@@ -75,7 +75,15 @@ struct Link {
     /// nothing piles up for a peer that asks and does not read.
     answer: Option<Utime>,
     paused: bool,
+    /// Bytes of messages that became events since there was none.
+    queued: usize,
+    /// Bytes received after as many messages as are decompressed at a time, and when the last came.
+    rest: VecDeque<Segment>,
+    rest_since: Time,
 }
+
+/// Bytes of messages that wait to be handled, from which on nothing more is decompressed: a few KiB may become hundreds of MiB.
+const AT_A_TIME: usize = 16 << 20;
 
 impl Connection {
     /// The end of a client that has begun to open a connection to `target`, in the version that is spoken at its
@@ -126,7 +134,7 @@ impl Connection {
 
     /// Where the next bytes go. A connection that is over or paused asks for none.
     pub fn landing(&mut self) -> Landing {
-        if self.link.paused || self.link.phase == Phase::Over {
+        if self.link.paused || self.link.phase == Phase::Over || !self.link.rest.is_empty() {
             return Landing::default();
         }
         dispatch!(&mut self.version, it => it.receiver_mut().landing())
@@ -212,13 +220,20 @@ impl Connection {
 
     /// The next event, until there is none.
     pub fn poll(&mut self) -> Option<Event> {
-        self.link.events.pop_front()
+        if self.link.events.is_empty() && !self.link.rest.is_empty() {
+            dispatch!(&mut self.version, it => self.link.go_on(it));
+        }
+        let event = self.link.events.pop_front();
+        if self.link.events.is_empty() {
+            self.link.queued = 0;
+        }
+        event
     }
 
     /// Is there an event?
     #[inline]
     pub fn has_event(&self) -> bool {
-        !self.link.events.is_empty()
+        !self.link.events.is_empty() || !self.link.rest.is_empty()
     }
 
     /// Events that were not asked for yet.
@@ -306,6 +321,9 @@ impl Link {
             config,
             answer: None,
             paused: false,
+            queued: 0,
+            rest: VecDeque::new(),
+            rest_since: now,
         }
     }
 
@@ -326,7 +344,17 @@ impl Link {
         placer: &mut dyn Placer,
     ) {
         self.liveness.heard(now);
+        if !self.rest.is_empty() {
+            self.rest.push_back(bytes);
+            self.rest_since = now;
+            return;
+        }
         while self.phase != Phase::Over {
+            if self.queued > AT_A_TIME && !bytes.is_empty() {
+                self.rest.push_back(bytes);
+                self.rest_since = now;
+                return;
+            }
             let handled = match dialect.receiver_mut().next(&mut bytes, placer) {
                 Ok(None) => break,
                 Ok(Some(Input::Message)) => self.message(dialect, now),
@@ -346,11 +374,28 @@ impl Link {
         }
     }
 
+    /// Goes on with what was received after many messages.
+    #[cold]
+    fn go_on<D: Dialect>(&mut self, dialect: &mut D) {
+        self.queued = 0;
+        let (mut rest, now) = (std::mem::take(&mut self.rest), self.rest_since);
+        while self.queued <= AT_A_TIME
+            && let Some(bytes) = rest.pop_front()
+        {
+            self.received(dialect, now, bytes, &mut NoPlacer);
+        }
+        if self.phase != Phase::Over {
+            self.rest.append(&mut rest);
+        }
+    }
+
     fn message<D: Dialect>(&mut self, dialect: &mut D, now: Time) -> Result<(), Error> {
         if !self.session.received(dialect.receiver().header())? {
             self.events.extend(Event::passed_over(dialect.take_message()));
         } else if self.is_ready() {
-            self.events.push_back(Event::Message(dialect.take_message()));
+            let message = dialect.take_message();
+            self.queued += message.body_len() + message.placed.as_ref().map_or(0, |place| place.len());
+            self.events.push_back(Event::Message(message));
         } else {
             let message = dialect.take_message();
             let meaning = dialect.early_message(now, message, &mut self.session)?;
@@ -401,6 +446,7 @@ impl Link {
 
     fn close<D: Dialect>(&mut self, dialect: &mut D) {
         self.phase = Phase::Over;
+        self.rest.clear();
         dialect.close();
         self.answer = None;
         self.session.outbox.requeue();

@@ -62,6 +62,10 @@ fn listeners(settings: &Settings, before: Option<&Life>) -> Vec<Listener> {
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
 const IDLE_MEMORY: usize = 32 << 20;
 
+/// Bytes of messages of one connection that are handled before others have their turn. What is left goes on with the next
+/// send.
+const TURN: usize = 16 << 20;
+
 /// How far the cluster is.
 enum Stage {
     /// The listeners come up, one after the other.
@@ -270,8 +274,9 @@ impl ClusterMachine {
 
     /// The same, but lets replies be sent first once `most` events are handled.
     fn handle_some(&mut self, now: Time, conn: ConnId, most: usize) {
-        let mut handled = 0;
-        while (handled < most || !self.connections.defers(conn))
+        let (mut handled, mut bytes) = (0, 0);
+        while bytes < TURN
+            && (handled < most || !self.connections.defers(conn))
             && let Some(next) = self.connections.next(conn)
         {
             handled += 1;
@@ -282,6 +287,7 @@ impl ClusterMachine {
                     continue;
                 }
                 Next::Event(Event::Message(mut message)) => {
+                    bytes += message.body_len();
                     daemons.message(now, conn, &mut message, None, &mut self.connections)
                 }
                 Next::Again(Work::Message(mut message), since) => {

@@ -16,6 +16,10 @@ use std::borrow::Cow;
 /// Memory of a payload that was copied together which is kept for the next.
 const KEEP: usize = 256 << 10;
 
+/// Longest payload that is compressed, bytes. It takes about 0.1 s, in which nothing else is sent, and receivers bound what
+/// they decompress at a time.
+const MAX: usize = 16 << 20;
+
 #[derive(Debug)]
 pub(super) struct Packer {
     encoder: Encoder,
@@ -51,7 +55,7 @@ impl Packer {
     /// A message compressed, if it is large enough, and worth it. If it is not, the message is still whole.
     pub(super) fn message(&mut self, message: &mut Queued, fronts: &mut Fronts) -> Option<Packed> {
         let len = HEADER_LEN + message.body_len();
-        if len < self.min_size {
+        if len < self.min_size || message.data.len() > MAX {
             return None;
         }
         let front = match &message.front {

@@ -3,7 +3,8 @@
 //! Source: ceph `src/msg/async/frames_v2.cc`, `src/msg/async/compression_onwire.cc`.
 //!
 //! A preamble has the lengths of the segments as they are on the wire. What they decompress to is held to the bounds
-//! that hold for segments which are not compressed, before memory is taken for it.
+//! that hold for segments which are not compressed, before memory is taken for it. Payloads may have a lower bound: a few KiB
+//! decompress to hundreds of MiB.
 
 use super::header::HEADER_LEN;
 use super::input::{HEADER_SIZE, PARTS};
@@ -71,8 +72,16 @@ impl Unpacker {
         if whole.is_empty() {
             return Ok(header);
         }
-        let broken = broken(PARTS[2], self.limits.data);
-        let len = self.decoder.measure(&whole, self.limits.data as usize).map_err(&broken)?;
+        let bound = self.limits.data.min(self.limits.unpacked);
+        let broken = broken(PARTS[2], bound);
+        let len = match self.decoder.measure(&whole, bound as usize) {
+            Ok(len) => len,
+            Err(Broken::TooLong(len)) if len <= self.limits.discard.into() => {
+                message.discarded = len as usize;
+                return Ok(header);
+            }
+            Err(error) => return Err(broken(error)),
+        };
         if let Some(place) = placer.place(&header, &message.front, len) {
             assert_eq!(place.len(), len, "a place has the size of the payload");
             self.decoder.decode(&whole, message.placed.insert(place)).map_err(broken)?;

@@ -172,7 +172,7 @@ fn what_was_not_agreed_on_is_refused() {
 
 /// What becomes of a frame that a peer sends with these segments, with bounds of a few bytes.
 fn refused(segments: &[&[u8]]) -> Error {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 60, discard: 0 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 60, unpacked: u32::MAX, discard: 0 };
     let config = Config { limits, ..compressing(server_config(), Method::Snappy, 0) };
     let (_, mut server, ..) = ready_with(compressing(client_config(), Method::Snappy, 0), config);
     deliver_whole(&mut server, &compressed_frame(Tag::Message, segments));
@@ -192,6 +192,71 @@ fn what_is_longer_than_it_may_be_is_refused_before_it_takes_memory() {
     // On the wire it may be a little longer than decompressed, and no more.
     let wire = refused(&[&header, &[], &[], &[0; 60 + 10 + 64 + 1]]);
     assert_eq!(wire, too_long("message payload", 135, 134));
+}
+
+#[test]
+fn a_payload_that_decompresses_to_too_much_is_discarded_compressed() {
+    const BOUND: u32 = 100_000;
+    for method in METHODS {
+        let limits = Limits { unpacked: BOUND, discard: u32::MAX, ..Limits::default() };
+        let server = Config { limits, ..compressing(server_config(), method, 1024) };
+        let (mut client, mut server, ..) = ready_with(compressing(client_config(), method, 1024), server);
+        for (tid, len) in [(1, BOUND), (2, BOUND + 1), (3, 40 * BOUND), (4, 2000)] {
+            client.send(compressible(tid, len as usize));
+            let bytes = output(&mut client);
+            assert_eq!(bytes[FLAGS_AT], 1, "{method}: it goes compressed");
+            // A place would be memory for it.
+            server.received(START, Segment::copy_from(&bytes), &mut PlaceFrom(BOUND as usize + 1));
+            let events = events(&mut server);
+            let [Event::Message(got)] = &events[..] else { panic!("{method}, {len} bytes: {events:?}") };
+            let (kept, discarded) = if len <= BOUND { (len, 0) } else { (0, len) };
+            assert!(got.placed.is_none() && got.header.tid == tid && !got.front.is_empty());
+            assert_eq!(got.data.len(), kept as usize, "{method}");
+            // zlib does not tell the length: decompression ends at the bound.
+            let least = if method == Method::Zlib { discarded.min(BOUND + 1) } else { discarded };
+            assert_eq!(got.discarded, least as usize, "{method}");
+        }
+    }
+}
+
+#[test]
+fn messages_that_come_together_are_decompressed_a_few_at_a_time() {
+    let (mut client, mut server) = ready_by(Method::Zstd);
+    for tid in 1..=40 {
+        client.send(compressible(tid, 2 << 20));
+    }
+    let bytes = output(&mut client);
+    assert!(bytes.len() < 100_000);
+    deliver_whole(&mut server, &bytes);
+    assert_eq!(server.events(), 8, "fronts included, they have more than 16 MiB");
+    for tid in 1..=40 {
+        assert!(server.has_event());
+        let Some(Event::Message(got)) = server.poll() else { panic!("message {tid} is missing") };
+        assert_eq!((got.header.tid, got.data.len()), (tid, 2 << 20));
+        assert!(server.events() <= 8);
+        // What comes meanwhile stays behind.
+        if tid == 20 {
+            client.send(compressible(41, 2000));
+            let bytes = output(&mut client);
+            deliver_whole(&mut server, &bytes);
+        }
+    }
+    let Some(Event::Message(last)) = server.poll() else { panic!("the last message is missing") };
+    assert_eq!(last.header.tid, 41);
+    assert!(server.poll().is_none() && !server.has_event());
+}
+
+#[test]
+fn long_payloads_go_uncompressed() {
+    let (mut client, mut server) = ready_by(Method::Zstd);
+    for (tid, len, is_compressed) in [(1, 16 << 20, 1), (2, (16 << 20) + 1, 0)] {
+        client.send(compressible(tid, len));
+        let bytes = output(&mut client);
+        assert_eq!(bytes[FLAGS_AT], is_compressed, "{len} bytes");
+        deliver_whole(&mut server, &bytes);
+        let events = events(&mut server);
+        assert!(matches!(&events[..], [Event::Message(got)] if payload(got).len() == len));
+    }
 }
 
 #[test]

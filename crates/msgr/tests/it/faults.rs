@@ -103,7 +103,7 @@ fn payload_over_its_bound_is_discarded_as_it_comes() {
 
 #[test]
 fn a_length_over_its_bound_is_refused_on_sight() {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, discard: 0 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, unpacked: u32::MAX, discard: 0 };
     let cases: [(u8, &[u32], &str, u64); 4] = [
         (Tag::Ack as u8, &[1001], "control frame", 1001),
         (Tag::Message as u8, &[41, 101], "message front", 101),

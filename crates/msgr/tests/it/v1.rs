@@ -258,7 +258,7 @@ fn payload_over_its_bound_is_discarded_as_it_comes() {
 
 #[test]
 fn lengths_over_their_bounds_are_refused_on_sight() {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, discard: 0 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, unpacked: u32::MAX, discard: 0 };
     let cases =
         [((101, 0, 0), "message front"), ((0, 51, 0), "message middle"), ((0, 0, 201), "message payload")];
     for ((front, middle, data), expected) in cases {

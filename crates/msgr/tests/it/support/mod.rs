@@ -213,8 +213,14 @@ pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) ->
 }
 
 /// Bounds by which larger payload is discarded.
-pub(crate) const DISCARDING: Limits =
-    Limits { control: 64 << 10, front: 1 << 20, middle: 1 << 20, data: 200, discard: 700_000 };
+pub(crate) const DISCARDING: Limits = Limits {
+    control: 64 << 10,
+    front: 1 << 20,
+    middle: 1 << 20,
+    data: 200,
+    unpacked: u32::MAX,
+    discard: 700_000,
+};
 
 /// Sends payloads within their bound and over it to an end with the limits [`DISCARDING`], cut into pieces of at most `step`
 /// bytes: what is over the bound takes no memory, and its message comes without. Then sends one that is damaged.
