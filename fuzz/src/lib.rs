@@ -89,8 +89,14 @@ fn connect(client: &mut Connection, server: &mut Connection) {
 /// Both ends of a connection that agree to be compressed by that method, with bounds that a small input can reach.
 pub fn compressing(method: Method) -> (Connection, Connection) {
     let compression = Some(Compression { methods: vec![method], min_size: 0, secure: false });
-    let limits =
-        Limits { control: 64 << 10, front: 1 << 20, middle: 1 << 20, data: 4 << 20, discard: 16 << 20 };
+    let limits = Limits {
+        control: 64 << 10,
+        front: 1 << 20,
+        middle: 1 << 20,
+        data: 4 << 20,
+        unpacked: 4 << 20,
+        discard: 16 << 20,
+    };
     let with = |config| Config { compression: compression.clone(), limits, ..config };
     let client = client_with(AddrKind::Msgr2, with(Config::client(1, Pool::new(IDLE))));
     (client, server_with(with(server_config(AddrKind::Msgr2))))

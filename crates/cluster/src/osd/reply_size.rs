@@ -107,7 +107,7 @@ impl Most {
 }
 
 impl Osd {
-    /// Returns an upper bound of the bytes that the operations of a request return, at most [`MAX_REPLY`].
+    /// Returns an upper bound of the bytes that the operations of a request return, at most 192 MiB.
     pub fn reply_bound(&self, request: &OsdOp) -> usize {
         let short = |op: &Op| match op {
             Op::Read { length, .. } if (1..=SHORT_READ).contains(length) => Some(*length),
