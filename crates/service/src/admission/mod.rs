@@ -225,7 +225,7 @@ impl Admission {
         }
     }
 
-    /// Nothing more is read from a connection. It has [`LAST_REPLIES`] to take replies, and again after each that it takes.
+    /// Nothing more is read from a connection. It has 30 s to take replies, and again after each that it takes.
     pub fn leave(&mut self, now: Time, account: &mut Account) {
         account.leaves = true;
         account.taken = now;
