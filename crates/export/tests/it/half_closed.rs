@@ -112,9 +112,9 @@ fn a_slow_reader_gets_all_replies_after_its_last_request() {
 fn a_reader_that_takes_nothing_after_its_last_request_is_given_up() {
     for disconnects in [false, true] {
         let (mut net, who, _) = replies_to_a_slow_reader(disconnects);
-        for _ in 0..31 {
-            net.pass(Duration::from_secs(1));
-        }
+        net.pass(Duration::from_secs(250));
+        assert!(!net.is_closed(who), "a slow link may take that long");
+        net.pass(Duration::from_secs(60));
         assert!(net.is_closed(who) && net.machine.connections() == 0);
     }
 }

@@ -48,9 +48,12 @@ const TURN: Duration = Duration::from_secs(1);
 /// Time after which a client that takes no replies gives way to others.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Time without progress after which a client that sends no more loses the rest of its replies: as long as a message that comes
-/// in may pause.
+/// Time that the requests of a client may take that sends no more: as long as a message that comes in may pause.
 pub(crate) const LAST_REPLIES: Duration = GRACE;
+
+/// Time without progress after which such a client loses the rest of its replies. Progress shows when a third of the system's
+/// send buffer (4 MiB) has gone, which takes that long at [`RATE`].
+const LAST_TAKEN: Duration = Duration::from_secs(5 * 60);
 
 /// Time without a message after which a connection gives way to another of its own address.
 const IDLE: Duration = Duration::from_secs(1);
@@ -225,7 +228,8 @@ impl Admission {
         }
     }
 
-    /// Nothing more is read from a connection. It has 30 s to take replies, and again after each that it takes.
+    /// Nothing more is read from a connection. It has five minutes to take replies, and again
+    /// after each that it takes.
     pub fn leave(&mut self, now: Time, account: &mut Account) {
         account.leaves = true;
         account.taken = now;
@@ -529,7 +533,7 @@ impl Admission {
     pub fn look(&mut self, now: Time, account: &mut Account, reads: bool) -> Look {
         if account.leaves {
             self.watch(now);
-            if now.since(account.taken) >= LAST_REPLIES {
+            if now.since(account.taken) >= LAST_TAKEN {
                 return Look::Left;
             }
         }

@@ -22,7 +22,7 @@ impl fmt::Display for GiveUp {
         f.write_str(match self {
             Self::Slow => "the client has stopped in the middle of a message, or sends it too slowly",
             Self::Stalled => "the client does not take its replies, and other clients need their memory",
-            Self::Left => "the client has sent its last request, and has taken no replies for 30 s",
+            Self::Left => "the client has sent its last request, and has taken no replies for five minutes",
         })
     }
 }
