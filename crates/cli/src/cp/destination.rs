@@ -188,7 +188,7 @@ fn remote(
     let mut start = 0;
     if let Some((file, len)) = partial.earlier() {
         let device = host.file(file.clone(), len.max(from.size), true)?;
-        let (recorded, shown) = (partial.recorded(), format!("{} on the server", partial.shown()));
+        let (recorded, shown) = (partial.recorded(), format!("{} on the server", partial.place()));
         // Writes that were in flight together, and those that a server kept in memory and lost with a crash.
         let reliable = len.saturating_sub(tuning.span + tuning.piece + tuning.unstable);
         let is_whole = partial.is_adopted();

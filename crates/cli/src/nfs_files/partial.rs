@@ -260,8 +260,12 @@ impl RemotePartial {
         self.stage == Stage::Adopted
     }
 
-    pub(crate) fn shown(&self) -> &str {
-        &self.shown
+    /// Path of the file that has the bytes of an earlier run, for messages.
+    pub(crate) fn place(&self) -> String {
+        match self.is_adopted() {
+            true => self.shown.clone(),
+            false => self.shown_next_to(&self.partial()),
+        }
     }
 
     /// Keeps the first `keep` bytes of an earlier run, notes next to them what they are a copy of, and returns the file to

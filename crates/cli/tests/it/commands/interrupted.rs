@@ -325,6 +325,10 @@ fn an_interrupted_copy_to_a_server_leaves_no_file_of_that_name_and_goes_on() {
         place.onego(&format!("nfs ls {}", server.url(""))),
         ".disk.onego-partial\n.disk.onego-source\n"
     );
+    // The advice is to remove what is named, which must not be a whole file.
+    fs::write(place.path("short"), [1; 100]).unwrap();
+    let (_, said) = place.onego_fails(&format!("nfs put --resume short {url}"));
+    assert!(said.contains(".disk.onego-partial on the server has"), "{said}");
     let output = place.onego_with_input(&format!("nfs put --resume - {url}"), &content);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(place.onego(&format!("nfs ls {}", server.url(""))), "disk\n");
