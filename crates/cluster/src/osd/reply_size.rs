@@ -25,6 +25,10 @@ const WRITE_OUTPUT: u64 = 1 << 10;
 /// Output of a method that reads, besides what the object has.
 const READ_OUTPUT: u64 = 4 << 10;
 
+/// Bytes that a method returns for one byte of the object at most. An entry of a queue takes 10 bytes or more there, and is
+/// returned with up to 60 bytes of lengths and markers.
+const CALL_FACTOR: u64 = 8;
+
 /// Bytes of a watcher in a list, of a clone, and of an extent.
 const WATCHER: u64 = 128;
 const CLONE: u64 = 64;
@@ -67,6 +71,9 @@ impl Most {
         }
         self.meta += meta_growth(op);
         self.extents += 2;
+        // No object is larger, and what may be longer than a reply has no other bound than that.
+        self.size = self.size.min(MAX_OBJECT_SIZE);
+        self.meta = self.meta.min(MAX_REPLY as u64);
     }
 
     fn read(&self, offset: u64, length: u64) -> u64 {
@@ -95,7 +102,7 @@ impl Most {
             }
             Op::Call { class, method, input } => match class::find(class, method) {
                 Some(method) if method.writes => WRITE_OUTPUT,
-                Some(_) => self.size + 2 * self.meta + input.len() as u64 + READ_OUTPUT,
+                Some(_) => CALL_FACTOR * (self.size + self.meta + input.len() as u64) + READ_OUTPUT,
                 None => 0,
             },
             Op::Notify { .. } => 8,

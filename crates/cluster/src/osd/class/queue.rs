@@ -334,6 +334,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_many_short_entries_is_longer_than_the_queue() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.run(creating(100_000, 0, b"")), 0);
+        let entries: Vec<_> = (0..3000u32).map(|n| vec![n as u8]).collect();
+        assert_eq!(bench.run(adding(&entries)), 0);
+        assert_eq!(listed(&mut bench, listing(5000, "")).0, entries);
+    }
+
+    #[test]
     fn the_ring_gives_back_what_was_put_in_however_often_it_wraps() {
         let mut bench = Bench::new();
         assert_eq!(bench.run(creating(100, 0, b"")), 0);
