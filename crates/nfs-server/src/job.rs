@@ -2,7 +2,7 @@
 
 use super::call::{Call, put_results};
 use super::caller::Caller;
-use super::duplicate_request_cache::RequestKey;
+use super::duplicate_request_cache::{RequestKey, is_cached};
 use super::file_system::{Context, FileSystem};
 use super::operations::CountedCall;
 use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
@@ -73,17 +73,9 @@ impl Job {
         let Work::Call { procedure, arguments, .. } = &self.work else { return false };
         match *procedure {
             v3::Write::NUMBER => is_stable_write(arguments),
-            v3::Setattr::NUMBER
-            | v3::Create::NUMBER
-            | v3::Mkdir::NUMBER
-            | v3::Symlink::NUMBER
-            | v3::Mknod::NUMBER
-            | v3::Remove::NUMBER
-            | v3::Rmdir::NUMBER
-            | v3::Rename::NUMBER
-            | v3::Link::NUMBER
-            | v3::Commit::NUMBER => true,
-            _ => false,
+            v3::Commit::NUMBER => true,
+            // What would have another effect if it were carried out again has changed something.
+            procedure => is_cached(procedure),
         }
     }
 
