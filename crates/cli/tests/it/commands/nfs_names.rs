@@ -12,7 +12,7 @@ const IN_URLS: &str = "bad%FF%1B%5B31m%0A";
 fn names_that_are_not_utf_8_are_listed_copied_read_and_removed() {
     let place = Place::new();
     let server = FileServer::start(&place, "");
-    let url = |path: &str| format!("nfs://127.0.0.1:{}/export/{path}", server.port("port"));
+    let url = |path: &str| server.url(path);
     place.onego(&format!("nfs mkdir {}", url("dir")));
     let local = place.path("").join(OsStr::from_bytes(NAME));
     fs::write(&local, "text").unwrap();

@@ -7,7 +7,7 @@ use std::fs;
 fn a_file_is_not_named_by_a_path_that_only_a_directory_can_have() {
     let place = Place::new();
     let server = FileServer::start(&place, "");
-    let url = |name: &str| format!("nfs://127.0.0.1:{}/export/{name}", server.port("port"));
+    let url = |name: &str| server.url(name);
     fs::write(place.path("x"), "other").unwrap();
     fs::write(place.path("f"), "precious").unwrap();
     place.onego(&format!("nfs put f {}", url("f")));

@@ -85,7 +85,7 @@ fn a_server_that_hangs_or_is_gone_while_a_file_is_written_is_named_with_the_reas
 fn a_reader_that_is_slow_to_take_what_has_come_is_not_said_to_wait() {
     let place = Place::new();
     let server = FileServer::start(&place, "");
-    let url = format!("nfs://127.0.0.1:{}/export/file", server.port("port"));
+    let url = server.url("file");
     std::fs::write(place.path("file"), vec![7; 64 << 20]).unwrap();
     place.onego(&format!("nfs put file {url}"));
     let mut waiter = Waiter::start(&place, &format!("nfs cat {url}"));

@@ -23,7 +23,7 @@ impl Served {
     }
 
     fn url(&self, name: &str) -> String {
-        format!("nfs://127.0.0.1:{}/export/{name}", self.server.port("port"))
+        self.server.url(name)
     }
 
     fn names(&self) -> Vec<String> {

@@ -32,7 +32,7 @@ int fdatasync(int fd) { note(fd); return syscall(SYS_fdatasync, fd); }
 fn files_that_commands_write_are_synced() {
     let place = Place::with_cluster("--osds 1");
     let server = FileServer::start(&place, "");
-    let url = format!("nfs://127.0.0.1:{}/export/f", server.port("port"));
+    let url = server.url("f");
     fs::write(place.path("recorder.c"), RECORDER).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-o", "recorder.so", "recorder.c"])

@@ -137,6 +137,11 @@ impl FileServer {
         port.try_into().unwrap()
     }
 
+    /// URL of a file by its path in the export.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("nfs://127.0.0.1:{}/export/{path}", self.port("port"))
+    }
+
     pub(crate) fn signal(&self, name: Signal) {
         signal(&self.child, name);
     }
