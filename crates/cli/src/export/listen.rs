@@ -131,7 +131,7 @@ impl Drop for Listening {
     }
 }
 
-/// Returns whether nobody listens on a Unix socket. It does not wait: a server whose backlog is full is one (EAGAIN).
+/// Returns whether no process listens on a Unix socket, without waiting: a full backlog (EAGAIN) has a listener.
 fn is_left(path: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let connected = SocketAddrUnix::new(path).and_then(|addr| {

@@ -44,7 +44,7 @@ const OSD_LIMITS: Limits = Limits {
     front: 16 << 20,
     middle: 64 << 10,
     data: onego_ceph::ops::MAX_PAYLOAD,
-    // Takes less than 0.1 s, in which no other client is served. Our clients compress nothing longer.
+    // No other client is served meanwhile. Our clients compress nothing longer.
     unpacked: 16 << 20,
     discard: u32::MAX,
 };

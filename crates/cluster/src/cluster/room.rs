@@ -61,7 +61,7 @@ pub(super) struct Holding {
     pub(super) promised: usize,
     /// Bytes that are counted: of replies that wait, and of those that the journal keeps.
     counted: usize,
-    /// Bytes taken since then. A connection of which nothing waits begins anew.
+    /// Bytes taken since then; counted from zero again when nothing waits.
     taken: usize,
     since: Time,
     pub(super) parked: Option<Parked>,

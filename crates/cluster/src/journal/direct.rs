@@ -78,7 +78,7 @@ pub(crate) struct DirectFile {
     allocated: u64,
     /// Bytes of the file whose blocks were written before, and need no commit to be written again.
     initialized: u64,
-    /// Is the next write one for a sync?
+    /// The next write ends in a sync.
     syncs: bool,
 }
 
@@ -448,7 +448,7 @@ mod tests {
         file.write_all(&[1; 9000]).unwrap();
         file.sync().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the spare files are gone");
-        // Somebody else frees space.
+        // Another program frees space.
         IS_FULL.set(|_| TRIES.replace(TRIES.get() + 1) < 5);
         file.write_all(&vec![2; 2 * ALLOCATE_MIN as usize]).unwrap();
         file.sync().unwrap();

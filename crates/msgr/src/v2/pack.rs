@@ -16,8 +16,7 @@ use std::borrow::Cow;
 /// Memory of a payload that was copied together which is kept for the next.
 const KEEP: usize = 256 << 10;
 
-/// Longest payload that is compressed, bytes. It takes about 0.1 s, in which nothing else is sent, and receivers bound what
-/// they decompress at a time.
+/// Longest payload that is compressed, bytes. Nothing else is sent meanwhile, and receivers bound what they decompress at a time.
 const MAX: usize = 16 << 20;
 
 #[derive(Debug)]

@@ -74,7 +74,7 @@ impl NfsConnection {
         matches!(self.stream_end, StreamEnd::Handled(_)) && self.jobs == 0
     }
 
-    /// Have the calls of a client that sends no more taken too long?
+    /// Returns whether the calls of a client that sends no more have taken too long.
     pub(super) fn is_late(&self) -> bool {
         self.stream_end.is_late()
     }

@@ -149,7 +149,7 @@ impl Handles {
         let mut tries = 0;
         loop {
             match open(handle, mount) {
-                // Linux says so, too, while another program is giving the inode number of a removed file to a new one. A
+                // Linux also returns it while another program gives the inode number of a removed file to a new one. A
                 // client would come back only after seconds.
                 Err(Errno::NOMEM) if tries < OPEN_TRIES => {
                     tries += 1;

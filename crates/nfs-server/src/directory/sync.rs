@@ -52,7 +52,7 @@ pub(super) struct Syncs {
     calls: Box<dyn SyncCalls>,
     enabled: AtomicBool,
     verifier: AtomicU64,
-    /// Those that calls wait for.
+    /// Syncs with calls that wait.
     waiting: Mutex<FxHashMap<Target, Arc<SharedSync<Errno>>>>,
 }
 

@@ -135,8 +135,8 @@ impl OwnedImage {
     }
 }
 
-/// What an operation needs of the image. Writes in flight know snapshots that it removes, which OSDs leave out, and no snapshot
-/// that it makes.
+/// Returns the pause that an operation needs. A write in flight may name a snapshot that is removed, which OSDs ignore; it must not
+/// miss one that is made.
 fn pause_kind(operation: &Operation) -> PauseKind {
     match operation {
         Operation::SnapRemove { .. }

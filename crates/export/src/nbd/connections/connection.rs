@@ -122,7 +122,7 @@ impl NbdConnection {
         self.stream_end.half_close(now);
     }
 
-    /// Has its handshake taken too long, or the requests of a client that sends no more?
+    /// Returns whether the handshake, or the requests of a client that sends no more, have taken too long.
     pub(super) fn is_late(&self) -> bool {
         self.is_late || self.stream_end.is_late()
     }

@@ -51,7 +51,7 @@ impl<T> OpenImage<T> {
         }
         let has_lock = !self.has_lock() || self.lock.state == LockState::Held;
         let is_idle = self.changing == 0 && self.is_map_idle();
-        // What needs the header alone does not wait behind what waits for changes.
+        // A pause for the header alone overtakes those that wait for changes.
         let next = |waiting: &WaitingPause<T>| is_idle || waiting.kind == PauseKind::Header;
         if matches!(self.pauses.state, PauseState::None)
             && is_known
