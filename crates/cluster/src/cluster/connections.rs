@@ -322,15 +322,11 @@ impl ClusterConnections {
     /// Reads again from those connections that were stopped and of which half of what may wait is gone, if there is room.
     pub(super) fn resume(&mut self, now: Time, mut stopped: Vec<ConnId>) {
         self.sort_by_turn(&mut stopped);
-        let Self { table, room, .. } = self;
         for conn in stopped {
-            let may = |connection: &ClusterConnection, allowance: Allowance<'_>| {
-                Self::may_resume(room, connection, allowance.waiting(), allowance.may_answer())
-            };
-            if table.resume(now, conn, may) {
-                table.read_again(conn);
+            if self.table.resume(now, conn, Self::may_resume) {
+                self.table.read_again(conn);
                 // What waits is handled with the next send.
-                table.announce(conn);
+                self.table.announce(conn);
             }
         }
     }

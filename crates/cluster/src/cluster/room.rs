@@ -8,6 +8,7 @@
 use super::connections::{BOUNDS, ClusterConnection, ClusterConnections};
 use super::requests::Request;
 use onego_msgr::{Event, Message};
+use onego_service::connections::Allowance;
 use onego_wire::{ConnId, Time};
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
@@ -92,20 +93,18 @@ fn is_large(bound: usize) -> bool {
     bound > BOUNDS.reply_max
 }
 
-/// Bytes of all replies.
+/// Returns whether a large reply of `bound` bytes fits next to all `replies`.
+fn fits_large(replies: usize, bound: usize) -> bool {
+    replies + bound <= FOR_LARGE
+}
+
+/// Large replies that wait for room.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    held: usize,
     /// Connections with a large reply that waits for room.
     waiting: usize,
     /// Bytes of a large reply for which there was no room.
     wanted: Option<usize>,
-}
-
-impl Room {
-    fn fits_large(&self, bound: usize) -> bool {
-        self.held + bound <= FOR_LARGE
-    }
 }
 
 impl ClusterConnections {
@@ -117,7 +116,7 @@ impl ClusterConnections {
 
     fn has_room(&mut self, conn: ConnId, bound: usize, is_parked: bool) -> bool {
         if is_large(bound) {
-            let fits = (is_parked || self.room.waiting == 0) && self.room.fits_large(bound);
+            let fits = (is_parked || self.room.waiting == 0) && fits_large(self.table.replies(), bound);
             self.room.wanted = if fits { self.room.wanted } else { Some(bound) };
             return fits;
         }
@@ -172,9 +171,7 @@ impl ClusterConnections {
     pub(super) fn count_room(&mut self, now: Time, conn: ConnId, waiting: usize) {
         let Some(connection) = self.table.get(conn) else { return };
         let holding = &mut connection.holding;
-        let before = holding.counted;
         holding.count(now, waiting + holding.promised);
-        self.room.held = self.room.held - before + holding.counted;
     }
 
     /// The journal keeps a reply of `bytes` bytes, or no longer.
@@ -188,22 +185,18 @@ impl ClusterConnections {
     pub(super) fn release_room(&mut self, conn: ConnId) {
         let Some(connection) = self.table.get(conn) else { return };
         let holding = std::mem::take(&mut connection.holding);
-        self.room.held -= holding.counted;
         self.room.waiting -= usize::from(holding.waits_for_large());
     }
 
     /// Returns whether a stopped connection may go on.
-    pub(super) fn may_resume(
-        room: &Room,
-        connection: &ClusterConnection,
-        waiting: usize,
-        may_answer: bool,
-    ) -> bool {
+    pub(super) fn may_resume(connection: &ClusterConnection, allowance: Allowance<'_>) -> bool {
         let is_within = connection.is_within(2);
         match &connection.holding.parked {
-            Some(parked) if is_large(parked.bound) => is_within && room.fits_large(parked.bound),
-            Some(parked) => is_within && (may_answer || parked.bound <= TINY),
-            None => (is_within && may_answer) || waiting == 0,
+            Some(parked) if is_large(parked.bound) => {
+                is_within && fits_large(allowance.replies(), parked.bound)
+            }
+            Some(parked) => is_within && (allowance.may_answer() || parked.bound <= TINY),
+            None => (is_within && allowance.may_answer()) || allowance.waiting() == 0,
         }
     }
 
@@ -231,11 +224,12 @@ impl ClusterConnections {
         let parked = self.table.iter().filter_map(|(_, connection)| connection.holding.parked.as_ref());
         let parked = parked.map(|parked| parked.bound).filter(|bound| is_large(*bound));
         let wanted = parked.chain(self.room.wanted.take()).min();
-        let Some(wanted) = wanted.filter(|wanted| !self.room.fits_large(*wanted)) else { return Vec::new() };
+        let replies = self.table.replies();
+        let Some(wanted) = wanted.filter(|wanted| !fits_large(replies, *wanted)) else { return Vec::new() };
         let stalled = self.table.iter().filter(|(_, connection)| connection.holding.is_stalled(now));
         let mut stalled: Vec<_> = stalled.map(|(conn, it)| (it.holding.counted, conn)).collect();
         stalled.sort_unstable();
-        let mut excess = (self.room.held + wanted).saturating_sub(FOR_LARGE);
+        let mut excess = (replies + wanted).saturating_sub(FOR_LARGE);
         let mut give_way = Vec::new();
         while excess > 0
             && let Some((bytes, conn)) = stalled.pop()

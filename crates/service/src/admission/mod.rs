@@ -501,6 +501,11 @@ impl Admission {
         holds < share && self.replies + self.bounds.reply_max <= self.bounds.replies
     }
 
+    /// Bytes of all replies that wait, and of those that are still to be made.
+    pub fn replies(&self) -> usize {
+        self.replies
+    }
+
     /// Are there so few replies again that all may go on who were stopped for that?
     pub fn has_room_for_replies(&self) -> bool {
         self.replies <= self.bounds.replies / 2

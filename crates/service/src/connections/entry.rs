@@ -113,6 +113,11 @@ impl Allowance<'_> {
         self.admission.may_answer(self.account)
     }
 
+    /// Bytes of all connections' replies, as [`Connections::replies`](super::Connections::replies) counts them.
+    pub fn replies(&self) -> usize {
+        self.admission.replies()
+    }
+
     /// Bytes of its replies that wait, as they were counted last.
     #[inline]
     pub fn waiting(&self) -> usize {

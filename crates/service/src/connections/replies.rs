@@ -24,6 +24,11 @@ impl<C: ServerConnection> Connections<C> {
         self.admission.has_room_for_replies()
     }
 
+    /// Bytes of all replies that wait, as they were counted last, and of those that are still to be made.
+    pub fn replies(&self) -> usize {
+        self.admission.replies()
+    }
+
     /// Stops a connection: nothing is read from it.
     pub fn stop(&mut self, now: Time, conn: ConnId) {
         let Some(entry) = self.open(conn).filter(|entry| entry.state == State::Reading) else { return };
