@@ -105,7 +105,7 @@ impl PartialFile {
     /// source is one of the files that the copy would write to, rename or remove.
     pub(crate) fn open(path: &Path, existing: Existing, sources: &[&SourceFacts]) -> Result<Self, Failure> {
         let fail = || Failure::file(path);
-        if names_a_directory(path) && !path.is_dir() {
+        if names_a_directory(path.as_os_str().as_bytes()) && !path.is_dir() {
             return Err(match path.as_os_str().is_empty() {
                 true => Failure::Usage("an empty path names no file".to_owned()),
                 false => fail()(Errno::NOTDIR.into()),
@@ -321,9 +321,8 @@ impl PartialFile {
 }
 
 /// Returns whether a path can only name a directory: it is empty, or ends with a slash, `.` or `..`.
-fn names_a_directory(path: &Path) -> bool {
-    let last = path.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next();
-    matches!(last, Some(b"" | b"." | b".."))
+pub(crate) fn names_a_directory(path: &[u8]) -> bool {
+    matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"" | b"." | b".."))
 }
 
 /// Fails if a file that exists is one of the sources.

@@ -7,7 +7,9 @@
 use super::target::{join, split};
 use crate::identity::{Identity, SourceFacts};
 use crate::interrupt::{Unfinished, say};
-use crate::partial::{self, Claim, Existing, Liveness, RECORD_LEN, Record, record_name_of};
+use crate::partial::{
+    self, Claim, Existing, Liveness, RECORD_LEN, Record, names_a_directory, record_name_of,
+};
 use onego::nfs::{
     CallError, Dir, Error, Escaped, File, FileType, Found, Handle, Mount, Resolved, SetAttributes, SetTime,
     Status, Time,
@@ -445,11 +447,6 @@ impl Drop for RemotePartial {
             say(&self.left());
         }
     }
-}
-
-/// Returns whether a path can only name a directory: it ends with a slash, `.` or `..`.
-fn names_a_directory(path: &[u8]) -> bool {
-    matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"." | b"..")) || path.ends_with(b"/")
 }
 
 fn nfs_time(time: SystemTime) -> Option<Time> {
