@@ -25,5 +25,5 @@ pub use encryption::{Encryption, Misfit, stripe_period};
 pub use error::Error;
 pub use facts::{Copied, ImageFacts, ImageState, ImageView, Migration};
 pub use host::{Host, Ticket};
-pub use image::{LOCK_NAME, LockOwner, OpenImage, PauseKind};
+pub use image::{LOCK_NAME, LockOwner, LockWait, OpenImage, PauseKind};
 pub use request::{Allocated, Io, MAX_IO, Outcome, STATUS_OBJECTS};

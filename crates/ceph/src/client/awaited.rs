@@ -1,6 +1,6 @@
 //! What a client can wait for.
 
-use crate::types::PgId;
+use crate::types::{EntityName, PgId};
 use onego_msgr::addr::EntityAddr;
 use std::fmt;
 
@@ -30,6 +30,15 @@ pub enum Awaited {
     },
     /// The end of a pause of reads or writes (`ceph osd unpause`).
     Unpause,
+    /// The exclusive lock of an image.
+    ImageLock {
+        /// The image's id.
+        image: String,
+        /// The client that holds it.
+        owner: EntityName,
+        /// Its address.
+        addr: EntityAddr,
+    },
     /// A connection to an OSD.
     Osd {
         /// Its number.
@@ -64,7 +73,7 @@ impl Awaited {
             | Self::Primary(_)
             | Self::Room { .. }
             | Self::Unpause => true,
-            Self::Osd { .. } | Self::Backoff { .. } | Self::Reply { .. } => false,
+            Self::ImageLock { .. } | Self::Osd { .. } | Self::Backoff { .. } | Self::Reply { .. } => false,
         }
     }
 }
@@ -108,6 +117,13 @@ impl fmt::Display for Awaited {
                 write!(f, "room in pool {pool}: its quota is used up (`ceph osd pool get-quota {pool}`)")
             }
             Self::Unpause => f.write_str("the end of the cluster's pause (`ceph osd unpause`)"),
+            Self::ImageLock { image, owner, addr } => {
+                write!(f, "the exclusive lock of the image with id {image}, which {owner}")?;
+                if let Some(sock) = addr.sock {
+                    write!(f, " at {sock}/{}", addr.nonce)?;
+                }
+                f.write_str(" holds")
+            }
             Self::Osd { osd, addr } => write!(f, "osd.{osd}{}", At(addr)),
             Self::Backoff { osd, pg } => {
                 write!(f, "osd.{osd}, which holds placement group {pg} back while it peers or recovers")

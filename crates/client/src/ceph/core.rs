@@ -445,7 +445,8 @@ impl Layer for Core {
         if self.mailbox.take_sweep() {
             self.sweep(now);
         }
-        let is_busy = self.client.is_busy() || !self.map_waiters.is_empty();
+        // A request for another client's lock is not in flight until that client answers, nor is the pause before the next.
+        let is_busy = self.client.is_busy() || !self.map_waiters.is_empty() || self.images.is_lock_awaited();
         self.lookout.set_busy(now, is_busy);
     }
 
@@ -457,7 +458,8 @@ impl Layer for Core {
     fn due(&mut self, now: Time) {
         self.serve_map_waiters(now);
         self.with_images(now, |images, parts| images.due(now, parts));
-        let client = &self.client;
-        self.lookout.look(now, || client.waiting(now));
+        let (client, images) = (&self.client, &self.images);
+        let waiting = || client.waiting(now).into_iter().chain(images.waiting(now));
+        self.lookout.look(now, || waiting().max_by_key(|waiting| waiting.elapsed));
     }
 }

@@ -26,6 +26,8 @@ const MAP_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Images {
     slab: Slab<OpenEntry>,
     last_generation: u32,
+    /// How many of them wait for a lock that another client holds.
+    locks_awaited: usize,
     /// No image has anything to do before: a lower bound.
     due: Option<Time>,
 }
@@ -193,8 +195,12 @@ impl Images {
             return None;
         }
         let operator = operator.as_ref().map(|operator| (&**operator, Arc::clone(image.view())));
+        let was_waiting = image.lock_wait().is_some();
         let given = give(image, &mut ImageHost { parts, due: &mut self.due, now, key, operator });
-        if image.is_over() {
+        let is_over = image.is_over();
+        let is_waiting = !is_over && image.lock_wait().is_some();
+        self.locks_awaited = self.locks_awaited + usize::from(is_waiting) - usize::from(was_waiting);
+        if is_over {
             self.slab.remove(key.index as usize);
             parts.operations.forget(key);
         }
@@ -336,6 +342,20 @@ impl Images {
             self.with(now, parts, key, |image, host| image.due(now, host));
         }
         self.due = self.slab.iter().filter_map(|(_, entry)| entry.image.deadline()).min();
+    }
+
+    /// Returns whether an image waits for a lock that another client holds.
+    pub(super) fn is_lock_awaited(&self) -> bool {
+        self.locks_awaited > 0
+    }
+
+    /// The lock that an image has waited for longest.
+    pub(super) fn waiting(&self, now: Time) -> Option<client::Waiting> {
+        let waits = self.slab.iter().filter_map(|(_, entry)| Some((&entry.image, entry.image.lock_wait()?)));
+        let (image, wait) = waits.min_by_key(|(_, wait)| wait.since)?;
+        let image = image.id().to_owned();
+        let target = client::Awaited::ImageLock { image, owner: wait.owner, addr: wait.addr };
+        Some(client::Waiting::new(target, now.since(wait.since), None))
     }
 
     fn keys(&self) -> Vec<ImageKey> {

@@ -6,7 +6,7 @@
 //!
 //! Source: ceph `src/librbd/{ManagedLock,ExclusiveLock}.cc`, `src/librbd/managed_lock/`, `src/librbd/exclusive_lock/`.
 
-use super::lock_state::{LockState, Locker};
+use super::lock_state::{LockState, LockWait, Locker};
 use super::machine::{OpenImage, WatchState, errno_of, reply};
 use super::map::LOCK_NAME;
 use super::refresh_state::Waiter;
@@ -78,12 +78,25 @@ impl<T> OpenImage<T> {
     /// Takes the next step. Other threads see at once who owns the lock: before any caller is told.
     pub(super) fn set_lock(&mut self, state: LockState) {
         self.lock.is_announced &= state.is_owned();
+        if state.is_owned() {
+            self.lock.wait = None;
+        }
         if !state.is_owned() {
             self.break_resize();
         }
         // While header and map are read again, nobody else is the owner.
         self.view.set_owner(state == LockState::Held || self.lock.is_announced && state.is_learning());
         self.lock.state = state;
+    }
+
+    /// The image's id.
+    pub fn id(&self) -> &str {
+        &self.facts.id
+    }
+
+    /// The client that has the lock which something here waits for.
+    pub fn lock_wait(&self) -> Option<&LockWait> {
+        self.lock.wait.as_ref()
     }
 
     /// Does anything here need the lock?
@@ -101,6 +114,8 @@ impl<T> OpenImage<T> {
                     self.give_lock(host);
                 } else if self.wants_lock() && matches!(self.watch, WatchState::Watching(_)) {
                     self.take_lock(host);
+                } else {
+                    self.lock.wait = None;
                 }
             }
             LockState::Held => {
@@ -188,6 +203,7 @@ impl<T> OpenImage<T> {
     fn lock_failed(&mut self, host: &mut impl Host<T>, error: Error) {
         tracing::info!(image = self.facts.id, %error, "the lock of an image cannot be had");
         self.set_lock(LockState::Free);
+        self.lock.wait = None;
         let takers = std::mem::take(&mut self.lock.takers);
         self.lock.is_pinned &= takers.is_empty();
         takers.into_iter().for_each(|token| host.finished(token, Err(error.clone())));
@@ -239,6 +255,8 @@ impl<T> OpenImage<T> {
         let Some(lock_owner) = LockOwner::of(&info) else {
             return self.lock_failed(host, Error::LockedByHand { owner });
         };
+        let since = self.lock.wait.as_ref().map_or(now, |wait| wait.since);
+        self.lock.wait = Some(LockWait { owner: locker.id.locker, addr: locker.addr, since });
         let is_alive = watchers.0.iter().any(|watcher| lock_owner.has_watch(watcher.cookie, &watcher.addr));
         let is_ours = locker.id.locker == EntityName::client(host.global_id());
         self.lock.unwatched = if is_ours && !is_alive { self.lock.unwatched + 1 } else { 0 };
@@ -276,14 +294,15 @@ impl<T> OpenImage<T> {
             Ok(_) | Err(_) => (Vec::new(), false),
         };
         let answer = answers.iter().find_map(|(_, _, answer)| Response::from_bytes(answer).ok());
-        let owner = || "another client".to_owned();
+        let owner =
+            self.lock.wait.as_ref().map_or_else(|| "another client".into(), |wait| wait.owner.to_string());
         if answer == Some(Response { result: errno::EROFS }) {
-            return self.lock_failed(host, Error::LockRefused { owner: owner() });
+            return self.lock_failed(host, Error::LockRefused { owner });
         }
         self.lock.unanswered = if answer.is_none() && is_late { self.lock.unanswered + 1 } else { 0 };
         if self.lock.unanswered >= MAX_UNANSWERED {
             self.lock.unanswered = 0;
-            return self.lock_failed(host, Error::LockUnanswered { owner: owner() });
+            return self.lock_failed(host, Error::LockUnanswered { owner });
         }
         self.wait_for_lock(now, host);
     }

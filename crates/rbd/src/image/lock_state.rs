@@ -1,6 +1,7 @@
 //! How far an image is with its exclusive lock.
 
 use onego_ceph::cls::lock::LockerId;
+use onego_ceph::types::EntityName;
 use onego_msgr::addr::EntityAddr;
 use onego_wire::Time;
 
@@ -22,6 +23,8 @@ pub(super) struct Lock<T> {
     pub(super) holders: u32,
     /// Another client has asked for the lock.
     pub(super) is_requested: bool,
+    /// The owner, while something here waits for it to release the lock.
+    pub(super) wait: Option<LockWait>,
     /// How often in a row the owner was asked and did not answer.
     pub(super) unanswered: u32,
     /// How often in a row a lock of this very client was found without a watch.
@@ -73,6 +76,17 @@ pub(super) enum LockState {
     Unlocking,
 }
 
+/// A wait for an exclusive lock that another client holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LockWait {
+    /// The client that holds the lock.
+    pub owner: EntityName,
+    /// Its address.
+    pub addr: EntityAddr,
+    /// Start of the wait.
+    pub since: Time,
+}
+
 /// The holder of the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Locker {
@@ -91,6 +105,7 @@ impl<T> Default for Lock<T> {
             is_pinned: false,
             holders: 0,
             is_requested: false,
+            wait: None,
             unanswered: 0,
             unwatched: 0,
             takers: Vec::new(),

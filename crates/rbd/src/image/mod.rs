@@ -29,6 +29,7 @@ mod tests;
 mod work;
 
 pub use lock::LockOwner;
+pub use lock_state::LockWait;
 pub use machine::OpenImage;
 pub use map::LOCK_NAME;
 pub use state::pauses::PauseKind;

@@ -64,6 +64,8 @@ pub async fn set_mode(pool: &Pool, wanted: MirrorMode) -> Result<(), Error> {
         MirrorMode::Image => mirror_mode::IMAGE,
         MirrorMode::Pool => mirror_mode::POOL,
     };
+    // An end of mirroring does not wait for room.
+    let pool = if wanted == MirrorMode::Disabled { &pool.with_full_try() } else { pool };
     change_mirroring(pool, &MirrorModeSet { mode }).await
 }
 
@@ -145,9 +147,9 @@ pub async fn add_peer(
     Ok(uuid)
 }
 
-/// Removes a peer, if it is there.
+/// Removes a peer, if it is there, also while the pool is full.
 pub async fn remove_peer(pool: &Pool, uuid: &str) -> Result<(), Error> {
-    change_mirroring(pool, &MirrorPeerRemove { uuid: uuid.to_owned() }).await
+    change_mirroring(&pool.with_full_try(), &MirrorPeerRemove { uuid: uuid.to_owned() }).await
 }
 
 /// Changes what the pool knows of its mirroring.

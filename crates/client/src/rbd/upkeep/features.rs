@@ -42,11 +42,11 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
     header.notify_changed().await
 }
 
-/// Switches features of an image off.
+/// Switches features of an image off, also while the pool is full.
 ///
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     header.needs_v2("features", Errno::INVAL)?;
     let features = with_maps(features);
     let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: false, id };

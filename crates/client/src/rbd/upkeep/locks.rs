@@ -32,12 +32,12 @@ pub async fn add_lock(pool: &Pool, image: &str, id: &str, shared_tag: Option<&st
     })
 }
 
-/// Takes the lock away from a holder.
+/// Takes the lock away from a holder, also while the pool is full.
 pub async fn remove_lock(pool: &Pool, image: &str, id: &str, locker: &str) -> Result<(), Error> {
     let number = locker.strip_prefix("client.").and_then(|number| number.parse().ok());
     let number =
         number.ok_or_else(|| Error::Invalid(format!("{locker:?} is no client: write client.NUMBER")))?;
-    let header = Header::named(pool, image).await?;
+    let header = Header::named(pool, image).await?.with_full_try();
     let holder = EntityName::client(number);
     match header.pool.break_lock(&header.object(), LOCK_NAME, holder, id).await {
         Err(Error::NotFound { .. }) => {

@@ -5,7 +5,7 @@ use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::Sparsify;
 use onego_rbd::notify::Operation;
 
-/// Gives back the room of blocks of `block_size` bytes that are zeros. `progress` is told (done, all) in objects.
+/// Gives back the room of blocks of `block_size` bytes that are zeros, also while the pool is full. `progress` is told (done, all) in objects.
 pub async fn sparsify(
     pool: &Pool,
     image: &str,
@@ -33,7 +33,7 @@ pub(in crate::rbd) async fn sparsify_in(
             info.layout.object_size()
         )));
     }
-    let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
+    let data = header.data_pool(info).await?.with_full_try().with_snap_context(&info.state.snap_context);
     let names = info.data_names();
     // An object that shows a parent's bytes when it is gone has to stay, and so it does where a map says that it is there.
     let sparsify = Sparsify { block_size, remove_empty: false };

@@ -2,20 +2,26 @@
 
 use super::owned::{options, with_two_clients};
 use onego::List;
-use onego::ceph::Error;
+use onego::ceph::{Awaited, Error, Waiting};
 use onego::rados::Pool;
+use onego::rbd::pools::mirroring::{self, MirrorMode};
 use onego::rbd::{self, Image, pools, snapshots};
 use std::time::Duration;
 
 /// Time in which everything here has ended, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lets the pool hold no more than `bytes`, and returns when clients know that it is full.
-async fn fill(pool: &Pool, bytes: u64) -> Result<(), Error> {
+/// Lets the pool hold no more than `bytes`; 0: no limit.
+async fn set_quota(pool: &Pool, bytes: u64) -> Result<(), Error> {
     let quota = format!(
         r#"{{"prefix": "osd pool set-quota", "pool": "rbd", "field": "max_bytes", "val": "{bytes}"}}"#
     );
-    pool.cluster().command(&quota, List::new()).await?;
+    pool.cluster().command(&quota, List::new()).await.map(drop)
+}
+
+/// Lets the pool hold no more than `bytes`, and returns when clients know that it is full.
+async fn fill(pool: &Pool, bytes: u64) -> Result<(), Error> {
+    set_quota(pool, bytes).await?;
     let mut probe = 0;
     while pool.with_full_try().write_full(&format!("probe{probe}"), vec![1; 4096]).await.is_ok() {
         probe += 1;
@@ -46,6 +52,12 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
         pools::add_to_group((&ours, "group"), (&ours, "other")).await?;
         pools::move_to_trash(&ours, "old", Duration::ZERO).await?;
         let entry = pools::trash(&ours).await?.remove(0);
+        rbd::create(&ours, "locked", &options()).await?;
+        let locked = Image::open(&ours, "locked").await?;
+        locked.write(0, vec![0; 1 << 20]).await?;
+        locked.close().await?;
+        rbd::upkeep::add_lock(&ours, "locked", "id", None).await?;
+        mirroring::set_mode(&ours, MirrorMode::Image).await?;
         let freed = async {
             fill(&ours, 1 << 20).await?;
             rbd::remove_metadata(&ours, &rbd::info(&ours, "disk").await?, "note").await?;
@@ -53,6 +65,11 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
             pools::remove_from_group((&ours, "group"), (&ours, "other")).await?;
             pools::remove_group(&ours, "group").await?;
             pools::move_to_trash(&ours, "other", Duration::ZERO).await?;
+            mirroring::set_mode(&ours, MirrorMode::Disabled).await?;
+            let holder = rbd::upkeep::locks(&ours, "locked").await?.holders.remove(0).client.to_string();
+            rbd::upkeep::remove_lock(&ours, "locked", "id", &holder).await?;
+            rbd::upkeep::disable_features(&ours, "locked", rbd::Features::OBJECT_MAP).await?;
+            rbd::upkeep::sparsify(&ours, "locked", 4096, |_, _| {}).await?;
             // The owner of the lock does it for another client, and by itself.
             snapshots::unprotect(&theirs, "disk", "one").await?;
             snapshots::remove(&theirs, "disk", "one").await?;
@@ -65,5 +82,39 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
         smol::future::or(freed, late).await?;
         assert!(snapshots::list(&ours, "disk").await?.is_empty());
         Ok(())
+    });
+}
+
+#[test]
+fn a_client_says_whose_lock_it_waits_for() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let owner = Image::open(&ours, "disk").await?;
+        owner.write(0, vec![7; 1 << 19]).await?;
+        let other = Image::open(&theirs, "disk").await?;
+        fill(&ours, 1 << 20).await?;
+        // The owner cannot hand over the lock while its write waits for room.
+        let writes = smol::future::zip(owner.write(0, vec![1; 1 << 19]), other.write(0, vec![2; 1 << 19]));
+        let seen = async {
+            loop {
+                smol::Timer::after(Duration::from_millis(100)).await;
+                if let Some(Waiting { target: Awaited::ImageLock { image, owner, .. }, .. }) =
+                    theirs.cluster().waiting()
+                {
+                    return Some((image, owner.num));
+                }
+            }
+        };
+        let late = async {
+            smol::future::or(async { drop(writes.await) }, async {
+                smol::Timer::after(PATIENCE).await;
+            })
+            .await;
+            None
+        };
+        let (image, client) = smol::future::or(seen, late).await.expect("it waits for the lock and says so");
+        assert_eq!(image, rbd::info(&ours, "disk").await?.id);
+        assert_eq!(client, i64::try_from(ours.cluster().global_id().await?).unwrap());
+        set_quota(&ours, 0).await
     });
 }

@@ -355,14 +355,21 @@ fn the_lock_is_let_go_before_the_image_is_closed() {
 fn an_owner_that_watches_and_never_answers_fails_the_writes_that_wait_after_a_minute() {
     let mut bed = Bed::open(facts(Features::EXCLUSIVE_LOCK));
     bed.write(0, 1);
+    let begun = bed.now;
     for _ in 0..9 {
         is_busy(&mut bed, true);
         assert!(bed.script.finished.is_empty(), "it may yet answer");
+        let wait = bed.image.lock_wait().expect("it waits");
+        assert_eq!((wait.owner.num, wait.since), (THEM as i64, begun));
         let (_, ticket) = bed.notify();
         let notified = Notified { answers: Vec::new(), missed: vec![(THEM, THEIR_WATCH)] };
         bed.complete(ticket, Ok(client::Outcome::Notified(notified)));
         bed.now = bed.image.deadline().unwrap_or(bed.now);
         bed.image.due(bed.now, &mut bed.script);
     }
-    assert!(matches!(bed.script.finished.as_slice(), [(1, Err(Error::LockUnanswered { .. }))]));
+    let [(1, Err(error @ Error::LockUnanswered { .. }))] = bed.script.finished.as_slice() else {
+        panic!("{:?}", bed.script.finished);
+    };
+    assert!(error.to_string().contains(&format!("client.{THEM}")), "{error}");
+    assert_eq!(bed.image.lock_wait(), None);
 }
