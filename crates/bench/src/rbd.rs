@@ -87,7 +87,7 @@ impl Bed {
     }
 
     /// Removes the image. `progress` is called whenever a part of it is gone.
-    pub fn remove(self, progress: impl Fn()) -> Result<(), Error> {
+    pub fn remove(self, progress: impl Fn() + Sync) -> Result<(), Error> {
         let (mut reactor, cluster) = Reactor::new(&self.config)?;
         reactor.block_on(async {
             cluster.ready().await?;

@@ -3,18 +3,18 @@
 use crate::border::{Errno, Opaque};
 use crate::runtime::block_on;
 use onego::ceph::Error;
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::Poll;
 
 /// A program's function that is told how far something is.
 pub(super) type Progress = Option<extern "C" fn(u64, u64, Opaque) -> c_int>;
 
 /// Tells a program how far something is, on the thread of its call. What it answers is not listened to.
-pub(super) fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64) {
+pub(super) fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64) + Send {
     move |done, all| {
         if let Some(progress) = progress {
             progress(done, all, argument);
@@ -23,18 +23,18 @@ pub(super) fn tell(progress: Progress, argument: Opaque) -> impl FnMut(u64, u64)
 }
 
 /// What a program has answered last.
-pub(super) type CallbackResult = Rc<Cell<c_int>>;
+pub(super) type CallbackResult = Arc<AtomicI32>;
 
 /// The same, with a place for what the program answers.
 pub(super) fn tell_and_ask(
     progress: Progress,
     argument: Opaque,
     answer: &CallbackResult,
-) -> impl FnMut(u64, u64) + use<> {
-    let answer = Rc::clone(answer);
+) -> impl FnMut(u64, u64) + Send + use<> {
+    let answer = Arc::clone(answer);
     move |done, all| {
         if let Some(progress) = progress {
-            answer.set(progress(done, all, argument));
+            answer.store(progress(done, all, argument), Ordering::Relaxed);
         }
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn tell_objects(
     argument: Opaque,
     answer: &CallbackResult,
     object_size: u64,
-) -> impl FnMut(u64, u64) + use<> {
+) -> impl FnMut(u64, u64) + Send + use<> {
     let mut tell = tell_and_ask(progress, argument, answer);
     move |done, all| tell(done.div_ceil(object_size), all.div_ceil(object_size))
 }
@@ -58,7 +58,7 @@ pub(super) fn run_until_refused(
     let mut work = pin!(work);
     block_on(poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-        _ if answer.get() < 0 => Poll::Ready(Err(Errno(-answer.get()))),
+        _ if answer.load(Ordering::Relaxed) < 0 => Poll::Ready(Err(Errno(-answer.load(Ordering::Relaxed)))),
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
     }))

@@ -4,10 +4,8 @@ use super::error::Error;
 use super::image_key::ImageKey;
 use onego_rbd::notify::Operation;
 use onego_rbd::{Copied, ImageView, Migration};
-use std::cell::Cell;
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An image that is being opened, or that is open.
 pub(crate) struct OpenedImage {
@@ -44,15 +42,15 @@ pub(crate) trait Operator: Send {
 
 /// How far an operation is: (done, all), in whatever it counts.
 #[derive(Clone, Default)]
-pub(crate) struct OperationProgress(Rc<Cell<Option<(u64, u64)>>>);
+pub(crate) struct OperationProgress(Arc<Mutex<Option<(u64, u64)>>>);
 
 impl OperationProgress {
     pub(crate) fn set(&self, done: u64, all: u64) {
-        self.0.set(Some((done, all)));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((done, all));
     }
 
     /// How far it is, if that has changed.
     pub(super) fn take(&self) -> Option<(u64, u64)> {
-        self.0.take()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

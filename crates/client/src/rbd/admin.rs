@@ -74,7 +74,7 @@ fn page<T: Send + 'static>(pool: Pool, after: String, shown: fn(ImageEntry) -> T
 }
 
 /// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
-pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let header = match Header::named(pool, name).await {
         Err(error @ Error::NotFound { .. }) => {
@@ -97,7 +97,7 @@ pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64)) -> 
 /// Source: ceph `src/librbd/image/RemoveRequest.cc`.
 pub(super) async fn remove_but_for_name(
     header: &Header,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let header = header.with_full_try();
     let details = match header.details().await {

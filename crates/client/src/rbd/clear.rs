@@ -20,7 +20,7 @@ const DEPTH: usize = 8;
 pub(super) async fn clear(
     image: &Image,
     start_at: u64,
-    progress: &mut impl FnMut(u64, u64),
+    progress: &mut (impl FnMut(u64, u64) + Send),
 ) -> Result<(), Error> {
     let layout = image.info().layout;
     // To the end of the last objects, so that they are removed too although the image ends within them.

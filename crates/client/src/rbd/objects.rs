@@ -12,7 +12,7 @@ const DEPTH: usize = 16;
 /// (done, all) in objects.
 pub(super) async fn for_each_object<F: Future<Output = Result<(), Error>>>(
     count: u64,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
     mut start: impl FnMut(u64) -> F,
 ) -> Result<(), Error> {
     let (mut next, mut done) = (0, 0);
@@ -63,10 +63,10 @@ mod tests {
 
     #[test]
     fn every_object_is_worked_on_once_and_progress_ends_with_the_last() {
-        let (seen, last) = (RefCell::new(Vec::new()), Cell::new((0, 0)));
+        let (seen, mut last) = (RefCell::new(Vec::new()), (0, 0));
         let work = for_each_object(
             40,
-            |done, all| last.set((done, all)),
+            |done, all| last = (done, all),
             |object| {
                 seen.borrow_mut().push(object);
                 async { Ok(()) }
@@ -74,7 +74,7 @@ mod tests {
         );
         assert!(matches!(now(work), Poll::Ready(Ok(()))));
         assert_eq!(seen.into_inner(), (0..40).collect::<Vec<_>>());
-        assert_eq!(last.get(), (40, 40));
+        assert_eq!(last, (40, 40));
     }
 
     #[test]

@@ -107,7 +107,7 @@ async fn forget_former_children(header: &Header, snap: u64) -> Result<bool, Erro
 pub(super) fn detach_from_parent<'a>(
     child: &'a Header,
     details: &'a ImageDetails,
-) -> Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
     Box::pin(async move {
         let Some(origin) = &details.origin else { return Ok(()) };
         if details.is_counted_clone() {

@@ -4,6 +4,7 @@ use super::clear::clear;
 use super::header::{Header, ImageDetails};
 use super::image::Image;
 use super::objects::for_each_object;
+use super::owner::Progress;
 use super::view::{CopyDown, refuse_own_key};
 use crate::ceph::error::Error;
 use crate::ceph::image_key::ImageControl;
@@ -15,26 +16,26 @@ pub async fn resize(
     pool: &Pool,
     name: &str,
     size: u64,
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let header = Header::named(pool, name).await?;
     let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+    let progress = Progress::new(progress);
     header
-        .done_or_asked(ask, &mut progress, async |progress| {
+        .done_or_asked(ask, &progress, || async {
             let info = header.details().await?.info;
             info.check_writable()?;
             let is_shrink = size < info.size;
-            let (pool, header) = match is_shrink {
-                true => (&pool.with_full_try(), &header.with_full_try()),
-                false => (pool, &header),
-            };
+            // What frees room does not wait for it.
+            let pool = if is_shrink { pool.with_full_try() } else { pool.clone() };
             if is_shrink {
-                header.owned(async |details| copy_what_is_cut(header, details, size).await).await?;
+                let header = &header.with_full_try();
+                header.owned(|details| async move { copy_what_is_cut(header, &details, size).await }).await?;
             }
-            let image = Image::open_bare(pool, info).await?;
+            let image = Image::open_bare(&pool, info).await?;
             let resized = async {
                 let _hold = image.hold_lock().await?;
-                image.change_size(size, progress).await
+                image.change_size(size, |done, all| progress.report(done, all)).await
             };
             let resized = resized.await;
             // The first error is the one to tell.
@@ -55,14 +56,18 @@ async fn copy_what_is_cut(header: &Header, details: &ImageDetails, size: u64) ->
 impl Image {
     /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. Calls
     /// `progress` with (done, all) in bytes.
-    pub async fn resize(&self, size: u64, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    pub async fn resize(&self, size: u64, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let _hold = self.hold_lock().await?;
         self.resize_held(size, progress).await
     }
 
     /// Changes the size as the owner of the lock, and waits until the other clients know it. Calls `progress` with (done, all) in
     /// bytes.
-    pub(super) async fn resize_held(&self, size: u64, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    pub(super) async fn resize_held(
+        &self,
+        size: u64,
+        progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<(), Error> {
         if size < self.header_size() {
             self.keep_what_is_cut(size).await?;
         }
@@ -70,7 +75,7 @@ impl Image {
     }
 
     /// The same, of an image without snapshots that show more of a parent.
-    async fn change_size(&self, size: u64, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    async fn change_size(&self, size: u64, mut progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let id = self.cluster().random()?;
         let guard = ResizeGuard { image: self, id };
         self.control(|done| ImageControl::BeginResize { size, id, done }).await?;
@@ -94,7 +99,7 @@ impl Image {
         if !self.is_encrypted() {
             let advice = "its snapshots would lose what they show of the parent: resize it through its key \
                           (--encryption-passphrase-file), or remove them first";
-            refuse_own_key(header, showing, advice).await?;
+            refuse_own_key(header, &showing, advice).await?;
         }
         let layout = details.info.layout;
         let is_cut = |object| layout.object_end(object, size) < layout.object_end(object, parent.overlap);

@@ -80,7 +80,7 @@ fn rollback(
     ioctx: Handle<IoCtx>,
     group: Text,
     snapshot: Text,
-    told: impl FnMut(u64, u64),
+    told: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Errno> {
     Ok(block_on(rollback_group(&pool_of(ioctx)?, &group.text()?, &snapshot.text()?, told))?)
 }

@@ -86,7 +86,12 @@ extern "C" fn rbd_trash_list_cleanup(entries: In<TrashInfo>, count: usize) {
     });
 }
 
-fn remove(ioctx: Handle<IoCtx>, id: Text, force: bool, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+fn remove(
+    ioctx: Handle<IoCtx>,
+    id: Text,
+    force: bool,
+    told: impl FnMut(u64, u64) + Send,
+) -> Result<(), Errno> {
     Ok(block_on(remove_from_trash(&pool_of(ioctx)?, &id.text()?, force, told))?)
 }
 
@@ -117,7 +122,12 @@ extern "C" fn rbd_trash_restore(ioctx: Handle<IoCtx>, id: Text, name: Text) -> c
 }
 
 /// Without a time, up to now. With a threshold that is not negative, the times do not count.
-fn purge(pool: &Pool, before: libc::time_t, threshold: f32, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+fn purge(
+    pool: &Pool,
+    before: libc::time_t,
+    threshold: f32,
+    told: impl FnMut(u64, u64) + Send,
+) -> Result<(), Errno> {
     let which = if threshold >= 0.0 {
         TrashPurge::Room(threshold.into())
     } else {

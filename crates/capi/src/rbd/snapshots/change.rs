@@ -85,7 +85,7 @@ async fn flatten_children(
     pool: &Pool,
     image: &str,
     snapshot: &str,
-    mut told: impl FnMut(u64, u64),
+    mut told: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let children = clones::children(pool, image, Some(snapshot)).await?;
     let all = children.len() as u64;
@@ -102,7 +102,7 @@ extern "C" fn rbd_snap_remove_by_id(image: Handle<RbdImage>, id: u64) -> c_int {
     done(|| image.get()?.change(async |pool, name| snapshots::remove_by_id(pool, name, id).await))
 }
 
-fn rollback(image: Handle<RbdImage>, snapshot: Text, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+fn rollback(image: Handle<RbdImage>, snapshot: Text, told: impl FnMut(u64, u64) + Send) -> Result<(), Errno> {
     let (image, snapshot) = (image.get()?, snapshot.text()?);
     image.check_head()?;
     // A rollback takes the lock for itself, and no other client is asked for it.

@@ -28,7 +28,7 @@ enum Part {
 
 impl Copy {
     /// Makes a new image.
-    fn make(&self, part: &Part, wanted: &NewImage, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
+    fn make(&self, part: &Part, wanted: &NewImage, told: impl FnMut(u64, u64) + Send) -> Result<(), Errno> {
         let image = self.image.get()?;
         let details = image.details()?;
         let options = wanted.options(self.ioctx.get()?, Some(&details.info))?;
@@ -50,7 +50,7 @@ impl Copy {
 fn copy_open(
     from: Handle<RbdImage>,
     to: Handle<RbdImage>,
-    mut told: impl FnMut(u64, u64),
+    mut told: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Errno> {
     let (from, to) = (from.get()?.image()?, to.get()?.image()?);
     if to.size() < from.size() {

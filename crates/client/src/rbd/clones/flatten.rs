@@ -2,6 +2,7 @@ use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
+use crate::rbd::owner::Progress;
 use crate::rbd::release::{detach_from_parent, ignore_missing};
 use crate::rbd::view::{CopyDown, refuse_own_key};
 use onego_ceph::cls::rbd::ParentDetach;
@@ -12,21 +13,24 @@ use onego_rbd::notify::Operation;
 /// Gives a clone all that it shows of its parent, and ends that it is a clone. `progress` is told (done, all) in objects.
 ///
 /// Source: ceph `src/librbd/operation/FlattenRequest.cc`.
-pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
+    let header = &Header::named(pool, image).await?;
     if header.details().await?.info.parent.is_none() {
         return Err(Error::Invalid(format!("{} has no parent", header.describe())));
     }
     let ask = |id| Operation::Flatten { id };
+    let progress = &Progress::new(progress);
     header
-        .owned_or_asked(ask, progress, async |details, progress| flatten_in(&header, details, progress).await)
+        .owned_or_asked(ask, progress, |details| async move {
+            flatten_in(header, &details, |done, all| progress.report(done, all)).await
+        })
         .await
 }
 
 async fn flatten_in(
     header: &Header,
     details: &ImageDetails,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     check_key(header).await?;
     copy_down(header, details, progress).await?;
@@ -37,7 +41,7 @@ async fn flatten_in(
 pub(in crate::rbd) async fn copy_down(
     header: &Header,
     details: &ImageDetails,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let copy = CopyDown::new(header, details).await?;
     for_each_object(copy.objects(), progress, |object| copy.object(object)).await
@@ -60,5 +64,5 @@ pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -
 /// Fails if the clone is encrypted with another key than its parent: what it shows would be noise without the parent.
 pub(in crate::rbd) async fn check_key(header: &Header) -> Result<(), Error> {
     let advice = "flatten it with Ceph's rbd and --encryption-passphrase-file";
-    refuse_own_key(header, [NOSNAP], advice).await
+    refuse_own_key(header, &[NOSNAP], advice).await
 }

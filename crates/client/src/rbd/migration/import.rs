@@ -69,7 +69,7 @@ impl ImportSource {
         if details.origin.is_some() {
             let times = snapshots.iter().map(|snapshot| snapshot.id).chain([head]);
             let advice = "what shows of its parent cannot be imported: \"rbd deep cp\" makes another clone";
-            refuse_own_key(&header, times, advice).await?;
+            refuse_own_key(&header, &times.collect::<Vec<_>>(), advice).await?;
         }
         Ok(Self { image: Some(header), size, snapshots })
     }

@@ -33,7 +33,7 @@ pub async fn prepare(
         let times = details.snapshots.iter().map(|snapshot| snapshot.id).chain([NOSNAP]);
         let advice =
             "its objects cannot get the parent's bytes: move it without --flatten and with the same objects";
-        refuse_own_key(&source, times, advice).await?;
+        refuse_own_key(&source, &times.collect::<Vec<_>>(), advice).await?;
     }
     options.check_features(to)?;
     options.check_pool(to_pool).await?;

@@ -11,7 +11,7 @@ use onego_ceph::rbd::{DIRECTORY, id_object};
 
 /// Ends a migration that has been executed: an image that was moved away is removed, and what was imported stays as it is. `progress` is
 /// told (done, all) in bytes.
-pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let sides = Sides::of(pool, image).await?;
     sides.check_state(&[state::EXECUTED], "has not been executed: \"rbd migration execute\" does it")?;
@@ -51,12 +51,12 @@ async fn forget_imported_parent(spec: &str, destination: &Header) -> Result<(), 
 
 /// Ends a migration by removing the destination, with all that was written there: an image that was moved away is again what it was,
 /// at its old place. `progress` is told (done, all) in bytes.
-pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     abort_sides(&Sides::of(pool, image).await?, progress).await
 }
 
-pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let Sides { origin, destination, .. } = sides;
     match destination.details().await {
         Ok(_) => {
@@ -76,7 +76,7 @@ pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -
 }
 
 /// Removes one side, with its snapshots, but for its name.
-async fn remove_all(header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+async fn remove_all(header: &Header, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     if let Some(watcher) = header.pool.watchers(&header.object()).await?.first() {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }

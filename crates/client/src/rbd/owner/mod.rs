@@ -14,16 +14,35 @@ use onego_ceph::rbd::Features;
 use onego_rbd::notify::{AsyncRequestId, Operation};
 use onego_rbd::{LOCK_NAME, LockOwner};
 use remote::{Asked, is_done_already, is_short};
+use std::sync::{Mutex, PoisonError};
 
 /// Owners that are asked one after the other.
 const MAX_OWNERS: u32 = 16;
 
+/// Receives the progress of an operation, (done, all), from all that work on it.
+pub(super) struct Progress<'a>(Mutex<Box<dyn FnMut(u64, u64) + Send + 'a>>);
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(report: impl FnMut(u64, u64) + Send + 'a) -> Self {
+        Self(Mutex::new(Box::new(report)))
+    }
+
+    /// For operations whose progress is of no interest.
+    pub(super) fn ignored() -> Self {
+        Self::new(|_, _| {})
+    }
+
+    pub(super) fn report(&self, done: u64, all: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)(done, all);
+    }
+}
+
 impl Header {
     /// Does something that changes the image, as its owner. `body` is given what the image is from then on: the owner of before
     /// may have changed it last. Fails for an image that is being moved or filled.
-    pub(super) async fn owned<T>(
+    pub(super) async fn owned<T, F: Future<Output = Result<T, Error>>>(
         &self,
-        body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
+        body: impl FnOnce(ImageDetails) -> F,
     ) -> Result<T, Error> {
         let details = self.details().await?;
         self.refuse_migrating(&details.info)?;
@@ -57,13 +76,13 @@ impl Header {
         }
     }
 
-    async fn owned_as<T>(
+    async fn owned_as<T, F: Future<Output = Result<T, Error>>>(
         &self,
         details: ImageDetails,
-        body: impl AsyncFnOnce(&ImageDetails) -> Result<T, Error>,
+        body: impl FnOnce(ImageDetails) -> F,
     ) -> Result<T, Error> {
         if !details.info.features.contains(Features::EXCLUSIVE_LOCK) {
-            return body(&details).await;
+            return body(details).await;
         }
         let image = match details.info.features.contains(Features::MIGRATING) {
             true => Image::open_watched(self).await?,
@@ -71,7 +90,7 @@ impl Header {
         };
         let result = async {
             let _hold = image.hold_lock().await?;
-            body(&self.details().await?).await
+            body(self.details().await?).await
         };
         let result = result.await;
         // Others wait for the lock, also where something failed. The first error is the one to tell.
@@ -80,26 +99,23 @@ impl Header {
     }
 
     /// The same, or, where another client owns the lock, has that one carry out `operation`.
-    pub(super) async fn owned_or_asked(
+    pub(super) async fn owned_or_asked<F: Future<Output = Result<(), Error>>>(
         &self,
         operation: impl Fn(AsyncRequestId) -> Operation,
-        mut progress: impl FnMut(u64, u64),
-        body: impl AsyncFn(&ImageDetails, &mut dyn FnMut(u64, u64)) -> Result<(), Error>,
+        progress: &Progress<'_>,
+        body: impl Fn(ImageDetails) -> F,
     ) -> Result<(), Error> {
-        let own = async |progress: &mut dyn FnMut(u64, u64)| {
-            let details = self.details().await?;
-            self.owned_as(details, async |details| body(details, progress).await).await
-        };
-        self.done_or_asked(operation, &mut progress, own).await
+        let own = || async { self.owned_as(self.details().await?, &body).await };
+        self.done_or_asked(operation, progress, own).await
     }
 
     /// The same with an `own` that takes the lock itself. If an owner releases the lock before it is done, the next one does the
     /// work, which may be this client.
-    pub(super) async fn done_or_asked(
+    pub(super) async fn done_or_asked<F: Future<Output = Result<(), Error>>>(
         &self,
         operation: impl Fn(AsyncRequestId) -> Operation,
-        mut progress: &mut dyn FnMut(u64, u64),
-        own: impl AsyncFn(&mut dyn FnMut(u64, u64)) -> Result<(), Error>,
+        progress: &Progress<'_>,
+        own: impl Fn() -> F,
     ) -> Result<(), Error> {
         self.check_migrating(&self.details().await?.info, &operation(AsyncRequestId::default()))?;
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
@@ -113,7 +129,7 @@ impl Header {
             // hands over the lock, because old releases do not report the end of that. It cannot while its writes wait for room.
             let is_long = !is_short(&operation(AsyncRequestId::default()));
             if (is_long || is_kept || self.is_pool_full().await?) && self.has_live_owner().await? {
-                match self.ask_owner(&operation, &mut progress).await {
+                match self.ask_owner(&operation, progress).await {
                     Ok(Asked::Done) => return Ok(()),
                     Ok(Asked::Unanswered) => {
                         may_be_done |= is_snapshot;
@@ -129,7 +145,7 @@ impl Header {
                     Err(error) => return Err(error),
                 }
             }
-            match own(progress).await {
+            match own().await {
                 Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => is_kept = true,
                 Err(error) if may_be_done && is_done(&error) => return Ok(()),
                 result => return result,

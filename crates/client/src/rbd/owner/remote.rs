@@ -3,6 +3,7 @@
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
+use super::Progress;
 use crate::ceph::error::{Errno, Error, undecodable};
 use crate::rados::{Watch, WatchEvent};
 use crate::rbd::header::Header;
@@ -46,7 +47,7 @@ impl Header {
     pub(super) async fn ask_owner(
         &self,
         operation: &impl Fn(AsyncRequestId) -> Operation,
-        progress: &mut impl FnMut(u64, u64),
+        progress: &Progress<'_>,
     ) -> Result<Asked, Error> {
         let mut watch = self.pool.watch(&self.object()).await?;
         let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.cookie() };
@@ -92,7 +93,7 @@ impl Header {
         id: AsyncRequestId,
         watch: &mut Watch,
         heard: &mut Heard,
-        progress: &mut impl FnMut(u64, u64),
+        progress: &Progress<'_>,
     ) -> Result<Option<u64>, Error> {
         let payload = Notification::Operation(operation.clone()).to_bytes();
         let object = self.object();
@@ -116,10 +117,12 @@ impl Header {
 
 impl Heard {
     /// Takes what a watcher of the image is told. Every notification is acknowledged by that.
-    fn take(&mut self, event: WatchEvent, id: AsyncRequestId, progress: &mut impl FnMut(u64, u64)) {
+    fn take(&mut self, event: WatchEvent, id: AsyncRequestId, progress: &Progress<'_>) {
         let WatchEvent::Notify(notification) = event else { return };
         match Notification::from_bytes(&notification.payload().to_vec()) {
-            Ok(Notification::AsyncProgress { id: of, offset, total }) if of == id => progress(offset, total),
+            Ok(Notification::AsyncProgress { id: of, offset, total }) if of == id => {
+                progress.report(offset, total);
+            }
             Ok(Notification::AsyncComplete { id: of, result }) if of == id => self.ended = Some(result),
             Ok(Notification::HeaderUpdate) => self.changed_by.push(notification.notifier()),
             _ => {}
@@ -159,7 +162,7 @@ async fn while_running(
     watch: &mut Watch,
     id: AsyncRequestId,
     heard: &mut Heard,
-    progress: &mut impl FnMut(u64, u64),
+    progress: &Progress<'_>,
 ) -> Result<(), Error> {
     poll_fn(|cx| {
         while heard.ended.is_none()
@@ -182,7 +185,7 @@ async fn while_listening<T>(
     watch: &mut Watch,
     id: AsyncRequestId,
     heard: &mut Heard,
-    progress: &mut impl FnMut(u64, u64),
+    progress: &Progress<'_>,
 ) -> T {
     poll_fn(|cx| {
         while let Poll::Ready(Some(event)) = pin!(watch.next()).poll(cx) {

@@ -70,7 +70,11 @@ struct OwnedImage {
 }
 
 impl OwnedImage {
-    async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    async fn serve(
+        &self,
+        operation: Operation,
+        mut progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<(), Error> {
         // The image may have another name by now. It has a lock, and so an id.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
         header.check_migrating(&header.details().await?.info, &operation)?;
@@ -90,13 +94,12 @@ impl OwnedImage {
             }
             Operation::SnapCreate { flags, .. } => {
                 // Their last writes come before the pause.
-                let make = async || short(prompt, operation, &mut progress).await;
-                let make = async || self.paused(PauseKind::Exclusive, make).await;
+                let make = self.paused(PauseKind::Exclusive, short(prompt, operation, &mut progress));
                 quiesced(&[header], Quiesce::of_flags(flags), make).await
             }
             other => {
                 let kind = pause_kind(&other);
-                self.paused(kind, async || short(prompt, other, &mut progress).await).await
+                self.paused(kind, short(prompt, other, &mut progress)).await
             }
         }
     }
@@ -105,16 +108,16 @@ impl OwnedImage {
     async fn paused(
         &self,
         kind: PauseKind,
-        body: impl AsyncFnOnce() -> Result<(), Error>,
+        body: impl Future<Output = Result<(), Error>>,
     ) -> Result<(), Error> {
         self.image.pause(self.number, kind).await?;
-        let result = body().await;
+        let result = body.await;
         self.image.resume().await?;
         result
     }
 
     /// Gives an image what shows of its parent while it is written, and ends that it is a clone.
-    async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
         if overlap == 0 {
             return Err(Error::Invalid(format!("{} has no parent", header.describe())));
@@ -122,7 +125,7 @@ impl OwnedImage {
         check_key(header).await?;
         let objects = self.image.info().layout.objects(overlap);
         for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
-        self.paused(PauseKind::Exclusive, async || {
+        self.paused(PauseKind::Exclusive, async {
             let details = header.details().await?;
             // A snapshot of before the image became smaller shows more of the parent than the image.
             let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
@@ -153,7 +156,7 @@ fn pause_kind(operation: &Operation) -> PauseKind {
 async fn short(
     header: &Header,
     operation: Operation,
-    progress: &mut impl FnMut(u64, u64),
+    progress: &mut (impl FnMut(u64, u64) + Send),
 ) -> Result<(), Error> {
     let details = &header.details().await?;
     match operation {
@@ -198,7 +201,7 @@ async fn resize(
     image: &Image,
     size: u64,
     allow_shrink: bool,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     if size < image.size() && !allow_shrink {
         return Err(Error::Invalid("the image would become smaller".into()));

@@ -65,11 +65,12 @@ pub async fn create_group_snapshot(
     for part in &record.snaps {
         headers.push(Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?);
     }
-    let make = async || {
+    let make = async {
         for (part, header) in record.snaps.iter_mut().zip(&headers) {
             let name = format!(".group.{:x}_{}_{}", pool.id(), found.id, record.id);
             let kind = kind(&found, &record.id);
-            part.snap = header.owned(async |details| create_in(header, details, &name, kind).await).await?;
+            part.snap =
+                header.owned(|details| async move { create_in(header, &details, &name, kind).await }).await?;
         }
         record.state = group_snapshot_state::COMPLETE;
         set(&found, &record).await
@@ -106,7 +107,7 @@ pub async fn rollback_group(
     pool: &Pool,
     group: &str,
     name: &str,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let found = Group::named(pool, group).await?;
     let record = named(&found, group, name).await?;
@@ -119,9 +120,12 @@ pub async fn rollback_group(
     let all = record.snaps.len() as u64;
     for (done, part) in record.snaps.iter().enumerate() {
         let header = Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?;
-        let back = header.owned(async |details| match of_group(details, &found, &record.id) {
-            Some(snapshot) => rollback_in(&header, details, snapshot, |_, _| {}).await,
-            None => Ok(()),
+        let (header, found, id) = (&header, &found, &record.id);
+        let back = header.owned(|details| async move {
+            match of_group(&details, found, id) {
+                Some(snapshot) => rollback_in(header, &details, snapshot, |_, _| {}).await,
+                None => Ok(()),
+            }
         });
         back.await?;
         progress(done as u64 + 1, all);
@@ -161,9 +165,12 @@ async fn set(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
 pub(super) async fn remove_record(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
     for part in &record.snaps {
         let header = Header::with_id(&group.pool_of(part.pool).await?, &part.image_id).await?;
-        let removed = header.owned(async |details| match of_group(details, group, &record.id) {
-            Some(snapshot) => remove_snapshot(&header, details, snapshot.id).await,
-            None => Ok(()),
+        let header = &header;
+        let removed = header.owned(|details| async move {
+            match of_group(&details, group, &record.id) {
+                Some(snapshot) => remove_snapshot(header, &details, snapshot.id).await,
+                None => Ok(()),
+            }
         });
         removed.await?;
     }

@@ -114,7 +114,7 @@ pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(
     if let Some(watcher) = pool.watchers(&header.object()).await?.iter().find(|watcher| watcher.name != own) {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }
-    header.owned(async |_| hide(&header, USER, delay).await).await
+    header.owned(|_| hide(&header, USER, delay)).await
 }
 
 /// Moves an image to the trash. `source`: see [`TrashSource`], by its number.
@@ -159,7 +159,7 @@ pub async fn remove_from_trash(
     pool: &Pool,
     id: &str,
     force: bool,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let spec = spec(pool, id).await?;
@@ -196,7 +196,7 @@ pub enum TrashPurge {
 pub async fn purge_trash(
     pool: &Pool,
     which: TrashPurge,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     if let TrashPurge::Room(part) = which

@@ -3,6 +3,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps;
+use crate::rbd::owner::Progress;
 use crate::rbd::snapshot::{SnapshotKind, taken, users};
 use onego_rbd::notify::Operation;
 
@@ -35,16 +36,10 @@ pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quie
     // The users' last writes come before this client has the image for itself, and they rest by then.
     let flags = Quiesce::Skip.flags();
     let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags };
-    let make = async || {
-        header
-            .owned_or_asked(
-                ask,
-                |_, _| {},
-                async |details, _| create_in(&header, details, name, SnapshotKind::User).await.map(drop),
-            )
-            .await
-    };
-    quiesced(&[&header], quiesce, make).await
+    let header = &header;
+    let make = |details| async move { create_in(header, &details, name, SnapshotKind::User).await.map(drop) };
+    let progress = Progress::ignored();
+    quiesced(&[header], quiesce, header.owned_or_asked(ask, &progress, make)).await
 }
 
 /// Makes a snapshot of a kind, and gives its number.

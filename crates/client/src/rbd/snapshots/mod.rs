@@ -18,6 +18,7 @@ pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
 
 use super::header::{Header, ImageDetails};
+use super::owner::Progress;
 use super::snapshot::{taken, users};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
@@ -31,15 +32,13 @@ pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
 
 /// Gives a user's snapshot another name.
 pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     let known = header.details().await?.snapshot(from)?.id;
     let ask = |id| Operation::SnapRename { snap: known, snapshot: users(to), id };
     header
-        .owned_or_asked(
-            ask,
-            |_, _| {},
-            async |details, _| rename_in(&header, details.snapshot(from)?.id, to).await,
-        )
+        .owned_or_asked(ask, &Progress::ignored(), |details| async move {
+            rename_in(header, details.snapshot(from)?.id, to).await
+        })
         .await
 }
 

@@ -2,6 +2,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::clones::counted_children;
 use crate::rbd::header::{Header, ImageDetails};
+use crate::rbd::owner::Progress;
 use crate::rbd::snapshot::{Snapshot, users};
 use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
 use onego_ceph::rbd::Features;
@@ -9,14 +10,12 @@ use onego_rbd::notify::Operation;
 
 /// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
 pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     let ask = |id| Operation::SnapProtect { snapshot: users(name), id };
     header
-        .owned_or_asked(
-            ask,
-            |_, _| {},
-            async |details, _| protect_in(&header, details, details.snapshot(name)?).await,
-        )
+        .owned_or_asked(ask, &Progress::ignored(), |details| async move {
+            protect_in(header, &details, details.snapshot(name)?).await
+        })
         .await
 }
 
@@ -43,14 +42,12 @@ pub(in crate::rbd) async fn protect_in(
 
 /// Lets a user's snapshot be removed, also while the pool is full. Fails with [`Error::Busy`] if clones of the first format need it.
 pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?.with_full_try();
+    let header = &Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapUnprotect { snapshot: users(name), id };
     header
-        .owned_or_asked(
-            ask,
-            |_, _| {},
-            async |details, _| unprotect_in(&header, details.snapshot(name)?).await,
-        )
+        .owned_or_asked(ask, &Progress::ignored(), |details| async move {
+            unprotect_in(header, details.snapshot(name)?).await
+        })
         .await
 }
 

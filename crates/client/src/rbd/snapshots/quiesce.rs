@@ -47,10 +47,10 @@ impl Quiesce {
 pub(in crate::rbd) async fn quiesced<T>(
     headers: &[&Header],
     quiesce: Quiesce,
-    body: impl AsyncFnOnce() -> Result<T, Error>,
+    body: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     if quiesce == Quiesce::Skip {
-        return body().await;
+        return body.await;
     }
     // All of them first: nobody may be left asked and not told of the end.
     let mut ids = Vec::new();
@@ -69,7 +69,7 @@ pub(in crate::rbd) async fn quiesced<T>(
     }
     let result = match failed {
         Some(error) => Err(error),
-        None => body().await,
+        None => body.await,
     };
     for (header, id) in begun {
         // The first error is the one to tell.

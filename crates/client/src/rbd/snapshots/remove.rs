@@ -1,20 +1,19 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::header::{Header, ImageDetails};
+use crate::rbd::owner::Progress;
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
 use onego_rbd::notify::{Operation, SnapshotName};
 
 /// Removes a user's snapshot, also while the pool is full. If clones need it, it stays out of sight until the last of them has gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?.with_full_try();
+    let header = &Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapRemove { snapshot: users(name), id };
     header
-        .owned_or_asked(
-            ask,
-            |_, _| {},
-            async |details, _| remove_snapshot(&header, details, details.snapshot(name)?.id).await,
-        )
+        .owned_or_asked(ask, &Progress::ignored(), |details| async move {
+            remove_snapshot(header, &details, details.snapshot(name)?.id).await
+        })
         .await
 }
 
@@ -28,10 +27,8 @@ pub async fn remove_by_id(pool: &Pool, image: &str, id: u64) -> Result<(), Error
 async fn remove_known(header: &Header, known: &Snapshot) -> Result<(), Error> {
     let snapshot = SnapshotName { name: known.name.clone(), namespace: known.kind.clone() };
     let ask = |id| Operation::SnapRemove { snapshot: snapshot.clone(), id };
-    let remove = async |details: &ImageDetails, _: &mut dyn FnMut(u64, u64)| {
-        remove_snapshot(header, details, known.id).await
-    };
-    header.owned_or_asked(ask, |_, _| {}, remove).await
+    let remove = |details| async move { remove_snapshot(header, &details, known.id).await };
+    header.owned_or_asked(ask, &Progress::ignored(), remove).await
 }
 
 /// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are. So are removed
@@ -39,7 +36,7 @@ async fn remove_known(header: &Header, known: &Snapshot) -> Result<(), Error> {
 pub async fn purge(
     pool: &Pool,
     image: &str,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<Vec<String>, Error> {
     let header = Header::named(pool, image).await?.with_full_try();
     let details = header.details().await?;

@@ -12,10 +12,14 @@ pub async fn rollback(
     pool: &Pool,
     image: &str,
     name: &str,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
-    header.owned(async |details| rollback_in(&header, details, details.snapshot(name)?, progress).await).await
+    let header = &Header::named(pool, image).await?;
+    header
+        .owned(
+            |details| async move { rollback_in(header, &details, details.snapshot(name)?, progress).await },
+        )
+        .await
 }
 
 /// Makes an image what it was at a snapshot.
@@ -25,7 +29,7 @@ pub(in crate::rbd) async fn rollback_in(
     header: &Header,
     details: &ImageDetails,
     snapshot: &Snapshot,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let info = &details.info;
     if snapshot.overlap.is_some() {

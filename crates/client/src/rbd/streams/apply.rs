@@ -106,7 +106,8 @@ impl DiffTarget {
         Ok(())
     }
 
-    async fn has_snapshot(&self, name: &str) -> Result<bool, Error> {
+    // Exclusive, because the writes in flight are not `Sync`, so that a shared borrow could not change threads.
+    async fn has_snapshot(&mut self, name: &str) -> Result<bool, Error> {
         let details = Header::named(&self.pool, &self.name).await?.details().await?;
         Ok(details.snapshot(name).is_ok())
     }

@@ -133,7 +133,7 @@ impl ImportImage {
         }
     }
 
-    async fn create(&self) -> Result<(), Error> {
+    async fn create(&mut self) -> Result<(), Error> {
         let mut options = CreateOptions::new(0);
         options.layout = self.options.layout.map_or_else(|| self.shape.layout(), Ok)?;
         let features = self.shape.features.map_or(Features::LAYERING, Features);

@@ -21,7 +21,7 @@ pub async fn copy(
     (pool, image, snapshot): (&Pool, &str, Option<&str>),
     (to_pool, to): (&Pool, &str),
     options: &CreateOptions,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
     let details = header.details().await?;
@@ -29,7 +29,7 @@ pub async fn copy(
         Some(name) => details.snapshot(name)?.id,
         None => NOSNAP,
     };
-    refuse_own_key(&header, [snap], ONLY_WITH_PARENT).await?;
+    refuse_own_key(&header, &[snap], ONLY_WITH_PARENT).await?;
     let view = View::of(&header, snap).await?;
     create(to_pool, to, &CreateOptions { size: view.size(), ..options.clone() }).await?;
     let copied = async {

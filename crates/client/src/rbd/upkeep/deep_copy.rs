@@ -43,7 +43,7 @@ pub async fn deep_copy(
     (to_pool, to): (&Pool, &str),
     options: &CreateOptions,
     kind: CopyKind,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     options.needs_v2("copies with snapshots")?;
     let header = Header::named(pool, image).await?;
@@ -57,7 +57,7 @@ pub async fn deep_copy(
     let steps: Vec<Option<&Snapshot>> = source.steps(end);
     if kind == CopyKind::Flat && details.origin.is_some() {
         let times = steps.iter().map(|step| step.map_or(NOSNAP, |snapshot| snapshot.id));
-        refuse_own_key(&header, times, ONLY_WITH_PARENT).await?;
+        refuse_own_key(&header, &times.collect::<Vec<_>>(), ONLY_WITH_PARENT).await?;
     }
     let first = steps[0].map_or(details.info.size, |snapshot| snapshot.size);
     let options = CreateOptions { size: first, layout: details.info.layout, ..options.clone() };
@@ -122,7 +122,7 @@ impl CopySource<'_> {
         target: &Header,
         before: Option<View>,
         at: Option<&Snapshot>,
-        progress: impl FnMut(u64, u64),
+        progress: impl FnMut(u64, u64) + Send,
     ) -> Result<View, Error> {
         let snap = at.map_or(NOSNAP, |snapshot| snapshot.id);
         let view = View::of(self.header, snap).await?;

@@ -3,6 +3,7 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::create::check_map;
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
+use crate::rbd::owner::Progress;
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{ObjectMapResize, SetFeatures, SetFlags, feature, image_flag, state};
 use onego_ceph::rbd::Features;
@@ -16,11 +17,12 @@ const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
 ///
 /// Source: ceph `src/librbd/operation/EnableFeaturesRequest.cc`.
 pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     header.needs_v2("features", Errno::INVAL)?;
     let features = with_maps(features);
     let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: true, id };
-    header.owned_or_asked(ask, |_, _| {}, async |details, _| enable(&header, details, features).await).await
+    let body = |details| async move { enable(header, &details, features).await };
+    header.owned_or_asked(ask, &Progress::ignored(), body).await
 }
 
 async fn enable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {
@@ -46,11 +48,12 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
 ///
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?.with_full_try();
+    let header = &Header::named(pool, image).await?.with_full_try();
     header.needs_v2("features", Errno::INVAL)?;
     let features = with_maps(features);
     let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: false, id };
-    header.owned_or_asked(ask, |_, _| {}, async |details, _| disable(&header, details, features).await).await
+    let body = |details| async move { disable(header, &details, features).await };
+    header.owned_or_asked(ask, &Progress::ignored(), body).await
 }
 
 async fn disable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {

@@ -3,6 +3,7 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::objects::for_each_object;
+use crate::rbd::owner::Progress;
 use onego_ceph::cls::rbd::{
     MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state,
 };
@@ -10,7 +11,7 @@ use onego_ceph::outputs::CloneInfos;
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 /// Makes the maps of an image and its snapshots anew, or that of one snapshot, by a look at every object. `progress` is told (done, all) in objects.
 ///
@@ -19,13 +20,15 @@ pub async fn rebuild_object_map(
     pool: &Pool,
     image: &str,
     snapshot: Option<&str>,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     let ask = |id| Operation::RebuildObjectMap { id };
+    let progress = &Progress::new(progress);
     header
-        .owned_or_asked(ask, progress, async |details, progress| {
-            rebuild(&header, details, &times(details, snapshot)?, progress).await
+        .owned_or_asked(ask, progress, |details| async move {
+            let times = times(&details, snapshot)?;
+            rebuild(header, &details, &times, &mut |done, all| progress.report(done, all)).await
         })
         .await
 }
@@ -34,7 +37,7 @@ pub async fn rebuild_object_map(
 pub(in crate::rbd) async fn rebuild_all(
     header: &Header,
     details: &ImageDetails,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), Error> {
     rebuild(header, details, &times(details, None)?, progress).await
 }
@@ -43,7 +46,7 @@ async fn rebuild(
     header: &Header,
     details: &ImageDetails,
     times: &[(u64, u64)],
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<(), Error> {
     check_map(header, details)?;
     let all = total(details, times);
@@ -65,11 +68,13 @@ pub async fn check_object_map(
     pool: &Pool,
     image: &str,
     snapshot: Option<&str>,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) + Send,
 ) -> Result<bool, Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     header
-        .owned(async |details| check(&header, details, &times(details, snapshot)?, &mut progress).await)
+        .owned(|details| async move {
+            check(header, &details, &times(&details, snapshot)?, &mut progress).await
+        })
         .await
 }
 
@@ -77,7 +82,7 @@ async fn check(
     header: &Header,
     details: &ImageDetails,
     times: &[(u64, u64)],
-    progress: &mut impl FnMut(u64, u64),
+    progress: &mut (impl FnMut(u64, u64) + Send),
 ) -> Result<bool, Error> {
     check_map(header, details)?;
     let all = total(details, times);
@@ -134,20 +139,21 @@ async fn right_map(
     details: &ImageDetails,
     snap: u64,
     objects: u64,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<ObjectMap, Error> {
     let data = header.data_pool(&details.info).await?;
     let names = details.info.data_names();
     let snapshots: Vec<u64> = details.snapshots.iter().map(|snapshot| snapshot.id).collect();
     let has_clean = details.info.features.contains(Features::FAST_DIFF);
-    let map = RefCell::new(ObjectMap::new(objects));
+    let map = Mutex::new(ObjectMap::new(objects));
     for_each_object(objects, progress, |object| {
         let (data, map, name) = (&data, &map, names.name(object).to_string());
         let snapshots = &snapshots;
         async move {
             match data.clones(&name).await {
                 Ok(clones) => {
-                    map.borrow_mut().set(object, object_state(&clones, snapshots, snap, has_clean));
+                    let state = object_state(&clones, snapshots, snap, has_clean);
+                    map.lock().unwrap_or_else(PoisonError::into_inner).set(object, state);
                     Ok(())
                 }
                 Err(Error::NotFound { .. }) => Ok(()),
@@ -156,7 +162,7 @@ async fn right_map(
         }
     })
     .await?;
-    Ok(map.into_inner())
+    Ok(map.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The state of an object, now or at a snapshot: clean if it is what it was at the image's snapshot before, as far as the OSD knows.

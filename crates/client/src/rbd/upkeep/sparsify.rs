@@ -2,6 +2,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::{Header, ImageInfo};
 use crate::rbd::objects::for_each_object;
+use crate::rbd::owner::Progress;
 use onego_ceph::cls::rbd::Sparsify;
 use onego_rbd::notify::Operation;
 
@@ -10,13 +11,14 @@ pub async fn sparsify(
     pool: &Pool,
     image: &str,
     block_size: u64,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
-    let header = Header::named(pool, image).await?;
+    let header = &Header::named(pool, image).await?;
     let ask = |id| Operation::Sparsify { id, sparse_size: block_size };
+    let progress = &Progress::new(progress);
     header
-        .owned_or_asked(ask, progress, async |details, progress| {
-            sparsify_in(&header, &details.info, block_size, progress).await
+        .owned_or_asked(ask, progress, |details| async move {
+            sparsify_in(header, &details.info, block_size, |done, all| progress.report(done, all)).await
         })
         .await
 }
@@ -25,7 +27,7 @@ pub(in crate::rbd) async fn sparsify_in(
     header: &Header,
     info: &ImageInfo,
     block_size: u64,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     if !block_size.is_power_of_two() || !(4096..=info.layout.object_size()).contains(&block_size) {
         return Err(Error::Invalid(format!(

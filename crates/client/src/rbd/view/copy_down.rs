@@ -48,9 +48,10 @@ impl<'a> CopyDown<'a> {
     /// change would make them without the parent's bytes, which the snapshots must keep.
     pub(in crate::rbd) async fn cut_objects(&self, shown: u64) -> Result<(), Error> {
         let layout = &self.details.info.layout;
-        let snapshots = self.details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
+        let showing = self.details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
+        let showing: Vec<u64> = showing.map(|snapshot| snapshot.id).collect();
         let advice = "its snapshots would lose what they show of the parent: remove them first";
-        refuse_own_key(self.header, snapshots.map(|snapshot| snapshot.id), advice).await?;
+        refuse_own_key(self.header, &showing, advice).await?;
         for object in 0..self.objects() {
             if layout.object_end(object, shown) < layout.object_end(object, self.overlap) {
                 self.object(object).await?;

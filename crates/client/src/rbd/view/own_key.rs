@@ -11,10 +11,10 @@ const MAGIC: u64 = 6;
 /// they lie there would be decrypted with the wrong key. `advice`: what to do instead.
 pub(in crate::rbd) async fn refuse_own_key(
     header: &Header,
-    times: impl IntoIterator<Item = u64>,
+    times: &[u64],
     advice: &str,
 ) -> Result<(), Error> {
-    for snap in times {
+    for &snap in times {
         if has_own_key(header, snap).await? {
             let what = format!("{} is encrypted with a key of its own: {advice}", header.describe());
             return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
