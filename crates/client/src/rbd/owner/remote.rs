@@ -22,6 +22,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// unheard, says so; one that is gone does not answer.
 const RESEND: Duration = Duration::from_secs(15);
 
+/// Time until an operation is sent again to an owner that may have ended it before its answer.
+const RECHECK: Duration = Duration::from_millis(100);
+
 /// How far the owner is, as far as it has said so.
 #[derive(Default)]
 struct Heard {
@@ -58,16 +61,16 @@ impl Header {
         let Some(owner) = self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await? else {
             return Ok(Asked::Unanswered);
         };
-        // Owners before 17.1 answer short work when it is done, after the notification that the header has changed, and report
-        // no end. Later ones answer before they begin.
-        if is_short && heard.changed_by.contains(&owner) {
-            heard.ended.get_or_insert(0);
-        }
+        // An owner before 17.1 answers short work when it is done, after the notification that the header has changed, and reports
+        // no end. A later one answers before it begins, but its first notification may overtake the answer. Sent the operation
+        // again, the former finds it done, and the latter has it at work or tells its result.
+        let may_be_done = is_short && heard.changed_by.contains(&owner);
+        let mut pause = if may_be_done { RECHECK } else { RESEND };
         let mut is_resent = false;
         let result = loop {
             let cluster = self.pool.cluster().clone();
-            let pause = pin!(cluster.sleep(RESEND));
-            while_running(pause, &mut watch, id, &mut heard, progress).await?;
+            while_running(pin!(cluster.sleep(pause)), &mut watch, id, &mut heard, progress).await?;
+            pause = RESEND;
             if let Some(result) = heard.ended {
                 break result;
             }
@@ -75,8 +78,13 @@ impl Header {
                 let reason = "the owner of its lock does not say how far it is".into();
                 return Err(Error::Busy { what: self.describe(), reason });
             }
-            if self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await?.is_none() {
-                return Err(self.refused(-Errno::RESTART.0));
+            match self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(self.refused(-Errno::RESTART.0)),
+                Err(error) if may_be_done && is_done_already(&operation, error.errno()) => {
+                    return Ok(Asked::Done);
+                }
+                Err(error) => return Err(error),
             }
             is_resent = true;
         };
@@ -151,7 +159,9 @@ pub(super) fn is_done_already(operation: &Operation, errno: Errno) -> bool {
         }
         Operation::SnapRemove { .. } => errno == Errno::NOENT,
         Operation::SnapProtect { .. } => errno == Errno::BUSY,
-        Operation::SnapUnprotect { .. } | Operation::Flatten { .. } => errno == Errno::INVAL,
+        Operation::SnapUnprotect { .. } | Operation::UpdateFeatures { .. } | Operation::Flatten { .. } => {
+            errno == Errno::INVAL
+        }
         _ => false,
     }
 }
