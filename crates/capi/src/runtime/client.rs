@@ -18,6 +18,8 @@ pub(crate) struct SharedClient {
     callbacks: Arc<Callbacks>,
     in_flight: Mutex<InFlight>,
     changed: Condvar,
+    /// Process that connected: the client's thread does not survive a fork.
+    process: u32,
 }
 
 #[derive(Default)]
@@ -59,8 +61,13 @@ impl SharedClient {
         let config = Config::from_settings(settings, identity)?
             .with_after_turn(TurnHook::new(move || ended.end_turn()));
         let cluster = block_on(Cluster::connect(&config))?;
-        let client =
-            Arc::new(Self { cluster, callbacks, in_flight: Mutex::default(), changed: Condvar::new() });
+        let client = Arc::new(Self {
+            cluster,
+            callbacks,
+            in_flight: Mutex::default(),
+            changed: Condvar::new(),
+            process: std::process::id(),
+        });
         clients.push((key, Arc::downgrade(&client)));
         Ok(client)
     }
@@ -90,6 +97,14 @@ impl SharedClient {
         drop(in_flight);
         if is_awaited {
             self.changed.notify_one();
+        }
+    }
+}
+impl Drop for SharedClient {
+    fn drop(&mut self) {
+        // The process may end next, and its watches must not outlive it. A fork has no thread to wait for.
+        if self.process == std::process::id() {
+            block_on(self.cluster.clone().close());
         }
     }
 }

@@ -4,69 +4,59 @@ use crate::ceph::error::{Errno, Error};
 use crate::ceph::image_key::{ImageControl, ImageKey};
 use crate::ceph::source_files::SourceFilesPolicy;
 use crate::mailbox::Mailbox;
-use crate::reactor::FAREWELL;
 use crate::waiting::Report;
 use futures_channel::oneshot;
+use futures_util::future::Shared;
 use onego_buf::List;
 use onego_ceph::client::{ClientFigures, ClientSnapshot, Outcome, Waiting, WatchId};
 use onego_ceph::messages::{self, GetPoolStatsReply, PoolStat, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// A connection to a Ceph cluster. Cheap to clone; the connection ends when the last clone, pool and image is gone.
+/// A connection to a Ceph cluster. Cheap to clone; the connection ends with [`close`](Self::close), or when the last clone, pool and image
+/// is dropped.
 #[derive(Clone)]
 pub struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<Connection>,
 }
 
-struct Shared {
+/// State of a connection that all its handles share.
+struct Connection {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
     report: Report<Waiting>,
     figures: ClientFigures,
     /// The thread that drives the client, if it is the client's own.
     thread: OnceLock<ReactorThread>,
-    /// A watch was asked for: somebody else waits until it has ended.
-    has_watched: AtomicBool,
     /// Which files may show through images.
     source_files: Arc<SourceFilesPolicy>,
     /// Where random numbers come from, if not from the system.
     seed: Option<AtomicU64>,
 }
 
-/// A thread that drives a client, as its last handle sees it.
+/// The thread that drives a client.
 pub(super) struct ReactorThread {
     pub(super) id: ThreadId,
-    /// Closed when the thread ends.
-    pub(super) ended: Mutex<Receiver<()>>,
+    /// Resolves when the thread ends.
+    pub(super) ended: Shared<oneshot::Receiver<()>>,
 }
 
-impl Drop for Shared {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.mailbox.close();
-        // A reactor that its owner goes on driving gives the watches up, too.
+        // A reactor that its owner goes on driving releases the watches, too.
         self.mailbox.ask_sweep();
-        // The process may end next. The thread gives the watches up meanwhile, which takes one round trip; if it takes
-        // longer, the OSDs notice by themselves.
-        if let Some(thread) = self.thread.get_mut()
-            && *self.has_watched.get_mut()
-            && thread.id != thread::current().id()
-        {
-            let ended = thread.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let _ = ended.recv_timeout(FAREWELL);
-        }
     }
 }
 
 /// A connection that others keep, or not.
 #[derive(Clone)]
-pub(super) struct WeakCluster(Weak<Shared>);
+pub(super) struct WeakCluster(Weak<Connection>);
 
 impl WeakCluster {
     /// The connection, unless it has ended.
@@ -221,13 +211,12 @@ impl Cluster {
         source_files: SourceFilesPolicy,
         seed: Option<AtomicU64>,
     ) -> Self {
-        let shared = Shared {
+        let shared = Connection {
             mailbox,
             connect_timeout,
             report,
             figures,
             thread: OnceLock::new(),
-            has_watched: AtomicBool::new(false),
             source_files: Arc::new(source_files),
             seed,
         };
@@ -289,15 +278,28 @@ impl Cluster {
         self.shared.figures.clone()
     }
 
+    /// Ends the connection. Later requests of its other clones, pools and images fail with [`Error::Closed`].
+    ///
+    /// Waits until locks and watches are released, at most a second: otherwise other clients find images in use until the watches time
+    /// out (30 s). Dropping the last handle releases them in the background, which a process that exits at once does not
+    /// live to see. The release is up to the [`Reactor`](crate::ceph::Reactor) where that drives the client.
+    pub async fn close(self) {
+        self.shared.mailbox.close();
+        self.shared.mailbox.ask_sweep();
+        if let Some(thread) = self.shared.thread.get()
+            && thread.id != thread::current().id()
+        {
+            // The sender goes with the thread, whatever ends that.
+            let _ = thread.ended.clone().await;
+        }
+    }
+
     /// Waits until the cluster has answered; fails after the configuration's `connect_timeout`.
     pub async fn ready(&self) -> Result<(), Error> {
         self.map(1).await.map(drop)
     }
 
     pub(crate) async fn send(&self, command: CephCommand) -> Result<(), Error> {
-        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { watched: Some(_), .. }) {
-            self.shared.has_watched.store(true, Ordering::Relaxed);
-        }
         Ok(self.shared.mailbox.send(command).await?)
     }
 

@@ -12,13 +12,13 @@ use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
 use crate::waiting::{Lookout, Report, WaitingHook};
 use futures_channel::oneshot;
+use futures_util::FutureExt as _;
 use onego_buf::Pool;
 use onego_ceph::client;
 use onego_engine::Waker;
 use onego_msgr::auth::Secret;
 use onego_wire::Time;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -97,14 +97,15 @@ impl Cluster {
     /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         let (started, start) = oneshot::channel();
-        let (running, ended) = mpsc::channel::<()>();
+        let (running, ended) = oneshot::channel::<()>();
+        let ended = ended.shared();
         let config = config.clone();
         // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
         std::thread::Builder::new()
             .name("onego-reactor".into())
             .spawn(move || match Reactor::new(&config) {
                 Ok((reactor, cluster)) => {
-                    let thread = ReactorThread { id: thread::current().id(), ended: Mutex::new(ended) };
+                    let thread = ReactorThread { id: thread::current().id(), ended };
                     cluster.set_thread(thread);
                     // The caller may be gone: then the cluster's handle drops, and the reactor ends at once.
                     drop(started.send(Ok(cluster)));

@@ -46,6 +46,7 @@ fn every_public_future_is_checked() {
 fn objects() {
     is_send(Listing::try_next(&mut any::<Listing<u8, Error>>()));
     is_send(Listing::all(any::<Listing<u8, Error>>()));
+    is_send(Cluster::close(any::<Cluster>()));
     is_send(Cluster::ready(&any::<Cluster>()));
     is_send(Cluster::command(&any::<Cluster>(), any(), any()));
     is_send(Cluster::command_reply(&any::<Cluster>(), any(), any()));
