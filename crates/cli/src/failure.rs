@@ -99,6 +99,12 @@ pub(crate) enum Failure {
     /// A signal has asked the program to end.
     #[error("interrupted")]
     Interrupted,
+    /// The source of a command is an image that an import or copy has not finished.
+    #[error(
+        "image {image} is incomplete ({state}): finish it with --resume of the command that fills it, such as \"onego rbd import\" or \
+         \"onego cp\", or read it as it is with --allow-incomplete"
+    )]
+    Incomplete { image: String, state: String },
     /// The command line can be read, but not be done.
     #[error("{0}")]
     Usage(String),
@@ -171,6 +177,7 @@ impl Failure {
             Self::Ublk(onego_ublk::Error::NotPermitted(_))
             | Self::NbdDriver(DriverError::NotPermitted)
             | Self::PartialBlock(_)
+            | Self::Incomplete { .. }
             | Self::Device(_) => Code::Refused,
             Self::Ublk(onego_ublk::Error::NoDevice(_)) | Self::NotMapped(_) => Code::NotFound,
             Self::Disk(error) => code_of_disk(error),

@@ -23,6 +23,7 @@ mod nfs;
 mod nfs_files;
 mod output;
 mod partial;
+mod partial_import;
 mod pool;
 mod process;
 mod rados;

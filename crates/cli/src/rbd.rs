@@ -6,7 +6,6 @@ mod export;
 mod image;
 mod import;
 mod names;
-mod partial_import;
 mod print;
 mod shape;
 mod show;
@@ -29,7 +28,6 @@ use shape::FormatOption;
 use std::collections::BTreeMap;
 use upkeep::ImageWord;
 
-pub(crate) use partial_import::{MARK_EVERY, PartialImport};
 pub(crate) use shape::Shape;
 pub(crate) use transfer::PIECE;
 

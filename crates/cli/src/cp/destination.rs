@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
 use crate::nfs_files::RemotePartial;
 use crate::partial::{Existing, PartialFile};
+use crate::partial_import::IncompleteArgs;
 use onego::block::copy::Copier;
 use onego::block::{Device, Host};
 use onego::nfs::File;
@@ -223,7 +224,8 @@ fn existing(
         let identity = about.and_then(|about| Identity::here(&about));
         refuse_itself(from, identity.as_ref(), to)?;
     }
-    let (device, facts) = opener.open_known(host, &Prepared::new(access, to, false)?, false)?;
+    let prepared = Prepared::new(access, to, false)?.with_incomplete(IncompleteArgs::ALLOWED);
+    let (device, facts) = opener.open_known(host, &prepared, false)?;
     refuse_itself(from, facts.identity.as_ref(), to)?;
     let reads_as_zeros = matches!(to, Source::Memory(_) | Source::Null(_));
     Ok(Begun { destination: Destination::Existing, device, start: 0, reads_as_zeros })

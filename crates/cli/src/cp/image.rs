@@ -7,7 +7,7 @@ use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished, say};
 use crate::partial::Existing;
-use crate::rbd::{MARK_EVERY, PartialImport};
+use crate::partial_import::{IncompleteArgs, MARK_EVERY, PartialImport};
 use crate::spec::ImageSpec;
 use onego::block::Host;
 use onego::block::copy::Copier;
@@ -72,7 +72,8 @@ impl NewImage {
             let created = shape.create(&pool, name, from.size, marked.metadata());
             host.block_on(interrupt::unless(created))???;
         }
-        let (device, _) = opener.open_known(host, &Prepared::Image(spec.clone(), Vec::new()), false)?;
+        let prepared = Prepared::image(spec, IncompleteArgs::ALLOWED);
+        let (device, _) = opener.open_known(host, &prepared, false)?;
         if let Some(earlier) = &found {
             let (len, recorded) = (earlier.done, earlier.source.as_deref());
             // A write that the cluster has acknowledged is durable, and the mark follows the acknowledgements.

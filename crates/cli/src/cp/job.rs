@@ -7,6 +7,7 @@ use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::partial::Existing;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::Shape;
 use onego::block::Host;
 use onego::block::copy::{Copier, CopyHandle, CopyPlan, CopyProgress};
@@ -35,6 +36,8 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) pool: Option<&'a str>,
     /// A comparison with an earlier copy shows its progress.
     pub(crate) shows_progress: bool,
+    /// Treatment of an incomplete source.
+    pub(crate) incomplete: IncompleteArgs,
     /// A new image.
     pub(crate) shape: Option<&'a Shape>,
 }
@@ -59,7 +62,7 @@ impl Copying {
     ) -> Result<Self, Failure> {
         let mut host = Host::open(access.engine, access.zero_copy()?, access.spin, |_| Copier::default())?;
         let mut opener = Opener::new(config, job.pool);
-        let source = Prepared::new(access, job.source, true)?;
+        let source = Prepared::new(access, job.source, true)?.with_incomplete(job.incomplete);
         let (device, facts) = opener.open_known(&mut host, &source, true)?;
         let size = device.geometry().size;
         let from = From { device, facts, size };

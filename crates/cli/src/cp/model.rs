@@ -15,6 +15,7 @@ use super::earlier::Tuning;
 use super::{CopyJob, Copying};
 use crate::device::Source;
 use crate::partial::{Existing, Record, SyncEvery};
+use crate::partial_import::IncompleteArgs;
 use crate::{Cli, access::Access};
 use clap::Parser as _;
 use onego_nfs_server::{Config, Export, Server, Squash};
@@ -410,6 +411,7 @@ fn job<'a>(source: &'a Source, destination: &'a Source, existing: Existing, dept
         depth,
         pool: None,
         shows_progress: false,
+        incomplete: IncompleteArgs::default(),
         shape: None,
     }
 }

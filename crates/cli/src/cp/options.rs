@@ -4,6 +4,7 @@ use super::job::CopyJob;
 use crate::device::Source;
 use crate::output::Format;
 use crate::partial::Existing;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::Shape;
 
 #[derive(clap::Args)]
@@ -29,6 +30,8 @@ pub(crate) struct Options {
     /// Pieces of a MiB that are on their way at a time
     #[arg(long, value_name = "COUNT", default_value_t = DEPTH, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) depth: u16,
+    #[command(flatten)]
+    pub(super) incomplete: IncompleteArgs,
     /// The pool of images that name none
     #[arg(short, long, value_name = "POOL")]
     pub(super) pool: Option<String>,
@@ -58,6 +61,7 @@ impl Options {
             depth: self.depth.into(),
             pool: self.pool.as_deref(),
             shows_progress: !self.no_progress,
+            incomplete: self.incomplete,
             shape: Some(&self.shape),
         }
     }

@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
 use crate::nfs_files::last_name;
+use crate::partial_import::IncompleteArgs;
 use crate::spec::ImageSpec;
 use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;
@@ -23,10 +24,17 @@ pub(crate) enum Prepared {
     /// How the server is reached, and the path on it.
     Nfs(Box<(nfs::Config, Vec<u8>)>),
     Nbd(NbdUrl),
-    /// An image, and the passphrases that open it.
-    Image(ImageSpec, Vec<EncryptionSpec>),
+    Image(Box<PreparedImage>),
     Memory(u64),
     Null(u64),
+}
+
+/// An image, and how each thread opens it.
+#[derive(Clone)]
+pub(crate) struct PreparedImage {
+    spec: ImageSpec,
+    encryption: Vec<EncryptionSpec>,
+    incomplete: IncompleteArgs,
 }
 
 impl Prepared {
@@ -36,17 +44,31 @@ impl Prepared {
             Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
             Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_vec()))),
             Source::Nbd(url) => Self::Nbd(url.clone()),
-            Source::Image(spec) => Self::Image(spec.clone(), Vec::new()),
+            Source::Image(spec) => Self::image(spec, IncompleteArgs::default()),
             Source::Memory(size) => Self::Memory(*size),
             Source::Null(size) => Self::Null(*size),
         })
+    }
+
+    pub(crate) fn image(spec: &ImageSpec, incomplete: IncompleteArgs) -> Self {
+        Self::Image(Box::new(PreparedImage { spec: spec.clone(), encryption: Vec::new(), incomplete }))
+    }
+
+    /// The same, with the options for incomplete images.
+    pub(crate) fn with_incomplete(self, incomplete: IncompleteArgs) -> Self {
+        match self {
+            Self::Image(image) => Self::Image(Box::new(PreparedImage { incomplete, ..*image })),
+            other => other,
+        }
     }
 
     /// The same, with the passphrases of an encrypted image.
     pub(crate) fn with_encryption(self, args: &EncryptionArgs) -> Result<Self, Failure> {
         match (self, args.specs()?) {
             (device, specs) if specs.is_empty() => Ok(device),
-            (Self::Image(image, _), specs) => Ok(Self::Image(image, specs)),
+            (Self::Image(image), encryption) => {
+                Ok(Self::Image(Box::new(PreparedImage { encryption, ..*image })))
+            }
             _ => Err(Failure::Usage("passphrases are for images: rbd:[POOL/[NAMESPACE/]]IMAGE".into())),
         }
     }
@@ -110,12 +132,14 @@ impl<'a> Opener<'a> {
                 Ok((Rc::new(Memory::new(Geometry::new(*size))), SourceFacts::default()))
             }
             Prepared::Null(size) => Ok((Rc::new(Null::new(Geometry::new(*size))), SourceFacts::default())),
-            Prepared::Image(spec, specs) => {
+            Prepared::Image(prepared) => {
+                let PreparedImage { spec, encryption, incomplete } = &**prepared;
                 let cluster = self.cluster(host)?;
                 let place = spec.place(self.pool);
                 let image = host.block_on(async {
                     let pool = place.open(&cluster).await?;
-                    open_image(&pool, &spec.image, read_only, specs).await
+                    incomplete.check_named(&pool, &spec.image).await?;
+                    Ok::<_, Failure>(open_image(&pool, &spec.image, read_only, encryption).await?)
                 })??;
                 if !read_only {
                     image.check_writable()?;

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
 use crate::output::{self, Format};
+use crate::partial_import::IncompleteArgs;
 use crate::process::{self, die_with_parent};
 use onego_bench::embedded::READY;
 use serde_json::json;
@@ -77,6 +78,8 @@ pub(crate) struct Options {
     read_only: bool,
     #[command(flatten)]
     encryption: EncryptionArgs,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// Threads that serve, each with its own clients of the cluster [default: one for each processor; 1 with mem:SIZE and with
     /// limits, which belong to one thread, with nbd:, whose server may take one client alone, and with rbd:, whose lock one client
     /// has]
@@ -119,6 +122,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
             Served::Pool(place) => pools.push(place.clone()),
             Served::Device(source) => {
                 let prepared = Prepared::new(access, source, options.read_only)?;
+                let prepared = prepared.with_incomplete(options.incomplete);
                 sources.push((source.clone(), prepared.with_encryption(&options.encryption)?));
             }
         }
@@ -126,6 +130,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let plan = Plan {
         sources,
         pools,
+        incomplete: options.incomplete,
         pool: options.pool.clone(),
         read_only: options.read_only,
         tls,

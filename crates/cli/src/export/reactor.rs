@@ -5,6 +5,7 @@ use super::served::images;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::metrics::{CountingExport, ReactorMetrics};
+use crate::partial_import::IncompleteArgs;
 use crate::spec::PoolSpec;
 use onego::block::Host;
 use onego::ceph::Config;
@@ -25,6 +26,7 @@ pub(crate) struct Plan {
     pub(crate) sources: Vec<(Source, Prepared)>,
     /// Pools of which all images are served.
     pub(crate) pools: Vec<PoolSpec>,
+    pub(crate) incomplete: IncompleteArgs,
     pub(crate) pool: Option<String>,
     pub(crate) read_only: bool,
     pub(crate) tls: Option<Tls>,
@@ -129,7 +131,7 @@ pub(crate) fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, 
         add(&mut host, &mut opener, source, prepared)?;
     }
     for place in &plan.pools {
-        for (source, prepared) in images(&mut host, &mut opener, place)? {
+        for (source, prepared) in images(&mut host, &mut opener, place, plan.incomplete)? {
             // The others are served, whatever an image has that cannot be.
             if let Err(failure) = add(&mut host, &mut opener, &source, &prepared) {
                 tracing::warn!("{source} is not served: {}", failure.sentence());

@@ -2,6 +2,7 @@
 
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
+use crate::partial_import::IncompleteArgs;
 use crate::spec::PoolSpec;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::{Export, Host};
@@ -80,6 +81,7 @@ pub(super) fn images<E: Export>(
     host: &mut Host<E>,
     opener: &mut Opener<'_>,
     place: &PoolSpec,
+    incomplete: IncompleteArgs,
 ) -> Result<Vec<(Source, Prepared)>, Failure> {
     let cluster = opener.cluster(host)?;
     let mut images = Vec::new();
@@ -89,7 +91,8 @@ pub(super) fn images<E: Export>(
             && let Some(name) = names.try_next().await?
         {
             let image = place.image(&name);
-            images.push((Source::Image(image.clone()), Prepared::Image(image, Vec::new())));
+            let prepared = Prepared::image(&image, incomplete);
+            images.push((Source::Image(image), prepared));
         }
         Ok::<_, onego::ceph::Error>(())
     });

@@ -9,6 +9,7 @@ use crate::device::{Opener, Prepared, SOURCES, Source};
 use crate::failure::Failure;
 use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
 use crate::output::{self, Format};
+use crate::partial_import::IncompleteArgs;
 use crate::process::{self, die_with_parent};
 use onego::EngineKind;
 use onego::block::Host;
@@ -61,6 +62,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     encryption: EncryptionArgs,
     #[command(flatten)]
+    incomplete: IncompleteArgs,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     metrics: MetricsOptions,
@@ -92,7 +95,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let metrics = options.metrics.start()?;
     let listening = Listening::unix(&options.socket)?;
     let prepared = Prepared::new(access, &options.source, options.read_only)?;
-    let prepared = prepared.with_encryption(&options.encryption)?;
+    let prepared = prepared.with_encryption(&options.encryption)?.with_incomplete(options.incomplete);
     let (engine, zero_copy, spin) = (access.engine, access.zero_copy()?, access.spin);
     let socket = listening.socket()?;
     let Options { pool, limits, read_only, queues, .. } = &options;

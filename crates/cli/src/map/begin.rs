@@ -95,8 +95,9 @@ pub(super) fn check_size(left: &Record, size: u64) -> Result<(), Failure> {
 
 /// How each thread opens the source.
 pub(super) fn plan(access: &Access, options: &MapOptions, source: &Source) -> Result<QueuePlan, Failure> {
+    let prepared = Prepared::new(access, source, options.read_only)?.with_encryption(&options.encryption)?;
     Ok(QueuePlan {
-        source: Prepared::new(access, source, options.read_only)?.with_encryption(&options.encryption)?,
+        source: prepared.with_incomplete(options.incomplete),
         pool: options.pool.clone(),
         read_only: options.read_only,
         cluster: source.is_image().then(|| options.metrics.config(access)).transpose()?,

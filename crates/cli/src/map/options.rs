@@ -3,6 +3,7 @@
 use crate::device::{EncryptionArgs, Source};
 use crate::metrics::MetricsOptions;
 use crate::output::Format;
+use crate::partial_import::IncompleteArgs;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -75,6 +76,8 @@ pub(crate) struct MapOptions {
     pub(super) read_only: bool,
     #[command(flatten)]
     pub(super) encryption: EncryptionArgs,
+    #[command(flatten)]
+    pub(super) incomplete: IncompleteArgs,
     /// Serve the device in this process, until a signal comes or it is unmapped
     #[arg(long)]
     pub(super) foreground: bool,

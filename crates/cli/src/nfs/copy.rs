@@ -10,6 +10,7 @@ use crate::nfs_files::RemotePartial;
 use crate::nfs_files::{Target, Url};
 use crate::output;
 use crate::partial::{Existing, PartialFile};
+use crate::partial_import::IncompleteArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::copy::{CopyError, data_in};
 use onego::nfs::{File, FileType};
@@ -171,6 +172,7 @@ fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), 
         depth: cp::DEPTH.into(),
         pool: None,
         shows_progress: !how.no_progress,
+        incomplete: IncompleteArgs::default(),
         shape: None,
     };
     Copying::begin(access, None, &job, &Tuning::default())?.run(!how.no_progress).map(drop)

@@ -1,16 +1,15 @@
 //! `onego rbd export`.
 
 use super::image::ImageArg;
-use super::partial_import::PartialImport;
 use super::streams::export_image;
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::device::{EncryptionArgs, decrypted, open_image};
 use crate::failure::Failure;
 use crate::identity::SourceFacts;
-use crate::interrupt::say;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
+use crate::partial_import::IncompleteArgs;
 use crate::spec::SnapSpec;
 use onego::block::copy::data_in;
 use onego::ceph::{ImageRequest, Outcome, Reactor};
@@ -37,6 +36,8 @@ pub(crate) struct Options {
     export_format: u8,
     #[command(flatten)]
     encryption: EncryptionArgs,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// Go on where an earlier export was interrupted; the image must not have changed since
     #[arg(long)]
     resume: bool,
@@ -67,23 +68,18 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
                 "an export with snapshots cannot be resumed: remove what is left of it".to_owned(),
             ));
         }
-        return export_image(access, &arg, &path, !options.no_progress);
+        return export_image(access, &arg, &path, options.incomplete, !options.no_progress);
     }
     let specs = options.encryption.specs()?;
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor.block_on(async {
         let pool = arg.open_pool(&cluster).await?;
-        match snapshot {
-            Some(snapshot) => decrypted(Image::open_at(&pool, name, snapshot).await?, &specs).await,
-            None => open_image(&pool, name, true, &specs).await,
+        if let Some(snapshot) = snapshot {
+            return Ok(decrypted(Image::open_at(&pool, name, snapshot).await?, &specs).await?);
         }
+        options.incomplete.check_named(&pool, name).await?;
+        Ok::<_, Failure>(open_image(&pool, name, true, &specs).await?)
     })??;
-    // A user who may not ask is not warned.
-    if snapshot.is_none()
-        && let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))?
-    {
-        say(&format!("warning: {name} is not whole: {partial}"));
-    }
     let exported = export(&mut reactor, &image, &path, options);
     let closed = reactor.block_on(image.close())?;
     exported?;

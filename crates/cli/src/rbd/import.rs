@@ -1,7 +1,6 @@
 //! `onego rbd import`.
 
 use super::image::ImageArg;
-use super::partial_import::{MARK_EVERY, PartialImport};
 use super::shape::{FormatOption, Shape};
 use super::streams::{StreamedImage, import_image};
 use super::transfer::{PIECE, STANDARD, WINDOW, sparse_size};
@@ -9,6 +8,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::identity::{SETTLED, SourceFacts};
 use crate::interrupt::{self, Unfinished};
+use crate::partial_import::{MARK_EVERY, PartialImport};
 use crate::spec::ImageSpec;
 use onego::block::copy::{CopyError, data_in};
 use onego::ceph::{ImageRequest, Reactor};

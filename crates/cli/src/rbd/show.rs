@@ -1,11 +1,11 @@
 //! `onego rbd ls` and `onego rbd info`, as `rbd` prints them.
 
 use super::names::Named;
-use super::partial_import::PartialImport;
 use super::print::{PrintOptions, asctime};
 use super::table::Alignment::{Left, Right};
 use crate::failure::Failure;
 use crate::interrupt::say;
+use crate::partial_import::PartialImport;
 use crate::size::human;
 use onego::ceph::Error;
 use onego::rados::{LockKind, Pool};

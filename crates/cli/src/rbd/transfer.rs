@@ -6,8 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes of one read or write of a file, and of the image: a part of an object, and enough to cost little.
-pub(crate) const PIECE: u64 = 1 << 20;
+pub(crate) use crate::partial_import::PIECE;
 
 /// Pieces in flight: more than any network keeps on its way, and little memory.
 pub(crate) const WINDOW: usize = 32;

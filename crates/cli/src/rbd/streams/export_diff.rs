@@ -4,6 +4,7 @@ use super::diff::Scope;
 use super::stream_file::StreamFile;
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::names::{Snap, SnapOptions};
 use onego::rbd::ExportDiff;
 use onego::rbd::stream::{DiffDecoder, DiffEvent, DiffRecord};
@@ -19,6 +20,8 @@ pub(crate) struct ExportDiffOptions {
     named: SnapOptions,
     #[command(flatten)]
     scope: Scope,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// Go on where an earlier export was interrupted; the image must not have changed since
     #[arg(long)]
     resume: bool,
@@ -36,6 +39,9 @@ pub(crate) fn export_diff(access: &Access, options: &ExportDiffOptions) -> Resul
     let mut file = StreamFile::create(&path, options.resume, &[])?;
     access.with_cluster(async |cluster| {
         let pool = image.pool(cluster).await?;
+        if image.snap.is_none() {
+            options.incomplete.check_named(&pool, &image.name).await?;
+        }
         let scope = options.scope.up_to(image.snap.as_deref());
         let mut stream = ExportDiff::open(&pool, &image.name, &scope).await?;
         let progress = Progress::of_bytes("Exporting", Some(stream.size()), !options.no_progress);

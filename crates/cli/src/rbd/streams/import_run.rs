@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::identity::SourceFacts;
 use crate::interrupt;
-use crate::rbd::partial_import::{MARK_EVERY, PartialImport};
+use crate::partial_import::{MARK_EVERY, PartialImport};
 use crate::rbd::transfer::{PIECE, STANDARD};
 use onego::rados::Pool;
 use onego::rbd::{self, ImportDiff, ImportImage};

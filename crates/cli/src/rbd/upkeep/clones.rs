@@ -3,6 +3,7 @@
 use super::snapshots::ImageWord;
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, Snap, SnapOptions};
 use crate::rbd::print::PrintOptions;
@@ -22,6 +23,8 @@ pub(crate) struct CloneOptions {
     dest: DestOptions,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// How the clone is noted at its parent: 1 (the snapshot must be protected), 2, or auto (what the cluster's clients know)
     /// [default: the configuration's, or auto]
     #[arg(long, value_name = "FORMAT", alias = "rbd_default_clone_format", value_parser = format)]
@@ -53,6 +56,7 @@ pub(crate) fn clone(access: &Access, options: &CloneOptions) -> Result<(), Failu
     access.with_cluster(async |cluster| {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let parent = onego::rbd::info(&pool, &from.name).await?;
+        options.incomplete.check(&pool, &parent).await?;
         let create = options.shape.like(&parent, cluster).await?;
         Ok(clones::clone((&pool, &from.name, from.snap()), (&to_pool, &to.name), &create, format).await?)
     })

@@ -3,6 +3,7 @@
 use super::snapshots::ImageWord;
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, Named, Snap, SnapOptions};
 use crate::rbd::shape::Shape;
@@ -21,6 +22,8 @@ pub(crate) struct CopyOptions {
     dest: DestOptions,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// Bytes of a block that is not written if it is zeros; objects as a whole are looked at
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     sparse_size: Option<u64>,
@@ -43,6 +46,7 @@ pub(crate) fn copy(access: &Access, options: &CopyOptions) -> Result<(), Failure
     access.with_cluster(async |cluster| {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let source = onego::rbd::info(&pool, &from.name).await?;
+        options.incomplete.check(&pool, &source).await?;
         let create = options.shape.like(&source, cluster).await?;
         let bar = Bar::new("Image copy", !options.no_progress);
         let from = (&pool, from.name.as_str(), from.snap.as_deref());
@@ -69,6 +73,7 @@ pub(crate) fn deep(access: &Access, command: &DeepCommand) -> Result<(), Failure
     access.with_cluster(async |cluster| {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let source = onego::rbd::info(&pool, &from.name).await?;
+        options.incomplete.check(&pool, &source).await?;
         let create = options.shape.like(&source, cluster).await?;
         let bar = Bar::new("Image deep copy", !options.no_progress);
         let from = (&pool, from.name.as_str(), from.snap.as_deref());

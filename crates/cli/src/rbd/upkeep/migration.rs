@@ -3,6 +3,7 @@
 use super::snapshots::ImageWord;
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, Named, Snap, SnapOptions};
 use crate::rbd::shape::Shape;
@@ -62,6 +63,8 @@ pub(crate) struct PrepareOptions {
     dest: DestOptions,
     #[command(flatten)]
     shape: Shape,
+    #[command(flatten)]
+    incomplete: IncompleteArgs,
     /// Make the destination of a clone an image of its own
     #[arg(long)]
     flatten: bool,
@@ -144,6 +147,7 @@ fn prepare(access: &Access, options: &PrepareOptions) -> Result<(), Failure> {
     access.with_cluster(async |cluster| {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let source = onego::rbd::info(&pool, &from.name).await?;
+        options.incomplete.check(&pool, &source).await?;
         let create = options.shape.like(&source, cluster).await?;
         let kind = if options.flatten { CopyKind::Flat } else { CopyKind::AsSource };
         Ok(moves::prepare((&pool, &from.name), (&to_pool, &to.name), &create, kind).await?)
@@ -170,7 +174,10 @@ fn prepare_import(access: &Access, options: &PrepareOptions) -> Result<(), Failu
         let spec = match source {
             ImportSource::Spec(spec) => spec,
             ImportSource::Snapshot(from) => {
-                SourceSpec::native(&from.pool(cluster).await?, &from.name, from.snap())?
+                let pool = from.pool(cluster).await?;
+                // The destination inherits the mark.
+                options.incomplete.check_named(&pool, &from.name).await?;
+                SourceSpec::native(&pool, &from.name, from.snap())?
             }
         };
         let create = shape.new_image(cluster, 0).await?;

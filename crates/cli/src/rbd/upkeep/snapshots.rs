@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::partial_import::IncompleteArgs;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, ImageOptions, Named, Snap, SnapOptions};
 use crate::rbd::print::{PrintOptions, asctime};
@@ -45,6 +46,8 @@ pub(crate) enum SnapCommand {
         no_progress: bool,
         #[command(flatten)]
         quiesce: QuiesceOptions,
+        #[command(flatten)]
+        incomplete: IncompleteArgs,
     },
     /// Show the snapshots of an image
     #[command(visible_alias = "list", after_help = "Example:\n  onego rbd snap ls rbd/disk")]
@@ -188,11 +191,15 @@ impl ImageWord {
 
 pub(crate) fn snap(access: &Access, command: SnapCommand) -> Result<(), Failure> {
     match command {
-        SnapCommand::Create { snap, quiesce, .. } => {
+        SnapCommand::Create { snap, quiesce, incomplete, .. } => {
             let quiesce = quiesce.quiesce();
-            snap.with(access, async |pool, at| {
+            let named = snap.named()?;
+            access.with_cluster(async |cluster| {
+                let (pool, at) = (&named.pool(cluster).await?, &named);
                 snapshots::check_name(at.snap())?;
-                snapshots::create_quiesced(pool, &at.name, at.snap(), quiesce).await
+                // A snapshot outlasts the mark of the image.
+                incomplete.check_named(pool, &at.name).await?;
+                Ok(snapshots::create_quiesced(pool, &at.name, at.snap(), quiesce).await?)
             })
         }
         SnapCommand::Ls { image, all, print } => image.with(access, async |pool, name| {

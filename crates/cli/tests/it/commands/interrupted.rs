@@ -116,12 +116,15 @@ fn an_interrupted_import_leaves_an_image_that_says_so_and_goes_on() {
     let (code, said) = interrupt_while_it_reads(spawn(&place, line), line, &content);
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("image disk is not whole") && said.contains("--resume"), "{said}");
+    let (code, refused) = place.onego_fails("cp rbd:disk copy");
+    assert!(code == 5 && refused.contains("image disk is incomplete"), "{code}, {refused}");
     let info = place.onego("rbd info disk");
     let told = info.lines().find(|line| line.contains("not whole:")).unwrap_or_else(|| panic!("{info}"));
     let done: u64 = told.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
     assert!(done > 0 && done < SIZE as u64, "{told}");
-    let output = place.command("rbd export disk half").output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("warning: disk is not whole"), "{output:?}");
+    let (code, refused) = place.onego_fails("rbd export disk half");
+    assert!(code == 5 && refused.contains("image disk is incomplete"), "{code}, {refused}");
+    place.onego("rbd export disk half --allow-incomplete");
 
     let output = place.onego_with_input("rbd import --resume - disk", &content);
     assert!(output.status.success(), "{output:?}");

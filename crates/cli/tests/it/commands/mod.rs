@@ -4,6 +4,7 @@ mod bench;
 mod cp;
 mod export;
 mod images;
+mod incomplete;
 mod interrupted;
 mod map;
 mod metrics;

@@ -3,12 +3,15 @@
 //! A mark names bytes whose writes were acknowledged, and what a cluster acknowledges is durable: unlike the length of a
 //! local file, a mark needs no sync before it.
 
-use super::transfer::PIECE;
 use crate::failure::Failure;
+use onego::ErrorKind;
 use onego::rados::Pool;
-use onego::rbd::{self, Image, ImageInfo};
+use onego::rbd::{self, ImageInfo};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Bytes of one read or write of a file, and of the image: a part of an object, and enough to cost little.
+pub(crate) const PIECE: u64 = 1 << 20;
 
 /// Bytes after which the image is told how far it is: little has to be read again, and little is written for it.
 pub(crate) const MARK_EVERY: u64 = 256 << 20;
@@ -34,10 +37,6 @@ impl PartialImport {
     }
 
     /// How far the import of an image is, unless it is done.
-    pub(crate) async fn of(image: &Image) -> Result<Option<Self>, onego::ceph::Error> {
-        Self::at(image.pool(), image.info()).await
-    }
-
     pub(crate) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::ceph::Error> {
         let text = rbd::metadata(pool, image, Self::KEY).await?;
         Ok(text.map(|text| Self::parse(&String::from_utf8_lossy(&text))))
@@ -97,6 +96,41 @@ impl PartialImport {
     /// The image is whole.
     pub(crate) async fn end(pool: &Pool, image: &ImageInfo) -> Result<(), onego::ceph::Error> {
         rbd::remove_metadata(pool, image, Self::KEY).await
+    }
+}
+
+/// Treatment of source images that an import or copy has not finished.
+#[derive(clap::Args, Debug, Clone, Copy, Default)]
+pub(crate) struct IncompleteArgs {
+    /// Read the image although an import or copy to it has not finished
+    #[arg(long)]
+    allow_incomplete: bool,
+}
+
+/// Snapshots are read without this check: making one of an incomplete image is refused. Commands that copy an image's metadata
+/// check its snapshots, too, because what they make inherits the mark.
+impl IncompleteArgs {
+    /// Reads any image: for destinations, and for comparisons with what an earlier run wrote.
+    pub(crate) const ALLOWED: Self = Self { allow_incomplete: true };
+
+    /// Fails if an import or copy to the image has not finished. Images whose metadata the user may not read pass.
+    pub(crate) async fn check(self, pool: &Pool, image: &ImageInfo) -> Result<(), Failure> {
+        if self.allow_incomplete {
+            return Ok(());
+        }
+        match PartialImport::at(pool, image).await {
+            Ok(None) => Ok(()),
+            Ok(Some(partial)) => {
+                Err(Failure::Incomplete { image: image.name.clone(), state: partial.to_string() })
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Checks the image called `name`.
+    pub(crate) async fn check_named(self, pool: &Pool, name: &str) -> Result<(), Failure> {
+        self.check(pool, &rbd::info(pool, name).await?).await
     }
 }
 
