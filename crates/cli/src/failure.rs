@@ -214,6 +214,9 @@ impl Failure {
     pub(crate) fn sentence(&self) -> String {
         let advice = match self {
             Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => advice_on(error),
+            Self::Disk(onego_disk::OpenError::Backing { .. }) => {
+                Some("if you trust the file, open those that it names with --follow-backing-files")
+            }
             // Errors of this program say it themselves.
             Self::File { source, .. }
                 if source.kind() == io::ErrorKind::AlreadyExists && source.get_ref().is_none() =>
@@ -342,7 +345,7 @@ fn code_of_disk(error: &onego_disk::OpenError) -> Code {
     match error {
         E::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Code::NotFound,
         E::Kind(_) => Code::Usage,
-        E::Busy(_) => Code::Refused,
+        E::Busy(_) | E::Backing { .. } => Code::Refused,
         _ => Code::Failed,
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct PartialFile {
     len: u64,
     recorded: Option<Record>,
     every: SyncEvery,
+    /// An unfinished file is removed.
+    is_discarded: bool,
     /// Once the copy is begun.
     durable: Option<Durable>,
     _unfinished: Option<Unfinished>,
@@ -169,8 +171,8 @@ impl PartialFile {
 
     fn opened(file: File, path: PathBuf, stage: Stage, existing: Existing, mode: Option<u32>) -> Self {
         let every = SyncEvery::default();
-        let (len, recorded, durable, _unfinished) = (0, None, None, None);
-        Self { file, path, stage, existing, mode, len, recorded, every, durable, _unfinished }
+        let (len, recorded, is_discarded, durable, _unfinished) = (0, None, false, None, None);
+        Self { file, path, stage, existing, mode, len, recorded, every, is_discarded, durable, _unfinished }
     }
 
     /// Sets the amount of progress after which the copy is synced.
@@ -184,6 +186,18 @@ impl PartialFile {
             let (left, record) = (partial.clone(), beside(&self.path, record_name_of));
             let shared = self.durable.as_ref().map(Durable::shared);
             self._unfinished = Some(Unfinished::new(move || leave(&left, &record, shared)));
+        }
+    }
+
+    /// Removes the file unless it is [finished](Self::finish): it cannot be continued.
+    pub(crate) fn discard_unless_finished(&mut self) {
+        if let Stage::Partial { partial } = &self.stage {
+            let (partial, record) = (partial.clone(), beside(&self.path, record_name_of));
+            self.is_discarded = true;
+            self._unfinished = Some(Unfinished::new(move || {
+                discard(&partial, &record);
+                None
+            }));
         }
     }
 
@@ -426,13 +440,23 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
+        let Stage::Partial { partial } = &self.stage else { return };
+        let record = beside(&self.path, record_name_of);
+        if self.is_discarded {
+            return discard(partial, &record);
+        }
         // A signal's thread has said it.
-        if let Stage::Partial { partial } = &self.stage
-            && let Some(left) = leave(partial, &beside(&self.path, record_name_of), None)
-        {
+        if let Some(left) = leave(partial, &record, None) {
             say(&left);
         }
     }
+}
+
+/// Removes a file and its record.
+fn discard(partial: &Path, record: &Path) {
+    // What cannot be removed is no worse than before.
+    let _ = fs::remove_file(record);
+    let _ = fs::remove_file(partial);
 }
 
 /// Removes an empty file; syncs and reports any other.
@@ -445,8 +469,7 @@ fn leave(partial: &Path, record: &Path, shared: Option<Arc<Shared>>) -> Option<S
             Some(format!("{} has what has come so far: --resume goes on, or remove it", partial.display()))
         }
         Ok(_) => {
-            let _ = fs::remove_file(record);
-            let _ = fs::remove_file(partial);
+            discard(partial, record);
             None
         }
         Err(_) => None,

@@ -192,6 +192,7 @@ Examples:
   onego rbd import debian.img rbd/debian
   zcat debian.img.gz | onego rbd import - rbd/debian
 
+A qcow2 file is imported as the disk in it, and other formats are refused; --raw imports the bytes of any file.
 What is a hole in the file, or is zeros, takes no room in the cluster. An image whose import was interrupted says so
 (\"onego rbd info\", or \"rbd image-meta list\"); --resume goes on with it.";
 

@@ -1,7 +1,9 @@
 //! A file or block device that is open.
 
+use crate::container::{Backing, Container};
 use crate::error::OpenError;
 use crate::flushes::Flushes;
+use crate::format::FileFormat;
 use onego_block::Geometry;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -35,6 +37,8 @@ pub(crate) struct Opened {
     direct: Option<Direct>,
     geometry: Geometry,
     pub(crate) is_block_device: bool,
+    /// The disk in the file; `None`: the file's bytes are the disk.
+    pub(crate) container: Option<Container>,
     pub(crate) flushes: Flushes,
 }
 
@@ -78,8 +82,40 @@ impl Disk {
         Self::new(path, file, OFlags::RDWR, size, 1, false)
     }
 
-    fn new(path: &Path, file: File, access: OFlags, size: u64, sector: u32, is_block_device: bool) -> Self {
-        let direct = Direct::open(&file, access, sector);
+    /// The disk in a qcow2 file, for reading. `path` is the name of the file that this disk is.
+    pub fn into_container(self, backing: Backing) -> Result<Self, OpenError> {
+        let Opened { path, file, .. } = &*self.0;
+        let failed = |source| OpenError::Io { path: path.clone(), source };
+        let container = Container::open(file.try_clone().map_err(failed)?, path, backing)?;
+        let file = file.try_clone().map_err(failed)?;
+        Ok(Self::with_container(path, file, OFlags::RDONLY, container))
+    }
+
+    /// A new disk of `size` bytes in a qcow2 file, which the caller has opened for reading and writing, and locked. The file is
+    /// empty.
+    pub fn new_container(path: &Path, file: File, size: u64) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        let container = Container::create(file.try_clone().map_err(failed)?, path, size)?;
+        Ok(Self::with_container(path, file, OFlags::RDWR, container))
+    }
+
+    fn with_container(path: &Path, file: File, access: OFlags, container: Container) -> Self {
+        let mut geometry = Self::geometry_of(container.size(), access, 1);
+        geometry.trim_granularity = None;
+        let (path, flushes) = (path.to_owned(), Flushes::new(None));
+        let container = Some(container);
+        Self(Arc::new(Opened {
+            path,
+            file,
+            direct: None,
+            geometry,
+            is_block_device: false,
+            container,
+            flushes,
+        }))
+    }
+
+    fn geometry_of(size: u64, access: OFlags, sector: u32) -> Geometry {
         let mut geometry = Geometry::new(size);
         geometry.block = sector;
         geometry.preferred = BLOCK.max(sector);
@@ -87,9 +123,15 @@ impl Disk {
         geometry.read_only = access == OFlags::RDONLY;
         geometry.volatile_cache = true;
         geometry.trim_granularity = Some(BLOCK.max(sector));
+        geometry
+    }
+
+    fn new(path: &Path, file: File, access: OFlags, size: u64, sector: u32, is_block_device: bool) -> Self {
+        let direct = Direct::open(&file, access, sector);
+        let geometry = Self::geometry_of(size, access, sector);
         tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "a disk is open");
         let (path, flushes) = (path.to_owned(), Flushes::new(reopen(&file, access).ok()));
-        Self(Arc::new(Opened { path, file, direct, geometry, is_block_device, flushes }))
+        Self(Arc::new(Opened { path, file, direct, geometry, is_block_device, container: None, flushes }))
     }
 
     /// What a caller has to know of it.
@@ -105,6 +147,14 @@ impl Disk {
     /// Attributes of the file now, whatever its path leads to meanwhile.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.file.metadata()
+    }
+
+    /// Returns the format of a file that contains a disk in another form. Block devices have none.
+    pub fn format(&self) -> io::Result<Option<FileFormat>> {
+        match self.0.is_block_device {
+            true => Ok(None),
+            false => FileFormat::detect(&self.0.file),
+        }
     }
 
     pub(crate) fn opened(&self) -> &Opened {
@@ -135,6 +185,14 @@ impl Opened {
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG => onego_block::Error::NoSpace(text),
             Errno::PERM | Errno::ACCESS | Errno::ROFS => onego_block::Error::NotPermitted(text),
             _ => onego_block::Error::Failed(text),
+        }
+    }
+
+    /// An error of the disk in a qcow2 file.
+    pub(crate) fn failed_in(&self, error: &io::Error) -> onego_block::Error {
+        match error.raw_os_error() {
+            Some(number) => self.failed(Errno::from_raw_os_error(number)),
+            None => onego_block::Error::Failed(format!("{} (qcow2): {error}", self.path.display())),
         }
     }
 

@@ -14,6 +14,22 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A qcow2 file cannot be read or made.
+    #[error("{path} (qcow2): {source}")]
+    Container {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        source: io::Error,
+    },
+    /// A qcow2 file needs another file.
+    #[error("{path} (qcow2) needs the bytes of {named:?}, a file that it names")]
+    Backing {
+        /// The file.
+        path: PathBuf,
+        /// The name in it.
+        named: String,
+    },
     /// It is of another kind.
     #[error("{0} is neither a file nor a block device")]
     Kind(PathBuf),

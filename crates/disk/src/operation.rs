@@ -1,12 +1,13 @@
 //! What a thread does for a request.
 
+use crate::container::Container;
 use crate::disk::Opened;
 use onego_block::{BlockStatus, Error, Flags, Op, Outcome, StatusExtent, zeros};
 use onego_buf::{List, Pool, SegmentMut};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 /// Most pieces of a list that go into one system call (IOV_MAX).
 const PIECES_MAX: usize = 1024;
@@ -25,6 +26,9 @@ pub(crate) struct Operation {
 impl Operation {
     /// Carries it out. It may block.
     pub(crate) fn run(self, disk: &Opened, pool: &Pool) -> Result<Outcome, Error> {
+        if let Some(container) = &disk.container {
+            return self.run_in(container, disk, pool);
+        }
         let Self { offset, op, flags } = self;
         match op {
             Op::Read { length } => {
@@ -54,6 +58,46 @@ impl Operation {
             }
             Op::Status { length } => status(disk, offset, length).map(Outcome::Status),
         }
+    }
+}
+
+impl Operation {
+    /// Carries it out on the disk in a qcow2 file.
+    fn run_in(self, container: &Container, disk: &Opened, pool: &Pool) -> Result<Outcome, Error> {
+        let Self { offset, op, flags } = self;
+        let failed = |error: io::Error| disk.failed_in(&error);
+        match op {
+            Op::Read { length } => {
+                let mut buffer = pool.get(length as usize);
+                container.read(offset, &mut buffer).map_err(failed)?;
+                return Ok(Outcome::Data(buffer.into()));
+            }
+            Op::ReadInto { mut buffer } => {
+                container.read(offset, &mut buffer).map_err(failed)?;
+                return Ok(Outcome::Filled(buffer));
+            }
+            Op::Write { data } => {
+                let mut at = offset;
+                for segment in data.segments() {
+                    container.write(at, segment).map_err(failed)?;
+                    at += segment.len() as u64;
+                }
+            }
+            Op::Zero { .. } if flags.fast => {
+                return Err(Error::Unsupported("make zeros faster than it writes them"));
+            }
+            Op::Zero { length } => container.write_zeros(offset, length).map_err(failed)?,
+            // It is only a hint.
+            Op::Trim { .. } => {}
+            Op::Flush => container.sync().map_err(failed)?,
+            Op::Status { length } => {
+                return container.status(offset, length).map(Outcome::Status).map_err(failed);
+            }
+        }
+        if flags.fua {
+            container.sync().map_err(failed)?;
+        }
+        Ok(Outcome::Done)
     }
 }
 

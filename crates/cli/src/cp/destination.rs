@@ -4,7 +4,7 @@ use super::earlier::{Earlier, Tuning};
 use super::image::NewImage;
 use super::job::CopyJob;
 use crate::access::Access;
-use crate::device::{Opener, Prepared, Source};
+use crate::device::{Opener, Prepared, Source, format_of_new};
 use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
 use crate::nfs_files::RemotePartial;
@@ -25,6 +25,8 @@ use std::rc::Rc;
 pub(super) enum Destination {
     /// A file of this machine, next to its name.
     File(Box<PartialFile>),
+    /// The same, with the disk in qcow2.
+    Qcow2(Box<PartialFile>),
     /// A file on a server, next to its name.
     Remote(Box<(RemotePartial, File)>),
     /// An image that was made for the copy.
@@ -65,6 +67,7 @@ impl Destination {
                 file(job, host, opener, path, from, tuning)
             }
             Source::Nfs(url) if !job.overwrites => {
+                check_remote_name(job, url.path())?;
                 let (mount, path) = host.mount(&url.config(access)?, url.path())?;
                 let opened =
                     RemotePartial::open(&mount, &path, &from.facts, job.existing, job.into_directory);
@@ -81,7 +84,7 @@ impl Destination {
         match self {
             Self::Image(image) => image.mark(host, done),
             Self::File(file) => file.written(done),
-            Self::Remote(_) | Self::Existing => Ok(()),
+            Self::Qcow2(_) | Self::Remote(_) | Self::Existing => Ok(()),
         }
     }
 
@@ -93,6 +96,8 @@ impl Destination {
                 file.file().set_len(from.size).map_err(Failure::file(file.path()))?;
                 file.finish(&from.facts)
             }
+            // Its header has the size.
+            Self::Qcow2(file) => file.finish(&from.facts),
             Self::Remote(mut remote) => {
                 let (partial, file) = &mut *remote;
                 Ok(host.block_on(partial.finish(file, &from.facts, from.size))??)
@@ -111,8 +116,24 @@ impl Destination {
                 let _ = file.written(done);
                 file.abandon();
             }
-            Self::Remote(_) | Self::Existing => {}
+            Self::Qcow2(_) | Self::Remote(_) | Self::Existing => {}
         }
+    }
+}
+
+/// Fails if the name of a new file on a server stands for a format: only raw bytes are written there.
+fn check_remote_name(job: &CopyJob<'_>, path: &[u8]) -> Result<(), Failure> {
+    if job.files.raw {
+        return Ok(());
+    }
+    let path = Path::new(OsStr::from_bytes(path));
+    match format_of_new(path)? {
+        Some(format) => Err(Failure::Usage(format!(
+            "{} is the name of a {format} file, which is written only on this machine: copy it there afterwards with \"onego nfs cp\", \
+             or write the bytes of the disk under that name with --raw",
+            path.display()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -159,6 +180,9 @@ fn file(
     tuning: &Tuning,
 ) -> Result<Begun, Failure> {
     let path = target(job, path, from)?;
+    if !job.files.raw && format_of_new(&path)?.is_some() {
+        return qcow2(job, host, opener, &path, from);
+    }
     // What has its own name is whole.
     if job.existing == Existing::Resume && !job.adopts && path.exists() {
         return Err(Failure::file(&path)(Errno::EXIST.into()));
@@ -177,6 +201,27 @@ fn file(
     }
     partial.begin(from.facts.record(tuning.settled).as_deref(), start)?;
     Ok(Begun { destination: Destination::File(Box::new(partial)), device, start, reads_as_zeros: true })
+}
+
+/// Makes a qcow2 file. Its metadata is in memory until the end, so what an earlier run has left is of no use.
+fn qcow2(
+    job: &CopyJob<'_>,
+    host: &mut Host<Copier>,
+    opener: &mut Opener<'_>,
+    path: &Path,
+    from: &From,
+) -> Result<Begun, Failure> {
+    if job.existing == Existing::Resume {
+        let why = "is a qcow2 file, and a copy to one always begins with the first byte: leave --resume out";
+        return Err(Failure::Usage(format!("{} {why}", path.display())));
+    }
+    let mut partial = PartialFile::open(path, job.existing, &[&from.facts])?;
+    partial.begin(None, 0)?;
+    partial.discard_unless_finished();
+    let file = partial.file().try_clone().map_err(Failure::file(path))?;
+    let device = opener.disks(host)?.device(&Disk::new_container(partial.path(), file, from.size)?);
+    let destination = Destination::Qcow2(Box::new(partial));
+    Ok(Begun { destination, device, start: 0, reads_as_zeros: true })
 }
 
 fn remote(
@@ -224,7 +269,7 @@ fn existing(
         let identity = about.and_then(|about| Identity::here(&about));
         refuse_itself(from, identity.as_ref(), to)?;
     }
-    let prepared = Prepared::new(access, to, false)?.with_incomplete(IncompleteArgs::ALLOWED);
+    let prepared = Prepared::new(access, to, false, job.files)?.with_incomplete(IncompleteArgs::ALLOWED);
     let (device, facts) = opener.open_known(host, &prepared, false)?;
     refuse_itself(from, facts.identity.as_ref(), to)?;
     let reads_as_zeros = matches!(to, Source::Memory(_) | Source::Null(_));

@@ -3,7 +3,7 @@
 use super::destination::{Begun, Destination, From};
 use super::earlier::Tuning;
 use crate::access::Access;
-use crate::device::{Opener, Prepared, Source};
+use crate::device::{FileArgs, Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::partial::Existing;
@@ -13,11 +13,17 @@ use onego::block::Host;
 use onego::block::copy::{Copier, CopyHandle, CopyPlan, CopyProgress};
 use onego::ceph::Config;
 use onego_bench::report::progress::Progress;
+use onego_disk::FileFormat;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Bytes between two looks at how far the copy is.
 pub(super) const LOOK_EVERY: u64 = 4 << 20;
 
 /// What is to be copied, and how.
+#[derive(Clone, Copy)]
 pub(crate) struct CopyJob<'a> {
     pub(crate) source: &'a Source,
     pub(crate) destination: &'a Source,
@@ -36,10 +42,34 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) pool: Option<&'a str>,
     /// A comparison with an earlier copy shows its progress.
     pub(crate) shows_progress: bool,
+    /// Treatment of files in formats such as qcow2.
+    pub(crate) files: FileArgs,
     /// Treatment of an incomplete source.
     pub(crate) incomplete: IncompleteArgs,
     /// A new image.
     pub(crate) shape: Option<&'a Shape>,
+}
+
+impl CopyJob<'_> {
+    /// Returns the job, as a copy of bytes if the source has the format that the name of a new destination stands for: nothing
+    /// has to be converted, and all that the file contains is kept.
+    fn with_equal_formats_raw(&self) -> Result<Self, Failure> {
+        let Source::Disk(path) = self.source else { return Ok(*self) };
+        let name = match self.destination {
+            Source::Disk(path) => path,
+            Source::Nfs(url) => Path::new(OsStr::from_bytes(url.path())),
+            _ => return Ok(*self),
+        };
+        let named = FileFormat::of_name(name).filter(|_| !self.overwrites);
+        // Opening anything but a file may have effects.
+        if named.is_none() || !path.is_file() {
+            return Ok(*self);
+        }
+        let source =
+            File::open(path).and_then(|file| FileFormat::detect(&file)).map_err(Failure::file(path))?;
+        let files = if source == named { FileArgs::RAW } else { self.files };
+        Ok(Self { files, ..*self })
+    }
 }
 
 /// A copy in progress. Dropped before it is [finished](Self::finish), it leaves what an interrupted copy leaves.
@@ -62,7 +92,8 @@ impl Copying {
     ) -> Result<Self, Failure> {
         let mut host = Host::open(access.engine, access.zero_copy()?, access.spin, |_| Copier::default())?;
         let mut opener = Opener::new(config, job.pool);
-        let source = Prepared::new(access, job.source, true)?.with_incomplete(job.incomplete);
+        let job = &job.with_equal_formats_raw()?;
+        let source = Prepared::new(access, job.source, true, job.files)?.with_incomplete(job.incomplete);
         let (device, facts) = opener.open_known(&mut host, &source, true)?;
         let size = device.geometry().size;
         let from = From { device, facts, size };

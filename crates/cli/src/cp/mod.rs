@@ -29,6 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   onego cp ubuntu.img rbd:rbd/vm
   onego cp nbd://server/disk /srv/disk.img
+  onego cp rbd:vm vm.qcow2
   onego cp rbd:vm nfs://server/export/vm.img --resume
   onego cp /dev/vg/old nbd+unix:///new?socket=/run/nbd.sock --depth 32";
 
@@ -36,6 +37,11 @@ const NOTES: &str = "\
 A file or an image that is the destination is made. A file, here or on an NFS server, is called .NAME.onego-partial until it
 is whole, and gets the permissions and the time of a file that it is a copy of. Everything else is written to, and has to be
 as large as the source; so is a file or an image with --in-place.
+
+A qcow2 file of this machine is the disk in it, and a new file called NAME.qcow2 is made in that format, without --resume. Where
+source and name have the same format, the file is copied as it is. Files in other formats (VMDK, VHD, VHDX, VDI) and
+compressed ones are refused; --raw takes the bytes of any file as they are. A qcow2 file may need other files, whose names it
+contains: they are opened with --follow-backing-files, so use that only with files that you trust.
 
 Holes and zeros of the source become holes, or are left out where there is nothing yet. If the copy is interrupted, --resume
 goes on with a file or an image. It compares what is there with the source: in samples if the source is a file that has not

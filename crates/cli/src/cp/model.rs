@@ -13,7 +13,7 @@
 
 use super::earlier::Tuning;
 use super::{CopyJob, Copying};
-use crate::device::Source;
+use crate::device::{FileArgs, Source};
 use crate::partial::{Existing, Record, SyncEvery};
 use crate::partial_import::IncompleteArgs;
 use crate::{Cli, access::Access};
@@ -411,6 +411,7 @@ fn job<'a>(source: &'a Source, destination: &'a Source, existing: Existing, dept
         depth,
         pool: None,
         shows_progress: false,
+        files: FileArgs::RAW,
         incomplete: IncompleteArgs::default(),
         shape: None,
     }

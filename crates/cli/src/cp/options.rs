@@ -1,7 +1,7 @@
 //! What the command line of a copy says.
 
 use super::job::CopyJob;
-use crate::device::Source;
+use crate::device::{FileArgs, Source};
 use crate::output::Format;
 use crate::partial::Existing;
 use crate::partial_import::IncompleteArgs;
@@ -30,6 +30,8 @@ pub(crate) struct Options {
     /// Pieces of a MiB that are on their way at a time
     #[arg(long, value_name = "COUNT", default_value_t = DEPTH, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) depth: u16,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
     #[command(flatten)]
     pub(super) incomplete: IncompleteArgs,
     /// The pool of images that name none
@@ -61,6 +63,7 @@ impl Options {
             depth: self.depth.into(),
             pool: self.pool.as_deref(),
             shows_progress: !self.no_progress,
+            files: self.files,
             incomplete: self.incomplete,
             shape: Some(&self.shape),
         }

@@ -1,6 +1,7 @@
 //! How devices are opened: what a process opens once, and what each of its threads opens.
 
 use super::encryption::{EncryptionArgs, open_image};
+use super::files::FileArgs;
 use super::source::Source;
 use crate::access::Access;
 use crate::failure::Failure;
@@ -21,12 +22,19 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub(crate) enum Prepared {
     Disk(Disk),
-    /// How the server is reached, and the path on it.
-    Nfs(Box<(nfs::Config, Vec<u8>)>),
+    Nfs(Box<PreparedNfs>),
     Nbd(NbdUrl),
     Image(Box<PreparedImage>),
     Memory(u64),
     Null(u64),
+}
+
+/// A file on a server, and how each thread reaches it.
+#[derive(Clone)]
+pub(crate) struct PreparedNfs {
+    config: nfs::Config,
+    path: Vec<u8>,
+    files: FileArgs,
 }
 
 /// An image, and how each thread opens it.
@@ -39,10 +47,18 @@ pub(crate) struct PreparedImage {
 
 impl Prepared {
     /// Opens what is opened once.
-    pub(crate) fn new(access: &Access, source: &Source, read_only: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        access: &Access,
+        source: &Source,
+        read_only: bool,
+        files: FileArgs,
+    ) -> Result<Self, Failure> {
         Ok(match source {
-            Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
-            Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_vec()))),
+            Source::Disk(path) => Self::Disk(files.open(path, read_only)?),
+            Source::Nfs(url) => {
+                let (config, path) = (url.config(access)?, url.path().to_vec());
+                Self::Nfs(Box::new(PreparedNfs { config, path, files }))
+            }
             Source::Nbd(url) => Self::Nbd(url.clone()),
             Source::Image(spec) => Self::image(spec, IncompleteArgs::default()),
             Source::Memory(size) => Self::Memory(*size),
@@ -73,6 +89,9 @@ impl Prepared {
         }
     }
 }
+
+/// Bytes at either end of a file on a server that tell its format.
+const FORMAT_ENDS: usize = 512;
 
 /// Opens the devices of one thread.
 pub(crate) struct Opener<'a> {
@@ -116,15 +135,21 @@ impl<'a> Opener<'a> {
                 Ok((self.disks(host)?.device(disk), SourceFacts::here(&about, name)))
             }
             Prepared::Nfs(at) => {
-                let (config, path) = &**at;
+                let PreparedNfs { config, path, files } = &**at;
                 let (mount, within) = host.mount(config, path)?;
                 let file = host.block_on(mount.open(&within))??;
                 if file.opened().file_type != FileType::Regular {
                     let path = nfs::Escaped(path);
                     return Err(Failure::Usage(format!("{path} on the server is not a file")));
                 }
-                let facts = SourceFacts::there(file.opened(), last_name(path));
                 let size = file.opened().size;
+                if !files.raw && size > 0 {
+                    let head = host.block_on(file.read(0, FORMAT_ENDS.min(size as usize)))??.to_vec();
+                    let tail_at = size.saturating_sub(FORMAT_ENDS as u64);
+                    let tail = host.block_on(file.read(tail_at, (size - tail_at) as usize))??.to_vec();
+                    files.check_remote(format!("{} on the server", nfs::Escaped(path)), &head, &tail)?;
+                }
+                let facts = SourceFacts::there(file.opened(), last_name(path));
                 Ok((host.file(file, size, read_only)?, facts))
             }
             Prepared::Nbd(url) => Ok((host.nbd(url)?, known(Identity::Nbd(url.clone())))),

@@ -7,7 +7,7 @@ use super::served::Served;
 use super::tls::TlsOptions;
 use crate::access::Access;
 use crate::device::EncryptionArgs;
-use crate::device::{Prepared, SOURCES};
+use crate::device::{FileArgs, Prepared, SOURCES};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
@@ -79,6 +79,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     encryption: EncryptionArgs,
     #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
     incomplete: IncompleteArgs,
     /// Threads that serve, each with its own clients of the cluster [default: one for each processor; 1 with mem:SIZE and with
     /// limits, which belong to one thread, with nbd:, whose server may take one client alone, and with rbd:, whose lock one client
@@ -121,7 +123,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         match served {
             Served::Pool(place) => pools.push(place.clone()),
             Served::Device(source) => {
-                let prepared = Prepared::new(access, source, options.read_only)?;
+                let prepared = Prepared::new(access, source, options.read_only, options.files)?;
                 let prepared = prepared.with_incomplete(options.incomplete);
                 sources.push((source.clone(), prepared.with_encryption(&options.encryption)?));
             }

@@ -5,7 +5,7 @@ use super::listen::Listening;
 use super::reactor::{self, ListeningExport};
 use crate::access::Access;
 use crate::device::EncryptionArgs;
-use crate::device::{Opener, Prepared, SOURCES, Source};
+use crate::device::{FileArgs, Opener, Prepared, SOURCES, Source};
 use crate::failure::Failure;
 use crate::metrics::{Metrics, MetricsOptions, ReactorMetrics};
 use crate::output::{self, Format};
@@ -62,6 +62,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     encryption: EncryptionArgs,
     #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
     incomplete: IncompleteArgs,
     #[command(flatten)]
     limits: LimitOptions,
@@ -94,7 +96,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let signals = process::ending_signals()?;
     let metrics = options.metrics.start()?;
     let listening = Listening::unix(&options.socket)?;
-    let prepared = Prepared::new(access, &options.source, options.read_only)?;
+    let prepared = Prepared::new(access, &options.source, options.read_only, options.files)?;
     let prepared = prepared.with_encryption(&options.encryption)?.with_incomplete(options.incomplete);
     let (engine, zero_copy, spin) = (access.engine, access.zero_copy()?, access.spin);
     let socket = listening.socket()?;

@@ -95,7 +95,8 @@ pub(super) fn check_size(left: &Record, size: u64) -> Result<(), Failure> {
 
 /// How each thread opens the source.
 pub(super) fn plan(access: &Access, options: &MapOptions, source: &Source) -> Result<QueuePlan, Failure> {
-    let prepared = Prepared::new(access, source, options.read_only)?.with_encryption(&options.encryption)?;
+    let prepared = Prepared::new(access, source, options.read_only, options.files)?;
+    let prepared = prepared.with_encryption(&options.encryption)?;
     Ok(QueuePlan {
         source: prepared.with_incomplete(options.incomplete),
         pool: options.pool.clone(),

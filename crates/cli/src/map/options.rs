@@ -1,6 +1,6 @@
 //! The options of `onego map`.
 
-use crate::device::{EncryptionArgs, Source};
+use crate::device::{EncryptionArgs, FileArgs, Source};
 use crate::metrics::MetricsOptions;
 use crate::output::Format;
 use crate::partial_import::IncompleteArgs;
@@ -76,6 +76,8 @@ pub(crate) struct MapOptions {
     pub(super) read_only: bool,
     #[command(flatten)]
     pub(super) encryption: EncryptionArgs,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
     #[command(flatten)]
     pub(super) incomplete: IncompleteArgs,
     /// Serve the device in this process, until a signal comes or it is unmapped

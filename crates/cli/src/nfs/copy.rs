@@ -3,7 +3,7 @@
 use super::change::is_url;
 use crate::access::Access;
 use crate::cp::{self, CopyJob, Copying, Tuning};
-use crate::device::Source as Device;
+use crate::device::{FileArgs, Source as Device};
 use crate::failure::Failure;
 use crate::identity::{Identity, SETTLED, SourceFacts};
 use crate::nfs_files::RemotePartial;
@@ -172,6 +172,7 @@ fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), 
         depth: cp::DEPTH.into(),
         pool: None,
         shows_progress: !how.no_progress,
+        files: FileArgs::RAW,
         incomplete: IncompleteArgs::default(),
         shape: None,
     };

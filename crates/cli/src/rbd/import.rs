@@ -5,6 +5,7 @@ use super::shape::{FormatOption, Shape};
 use super::streams::{StreamedImage, import_image};
 use super::transfer::{PIECE, STANDARD, WINDOW, sparse_size};
 use crate::access::Access;
+use crate::device::{FileArgs, refusal};
 use crate::failure::Failure;
 use crate::identity::{SETTLED, SourceFacts};
 use crate::interrupt::{self, Unfinished};
@@ -16,6 +17,7 @@ use onego::rados::Pool;
 use onego::rbd::{self, Image};
 use onego::{ErrorKind, Segment, SegmentMut, Wait};
 use onego_bench::report::progress::Progress;
+use onego_disk::{Container, FileFormat};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -48,6 +50,8 @@ pub(crate) struct Options {
     /// Go on where an earlier import of the same bytes was interrupted
     #[arg(long)]
     resume: bool,
+    #[command(flatten)]
+    files: FileArgs,
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
@@ -96,7 +100,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
             },
         );
     }
-    let mut source = Source::open(&options.path, options.sparse_size)?;
+    let mut source = Source::open(&options.path, options.sparse_size, options.files)?;
     let (mut reactor, cluster) = access.connect()?;
     let pool = reactor.block_on(interrupt::unless(image.open_pool(&cluster)))???;
     let shown = format!("image {}", image.spec);
@@ -386,16 +390,25 @@ fn compare(
 /// What is imported.
 enum Source {
     /// Something of a known size, of which any part can be read.
-    File { path: PathBuf, file: File, size: u64, at: u64, grain: u64, is_dense: bool },
+    File {
+        path: PathBuf,
+        file: File,
+        /// The disk in a qcow2 file.
+        container: Option<Container>,
+        size: u64,
+        at: u64,
+        grain: u64,
+        is_dense: bool,
+    },
     /// Something that is read from its begin to its end, wherever that is.
-    Stream { path: PathBuf, input: Box<dyn Read>, at: u64, is_dense: bool },
+    Stream { path: PathBuf, input: Box<dyn Read>, files: FileArgs, at: u64, is_dense: bool },
 }
 
 impl Source {
-    fn open(path: &Path, grain: u64) -> Result<Self, Failure> {
+    fn open(path: &Path, grain: u64, files: FileArgs) -> Result<Self, Failure> {
         if is_standard(path) {
-            let path = PathBuf::from("standard input");
-            return Ok(Self::Stream { path, input: Box::new(io::stdin().lock()), at: 0, is_dense: false });
+            let (path, input) = (PathBuf::from("standard input"), Box::new(io::stdin().lock()));
+            return Ok(Self::Stream { path, input, files, at: 0, is_dense: false });
         }
         let fail = || Failure::file(path);
         let file = File::open(path).map_err(fail())?;
@@ -403,11 +416,20 @@ impl Source {
         if kind.is_dir() {
             return Err(fail()(io::ErrorKind::IsADirectory.into()));
         }
-        let path = path.to_owned();
-        match rustix::fs::seek(&file, SeekFrom::End(0)) {
-            Ok(size) => Ok(Self::File { path, file, size, at: 0, grain, is_dense: false }),
-            Err(_) => Ok(Self::Stream { path, input: Box::new(file), at: 0, is_dense: false }),
-        }
+        let Ok(size) = rustix::fs::seek(&file, SeekFrom::End(0)) else {
+            let path = path.to_owned();
+            return Ok(Self::Stream { path, input: Box::new(file), files, at: 0, is_dense: false });
+        };
+        let format = if files.raw || !kind.is_file() { Ok(None) } else { FileFormat::detect(&file) };
+        let container = match format.map_err(fail())? {
+            None => None,
+            Some(FileFormat::Qcow2) => {
+                Some(Container::open(file.try_clone().map_err(fail())?, path, files.backing())?)
+            }
+            Some(format) => return Err(refusal(path.display(), format)),
+        };
+        let size = container.as_ref().map_or(size, Container::size);
+        Ok(Self::File { path: path.to_owned(), file, container, size, at: 0, grain, is_dense: false })
     }
 
     /// Identity of a file, to tell later whether it changed.
@@ -461,28 +483,41 @@ impl Source {
     /// The next piece that may hold anything but zeros, and where it begins.
     fn next(&mut self) -> Result<Option<(u64, SegmentMut)>, Failure> {
         match self {
-            Self::File { path, file, size, at, grain, is_dense } => {
-                let extent = match *is_dense {
-                    true => Ok(Some((*at, (*size).min(*at + PIECE))).filter(|(at, end)| at < end)),
-                    false => next_extent(file, *at, *size, *grain),
+            Self::File { path, file, container, size, at, grain, is_dense } => {
+                let extent = match (*is_dense, &container) {
+                    (true, _) => Ok(Some((*at, (*size).min(*at + PIECE))).filter(|(at, end)| at < end)),
+                    (false, Some(container)) => container.next_data(*at, *size).map(|data| {
+                        data.map(|(start, end)| whole_blocks(start / *grain * *grain, end, *size, *grain))
+                    }),
+                    (false, None) => next_extent(file, *at, *size, *grain),
                 };
                 let Some((start, end)) = extent.map_err(Failure::file(path))? else {
                     // After the end of a file that became shorter there seems to be a hole.
                     let about = file.metadata().map_err(Failure::file(path))?;
-                    return match about.is_file() && about.len() < *size {
+                    return match container.is_none() && about.is_file() && about.len() < *size {
                         true => Err(CopyError::Resized { before: *size, now: about.len() }.into()),
                         false => Ok(None),
                     };
                 };
                 let mut bytes = SegmentMut::zeroed((end - start) as usize);
-                file.read_exact_at(&mut bytes, start).map_err(Failure::file(path))?;
+                match container {
+                    Some(container) => container.read(start, &mut bytes),
+                    None => file.read_exact_at(&mut bytes, start),
+                }
+                .map_err(Failure::file(path))?;
                 *at = end;
                 Ok(Some((start, bytes)))
             }
-            Self::Stream { path, input, at, .. } => {
+            Self::Stream { path, input, files, at, .. } => {
                 let mut bytes = SegmentMut::zeroed(PIECE as usize);
                 let n = read_up_to(input.as_mut(), &mut bytes).map_err(Failure::file(path))?;
                 bytes.truncate(n);
+                if *at == 0
+                    && !files.raw
+                    && let Some(format) = FileFormat::of_bytes(&bytes, &[])
+                {
+                    return Err(refusal(path.display(), format));
+                }
                 *at += n as u64;
                 Ok((n > 0).then(|| (*at - n as u64, bytes)))
             }
@@ -503,8 +538,12 @@ fn next_extent(file: &File, at: u64, size: u64, grain: u64) -> io::Result<Option
         Err(error) => return Err(error.into()),
     };
     let hole = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size);
-    let end = hole.next_multiple_of(grain).min((start / PIECE + 1) * PIECE).min(size);
-    Ok((start < end).then_some((start, end)))
+    Ok(Some(whole_blocks(start, hole, size, grain)).filter(|(start, end)| start < end))
+}
+
+/// Rounds the end of data up to whole blocks of `grain`, within one piece.
+fn whole_blocks(start: u64, end: u64, size: u64, grain: u64) -> (u64, u64) {
+    (start, end.next_multiple_of(grain).min((start / PIECE + 1) * PIECE).min(size))
 }
 
 /// Reads until the buffer is full or there is no more.
@@ -535,7 +574,7 @@ mod tests {
         file.as_file().set_len(10 << 20).unwrap();
         file.as_file().write_all_at(&[1; 100], (3 << 20) + 8192).unwrap();
         file.as_file().write_all_at(&[2; 100], (10 << 20) - 100).unwrap();
-        let mut source = Source::open(file.path(), 4096).unwrap();
+        let mut source = Source::open(file.path(), 4096, FileArgs::default()).unwrap();
         assert_eq!(source.size(), Some(10 << 20));
         let pieces = pieces(&mut source);
         let read: u64 = pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -552,7 +591,7 @@ mod tests {
     fn a_file_that_became_shorter_does_not_end_in_zeros() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(10 << 20).unwrap();
-        let mut source = Source::open(file.path(), 4096).unwrap();
+        let mut source = Source::open(file.path(), 4096, FileArgs::default()).unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let failed = source.next().unwrap_err().to_string();
         assert!(failed.contains("10485760") && failed.contains("1048576"), "{failed}");
@@ -562,7 +601,8 @@ mod tests {
     fn a_stream_comes_in_whole_pieces() {
         let content: Vec<u8> = (0..PIECE as u32 + 1000).map(|i| i as u8).collect();
         let input = Box::new(io::Cursor::new(content.clone()).chain(io::empty()));
-        let mut source = Source::Stream { path: "test".into(), input, at: 0, is_dense: false };
+        let mut source =
+            Source::Stream { path: "test".into(), input, files: FileArgs::RAW, at: 0, is_dense: false };
         let pieces = pieces(&mut source);
         assert_eq!(
             pieces.iter().map(|(at, bytes)| (*at, bytes.len())).collect::<Vec<_>>(),

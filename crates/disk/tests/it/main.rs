@@ -1,3 +1,4 @@
 //! Integration tests of `onego-disk`.
 
+mod containers;
 mod disks;

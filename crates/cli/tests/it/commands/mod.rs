@@ -3,6 +3,7 @@
 mod bench;
 mod cp;
 mod export;
+mod formats;
 mod images;
 mod incomplete;
 mod interrupted;
