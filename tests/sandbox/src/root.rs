@@ -33,7 +33,7 @@ const CEPH: &str = "ceph-base ceph-common ceph-mon ceph-osd fio libnbd-bin pytho
 /// Other tools; one release of them is enough.
 const TOOLS: &str = "acl binutils busybox-static cryptsetup-bin debian-archive-keyring debootstrap \
     dnsmasq-base e2fsprogs gcc-12 gpgv kmod libc6-dev libnfs-dev libnfs-utils librdmacm-dev make nbdkit \
-    nfs-ganesha nfs-ganesha-mem openssl rpcbind tshark valgrind xz-utils";
+    nfs-ganesha nfs-ganesha-mem openssl rpcbind strace tshark valgrind xz-utils";
 
 /// Programs built for Ceph's libraries.
 const LIBRARY_USERS: &str = "ctdb libiscsi-bin libvirt-clients libvirt-daemon libvirt-daemon-driver-storage-rbd \
@@ -152,6 +152,13 @@ done
 exec chroot "$root" env --chdir "$PWD" PATH=/usr/sbin:/usr/bin "$@"
 "#;
 
+/// Runs strace of a root on programs of the host, in the caller's namespaces.
+const STRACE: &str = r#"#!/bin/sh
+for loader in "ROOT"/lib*/ld-linux*.so.*; do
+    exec "$loader" --library-path "$(echo "ROOT"/usr/lib/*-linux-gnu)" "ROOT/usr/bin/strace" "$@"
+done
+"#;
+
 /// Returns a folder of scripts that run Ceph's tools outside of a sandbox, under the tools' names.
 pub fn oracles() -> Result<PathBuf> {
     let (root, target) = (tools()?, workspace::target()?);
@@ -162,11 +169,18 @@ pub fn oracles() -> Result<PathBuf> {
     let words = [&folder.join("wrapper"), &root, &workspace::root().canonicalize()?, &target.to_owned()];
     let words = words.map(|path| format!("'{}'", path.display())).join(" ");
     for name in ORACLES.split_whitespace() {
-        let script = format!("#!/bin/sh\nexec unshare {map_root}--mount -- sh {words} {name} \"$@\"\n");
-        fs::write(folder.join(name), script)?;
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755))?;
+        write_script(
+            &folder.join(name),
+            &format!("#!/bin/sh\nexec unshare {map_root}--mount -- sh {words} {name} \"$@\"\n"),
+        )?;
     }
+    write_script(&folder.join("strace"), &STRACE.replace("ROOT", &root.display().to_string()))?;
     Ok(folder)
+}
+
+fn write_script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
 /// Returns the start of a command in a root outside of a sandbox: as root of a user namespace where the caller is not.
