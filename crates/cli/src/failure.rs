@@ -25,7 +25,7 @@ Exit codes:
   130  interrupted (SIGINT); 143: terminated (SIGTERM)
   141  nobody reads the output any more
 
-Called by the name \"rbd\" it takes the commands of Ceph's program, and ends with the number of the error as that does.
+Called \"rbd\", \"rados\" or \"ceph\" (by a link), it accepts the command lines of Ceph's program of that name; as \"rbd\" it exits with the error's number.
 
 Example:
   onego demo";

@@ -153,8 +153,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let called = Called::by_this_process();
     let mut command = command();
+    let called = Called::by_this_process(&command);
+    if called.asks_version() {
+        // A reader that stops reading has what it wanted.
+        let _ = write!(io::stdout(), "{}", called::CEPH_VERSION);
+        return ExitCode::SUCCESS;
+    }
     let args = ceph::arrange(&command, &ceph::WITH_WORDS, called.arguments().to_vec());
     let args = match config::with_file(args, self::command) {
         Ok(args) => args,
@@ -188,10 +193,10 @@ fn command() -> clap::Command {
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
 fn unread(called: &Called, error: &clap::Error, command: clap::Command, args: &[OsString]) -> ExitCode {
     // Standard error may be closed: then the words are lost.
-    let _ = match called {
-        Called::Onego(_) => error.print(),
-        Called::Rbd(_) if error.use_stderr() => write!(io::stderr(), "{}", called.said(&error.to_string())),
-        Called::Rbd(_) => write!(io::stdout(), "{}", called.said(&error.to_string())),
+    let _ = match error.use_stderr() {
+        _ if !called.is_ceph() => error.print(),
+        true => write!(io::stderr(), "{}", called.said(&error.to_string())),
+        false => write!(io::stdout(), "{}", called.said(&error.to_string())),
     };
     if !error.use_stderr() {
         return ExitCode::SUCCESS;

@@ -79,6 +79,9 @@ pub(crate) struct Access {
     /// are read [default: the configuration's rbd_source_folder, or none]
     #[arg(long, global = true, value_name = "FOLDER", alias = "rbd_source_folder")]
     source_folder: Option<PathBuf>,
+    /// Set an option of Ceph's configuration
+    #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
     /// Say to OSDs that this is one of them
     #[arg(long, global = true, hide = true)]
     as_osd: bool,
@@ -102,6 +105,12 @@ fn print_waiting(waiting: Option<&impl fmt::Display>) {
     if let Some(waiting) = waiting {
         interrupt::say(&waiting.to_string());
     }
+}
+
+/// Splits `NAME=VALUE`; dashes and underscores in a name are the same.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it must have the form NAME=VALUE")?;
+    Ok((name.replace('-', "_"), value.to_owned()))
 }
 
 /// Reads the name of a version of the messenger's protocol.
@@ -166,6 +175,8 @@ impl Access {
         identity.keyfile = self.keyfile.clone();
         identity.ms_mode = self.ms_mode;
         identity.cluster = self.cluster_name.clone();
+        let identity =
+            self.settings.iter().fold(identity, |identity, (name, value)| identity.with_setting(name, value));
         self.compression_settings()
             .fold(identity, |identity, (name, value)| identity.with_setting(name, value))
     }

@@ -51,7 +51,8 @@ fn subcommand_at(command: &Command, args: &[OsString]) -> Option<usize> {
 }
 
 /// What a word is to a command.
-enum Meaning {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
     Word,
     Option,
     /// An option whose value is the next word.
@@ -59,7 +60,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn of(command: &Command, word: &str) -> Self {
+    pub(crate) fn of(command: &Command, word: &str) -> Self {
         let takes_value = |arg: &Arg| arg.get_action().takes_values();
         if let Some(long) = word.strip_prefix("--") {
             let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));

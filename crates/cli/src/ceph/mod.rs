@@ -6,7 +6,7 @@ mod signature;
 mod value;
 mod words;
 
-pub(crate) use line::arrange;
+pub(crate) use line::{Meaning, arrange};
 
 use crate::access::Access;
 use crate::failure::Failure;
