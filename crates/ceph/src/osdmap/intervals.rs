@@ -22,8 +22,13 @@ impl IntervalSet {
         self.intervals.range(..=id).next_back().is_some_and(|(start, len)| id - start < *len)
     }
 
+    /// Returns the number of intervals.
+    pub fn count(&self) -> usize {
+        self.intervals.len()
+    }
+
     /// The intervals: first number and length.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.intervals.iter().map(|(start, len)| (*start, *len))
     }
 
@@ -45,10 +50,11 @@ impl IntervalSet {
         self.intervals.insert(first, end - first);
     }
 
-    /// Takes out `len` numbers from `start` on.
-    pub fn remove(&mut self, start: u64, len: u64) {
+    /// Takes out `len` numbers from `start` on. Returns how many of them were in the set.
+    pub fn remove(&mut self, start: u64, len: u64) -> u64 {
+        let mut removed = 0;
         if len == 0 {
-            return;
+            return removed;
         }
         let end = start.saturating_add(len);
         while let Some((&at, &n)) = self.intervals.range(..end).next_back() {
@@ -62,7 +68,9 @@ impl IntervalSet {
             if at < start {
                 self.intervals.insert(at, start - at);
             }
+            removed += end.min(at + n) - start.max(at);
         }
+        removed
     }
 
     /// Adds all of `other`.
@@ -137,7 +145,7 @@ mod tests {
     #[test]
     fn removing_splits_intervals() {
         let mut s = set(&[(0, 10), (20, 10)]);
-        s.remove(3, 2);
+        assert_eq!(s.remove(3, 2), 2);
         assert_eq!(s, set(&[(0, 3), (5, 5), (20, 10)]));
         s.remove(8, 15);
         assert_eq!(s, set(&[(0, 3), (5, 3), (23, 7)]));

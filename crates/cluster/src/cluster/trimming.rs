@@ -7,7 +7,7 @@
 use super::osd_daemon::OsdDaemon;
 use crate::groups::Groups;
 use crate::journal::Entry;
-use crate::osd::{Replicas, ToTrim};
+use crate::osd::{Next, Replicas, ToTrim};
 use onego_ceph::osdmap::{IntervalSet, OsdMap, flag};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
@@ -25,8 +25,16 @@ const PAUSE: Duration = Duration::from_millis(1);
 struct Round {
     snaps: IntervalSet,
     pg_num: u32,
-    /// The groups that are not done, and how far each is.
-    left: Vec<(PgId, u64)>,
+    /// The groups that are not done.
+    left: Vec<(PgId, Progress)>,
+}
+
+/// Progress of a group.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    next: Next,
+    /// OSD whose object `next` names.
+    primary: i32,
 }
 
 /// What is to be done.
@@ -50,7 +58,7 @@ impl Trimming {
             self.rounds.entry(*id).or_insert_with(|| Round {
                 snaps: snaps.clone(),
                 pg_num: pool.pg_num,
-                left: (0..pool.pg_num).map(|seed| (PgId { pool: *id, seed }, 0)).collect(),
+                left: (0..pool.pg_num).map(|seed| (PgId { pool: *id, seed }, Progress::default())).collect(),
             });
         }
         let goes_on = !self.rounds.is_empty() && !map.has_flag(flag::NOSNAPTRIM);
@@ -75,7 +83,7 @@ impl Trimming {
         let mut waits = true;
         for (id, round) in &mut self.rounds {
             round.go_on(&mut left, map, groups, osds, note);
-            let is_active = |(pg, _): &(PgId, u64)| groups.get(*pg).is_some_and(|group| group.active);
+            let is_active = |(pg, _): &(PgId, Progress)| groups.get(*pg).is_some_and(|group| group.active);
             waits &= !round.left.iter().any(is_active);
             if round.left.is_empty() {
                 purged.insert(*id, round.snaps.clone());
@@ -98,19 +106,23 @@ impl Round {
         note: &mut impl FnMut(Entry),
     ) {
         let snaps = &self.snaps;
-        self.left.retain_mut(|(pg, from)| {
+        self.left.retain_mut(|(pg, progress)| {
             let group = groups.get(*pg).filter(|group| group.active && *left > 0);
             let (Some(group), Some(pool)) = (group, map.pools.get(&pg.pool)) else { return true };
             let Some(primary) = usize::try_from(group.primary).ok().and_then(|id| osds.get(id)) else {
                 return true;
             };
-            let found = primary.osd.find_to_trim(*pg, pool, snaps, *from, *left);
-            *left -= found.looked_at;
-            *from = found.next;
-            let is_all = found.is_all();
+            if progress.primary != group.primary {
+                let (place, _) = progress.next;
+                *progress = Progress { next: (place, Default::default()), primary: group.primary };
+            }
+            let found = primary.osd.find_to_trim(*pg, pool, snaps, progress.next, *left);
+            *left = left.saturating_sub(found.looked_at);
+            let next = found.next;
             let others = group.others(group.primary);
             trim(*pg, (group.primary, &others), found, snaps, map, osds, note);
-            !is_all
+            progress.next = next.unwrap_or_default();
+            next.is_some()
         });
     }
 }

@@ -322,8 +322,8 @@ impl State {
         }
         to.front.bool(self.exists);
         to.front.u64(self.snap_seq);
-        to.front.count(self.clones().len());
-        for clone in self.clones().iter().rev() {
+        to.front.count(self.clone_count() as usize);
+        for clone in self.clones() {
             to.front.u64(clone.id);
             clone.snaps.encode(&mut to.front);
             clone.overlap.encode(&mut to.front);
@@ -365,11 +365,13 @@ impl State {
         let all = runs.iter().chain(clones.iter().flat_map(|(_, runs)| runs));
         parts.skip_to_payload(all.fold(0, |sum, (_, len)| sum.saturating_add(*len)))?;
         state.decode_data(runs, parts)?;
+        let mut decoded: Vec<ObjectClone> = Vec::with_capacity(clones.len());
         for (mut clone, runs) in clones {
-            state.share_overlap(&mut clone)?;
+            decoded.last().map_or(&state, |newer| &newer.state).share_overlap(&mut clone)?;
             clone.state.decode_data(runs, parts)?;
-            state.restore_clone(clone);
+            decoded.push(clone);
         }
+        decoded.into_iter().rev().for_each(|clone| state.push_clone(clone));
         Ok(state)
     }
 

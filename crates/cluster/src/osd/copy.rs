@@ -81,8 +81,8 @@ impl Osd {
     fn copy_source(&self, source: &Identity<'_>, copy: &CopyFrom) -> Outcome<State> {
         let state = if copy.flags & copy_flag::MAP_SNAP_CLONE != 0 && copy.snap != NOSNAP {
             let id = self.store.find(source).ok_or(Errno::NOENT)?;
-            let clones = self.store.object(id).state.clones();
-            clones.iter().find(|clone| clone.id == copy.snap).ok_or(Errno::NOENT)?.state.clone()
+            let clone = self.store.object(id).state.clone_with_id(copy.snap);
+            clone.ok_or(Errno::NOENT)?.state.clone()
         } else {
             let (id, at_snapshot) = self.find_readable(source, copy.snap).ok_or(Errno::NOENT)?;
             at_snapshot.unwrap_or_else(|| self.store.object(id).state.alone())

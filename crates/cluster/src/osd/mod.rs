@@ -49,7 +49,7 @@ pub use store::PoolUsage;
 pub(crate) use store::object::State;
 pub(crate) use store::{Contents, Name, bounds, identity};
 pub(crate) use transaction::Transaction;
-pub(crate) use trim::ToTrim;
+pub(crate) use trim::{Next, ToTrim};
 
 #[cfg(test)]
 pub(crate) mod tests;

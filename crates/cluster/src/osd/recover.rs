@@ -8,6 +8,7 @@ use super::transaction::Transaction;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl AsRef<Osd> for Osd {
@@ -169,7 +170,8 @@ impl Osd {
 
     /// Makes the objects at a place what they are at the source. Their memory is shared.
     fn copy_place(&mut self, source: &Self, pg: PgId, place: Place) {
-        for id in self.store.at(pg.pool, place) {
+        let ours: SmallVec<[ObjectId; 2]> = self.store.at(pg.pool, place).collect();
+        for id in ours {
             self.remove_object(pg, id);
         }
         for id in source.store.at(pg.pool, place) {

@@ -5,12 +5,12 @@ use super::class;
 use super::daemon::Osd;
 use super::execute::MAX_OMAP_BYTES;
 use super::request::MAX_LISTED;
+use super::store::clones::Shown;
 use super::store::extent::MAX_OBJECT_SIZE;
 use super::store::identity;
 use super::store::object::State;
 use onego_ceph::messages::{MAX_NAME_LEN, MAX_NAMESPACE_LEN, OsdOp};
 use onego_ceph::ops::{ChecksumKind, MAX_WRITE, Op};
-use onego_ceph::types::NOSNAP;
 
 /// Most bytes of outputs in one reply: the largest object and half of one. The operations of one small request may read the
 /// same bytes again and again.
@@ -131,14 +131,23 @@ impl Osd {
         if let Some(id) = self.store.find(&identity(request)) {
             let head = &self.store.object(id).state;
             most.add(head);
-            let rolls_back = request.ops.iter().any(|(op, _)| matches!(op, Op::Rollback { .. }));
-            if request.snap != NOSNAP || rolls_back {
-                head.clones().iter().for_each(|clone| most.add(&clone.state));
-                let bytes =
-                    |overlaps: usize, snaps: usize| CLONE + EXTENT * overlaps as u64 + 8 * snaps as u64;
-                let clones = head.clones().iter();
-                most.clones =
-                    clones.map(|clone| bytes(clone.overlap.iter().count(), clone.snaps.len())).sum();
+            let rolled_back = request.ops.iter().filter_map(|(op, _)| match op {
+                Op::Rollback { snap } => Some(*snap),
+                _ => None,
+            });
+            for snap in rolled_back.chain([request.snap]) {
+                if let Shown::Clone(clone) = head.at_snapshot(snap) {
+                    most.add(&clone.state);
+                }
+            }
+            if request.ops.iter().any(|(op, _)| matches!(op, Op::ListSnaps)) {
+                most.clones = head
+                    .clones()
+                    .map(|clone| {
+                        let (overlaps, snaps) = (clone.overlap.count() as u64, clone.snaps.len() as u64);
+                        CLONE + EXTENT * overlaps + 8 * snaps
+                    })
+                    .sum();
             }
             if request.ops.iter().any(|(op, _)| matches!(op, Op::ListWatchers)) {
                 most.watchers = self.watches.count_of(id);

@@ -27,8 +27,8 @@ impl Execution<'_> {
     pub(super) fn rollback(&mut self, snap: u64) -> Output {
         match self.state.at_snapshot(snap) {
             Shown::Head => self.modify(),
-            Shown::Clone(at) => {
-                let id = self.state.clones()[at].id;
+            Shown::Clone(clone) => {
+                let id = clone.id;
                 self.modify();
                 self.state.roll_back(id);
             }
@@ -41,7 +41,7 @@ impl Execution<'_> {
 
     /// The clones, oldest first, and the object itself if it exists.
     pub(super) fn list_snaps(&self) -> CloneInfos {
-        let clones = self.state.clones().iter().map(|clone| CloneInfo {
+        let clones = self.state.clones().map(|clone| CloneInfo {
             id: clone.id,
             snaps: clone.snaps.iter().rev().copied().collect(),
             overlap: clone.overlap.iter().collect(),
@@ -49,6 +49,8 @@ impl Execution<'_> {
         });
         let head = CloneInfo { id: NOSNAP, size: self.state.size, ..CloneInfo::default() };
         let head = self.state.exists.then_some(head);
-        CloneInfos { clones: clones.chain(head).collect(), seq: self.state.snap_seq }
+        let mut clones: Vec<CloneInfo> = head.into_iter().chain(clones).collect();
+        clones.reverse();
+        CloneInfos { clones, seq: self.state.snap_seq }
     }
 }

@@ -3,8 +3,8 @@
 //! Source of the idea: ceph `src/osd/PrimaryLogPG.cc` (`trim_object`), `doc/dev/osd_internals/snaps.rst`.
 
 use super::daemon::Osd;
-use super::group::{END, Place};
-use super::store::{Name, hash_range};
+use super::group::Place;
+use super::store::{Name, ObjectId, hash_range};
 use super::transaction::{Editor, Transaction};
 use onego_ceph::osdmap::{IntervalSet, Pool};
 use onego_ceph::types::{EVersion, Epoch, PgId};
@@ -13,45 +13,40 @@ use onego_ceph::types::{EVersion, Epoch, PgId};
 #[derive(Debug, Default)]
 pub(crate) struct ToTrim {
     pub(crate) names: Vec<Name>,
-    /// How many places with clones were looked at.
+    /// Objects with clones that were looked at; one with many clones counts as several.
     pub(crate) looked_at: usize,
-    /// Where to look on; [`END`]: there is nothing left.
-    pub(crate) next: u64,
+    /// The object to continue with; `None`: nothing is left.
+    pub(crate) next: Option<Next>,
 }
 
-impl ToTrim {
-    pub(crate) fn is_all(&self) -> bool {
-        self.next == END
-    }
-}
+/// An object of an OSD, and its place.
+pub(crate) type Next = (Place, ObjectId);
+
+/// Clones that take as long as an object: all that are newer than one that goes are linked again.
+const CLONES: u64 = 64;
 
 impl Osd {
-    /// The objects of a group that have something for these snapshots, of `budget` places with clones from `from` on.
+    /// The objects of a group that have something for these snapshots, of `budget` objects with clones from `from` on.
     pub(crate) fn find_to_trim(
         &self,
         pg: PgId,
         pool: &Pool,
         removed: &IntervalSet,
-        from: u64,
+        from: Next,
         budget: usize,
     ) -> ToTrim {
         let (first, last) = hash_range(pg, pool.pg_num);
-        let mut found = ToTrim { next: END, ..ToTrim::default() };
-        let Ok(from) = Place::try_from(from) else { return found };
-        if from > last {
-            return found;
-        }
-        for place in self.store.places_with_clones(pg.pool, from.max(first), last) {
-            if found.looked_at == budget {
-                found.next = place.into();
-                return found;
+        let mut found = ToTrim::default();
+        let from = from.max((first, ObjectId::default()));
+        for (place, id) in self.store.objects_with_clones(pg.pool, from, last) {
+            if found.looked_at >= budget {
+                found.next = Some((place, id));
+                break;
             }
-            found.looked_at += 1;
-            for id in self.store.at(pg.pool, place) {
-                let object = self.store.object(id);
-                if !object.state.shown_for(removed).is_empty() {
-                    found.names.push(object.name().clone());
-                }
+            let object = self.store.object(id);
+            found.looked_at += 1 + (object.state.clone_count() / CLONES) as usize;
+            if !object.state.shown_for(removed).is_empty() {
+                found.names.push(object.name().clone());
             }
         }
         found

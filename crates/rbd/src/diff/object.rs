@@ -122,6 +122,6 @@ fn add_difference(bytes: &mut IntervalSet, clone: &CloneInfo, next: u64, start: 
     };
     let mut difference = IntervalSet::default();
     difference.insert(0, end);
-    clone.overlap.iter().for_each(|(offset, length)| difference.remove(*offset, *length));
+    clone.overlap.iter().for_each(|(offset, length)| _ = difference.remove(*offset, *length));
     difference.iter().for_each(|(offset, length)| bytes.insert(offset, length));
 }

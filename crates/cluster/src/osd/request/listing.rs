@@ -18,6 +18,9 @@ use onego_wire::{Decoded, Reader};
 /// Most objects in one listing (`osd_max_pgls`).
 pub(in crate::osd) const MAX_LISTED: u64 = 1024;
 
+/// Most objects that one listing looks at: those that do not exist at its snapshot are not counted as listed.
+const MAX_LOOKED_AT: usize = 16 * MAX_LISTED as usize;
+
 /// The namespace that stands for all of them (`librados::all_nspaces`).
 const ALL_NAMESPACES: &[u8] = b"\x01";
 
@@ -80,12 +83,17 @@ impl Osd {
             return Ok((AT_END, listing.to_bytes().into()));
         }
         let count = count.min(MAX_LISTED) as usize;
-        for (seen, object) in self.store.list(pg, pool, &cursor, snap).enumerate() {
-            let place = object.place();
-            if seen == count {
-                listing.cursor = place;
+        let mut seen = 0;
+        for (looked_at, object) in self.store.list(pg, pool, &cursor).enumerate() {
+            if seen == count || looked_at == MAX_LOOKED_AT {
+                listing.cursor = object.place();
                 return Ok((0, listing.to_bytes().into()));
             }
+            if !object.state.exists_at(snap) {
+                continue;
+            }
+            seen += 1;
+            let place = object.place();
             let is_wanted = filter.is_none_or(|filter| filter.admits(&object.state, snap));
             if is_wanted && (namespace == ALL_NAMESPACES || namespace == place.namespace) {
                 let HObject { key, name, namespace, .. } = place;
@@ -122,7 +130,7 @@ impl Filter {
 
     fn admits(&self, state: &State, snap: u64) -> bool {
         let shown = match state.at_snapshot(snap) {
-            Shown::Clone(at) if snap != NOSNAP => &state.clones()[at].state,
+            Shown::Clone(clone) if snap != NOSNAP => &clone.state,
             _ => state,
         };
         let value = self.attribute.strip_prefix(b"_").and_then(|name| shown.meta().xattrs().get(name));

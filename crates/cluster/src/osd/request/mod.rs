@@ -149,7 +149,7 @@ impl Osd {
             SNAPDIR => Some((id, None)),
             snap => match head.at_snapshot(snap) {
                 Shown::Head => Some((id, None)),
-                Shown::Clone(at) => Some((id, Some(head.clones()[at].state.clone()))),
+                Shown::Clone(clone) => Some((id, Some(clone.state.clone()))),
                 Shown::Nothing => None,
             },
         }

@@ -5,6 +5,7 @@ pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod extent;
 pub(crate) mod object;
+mod same_hash;
 pub(crate) mod tmap;
 
 use object::State;
@@ -14,12 +15,12 @@ use onego_ceph::messages::OsdOp;
 use onego_ceph::osdmap::Pool;
 use onego_ceph::types::{HObject, NOSNAP, PgId};
 use rustc_hash::FxHashMap;
+use same_hash::SameHash;
 use slab::Slab;
-use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, hash_map};
 
 /// Names an object in memory for as long as it exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct ObjectId(usize);
 
 /// The name of an object, all parts of it, apart from its pool.
@@ -80,9 +81,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) fn of(state: &State) -> Self {
-        let clones = state.clones().len() as u64;
-        let objects = u64::from(state.is_kept()) + clones;
-        Self { objects, clones, bytes: state.size + state.clone_bytes() }
+        Counted::of(state).contents
     }
 
     /// A part of it has become something else.
@@ -112,7 +111,20 @@ pub(crate) struct Counted {
 
 impl Counted {
     fn of(state: &State) -> Self {
-        Self { contents: Contents::of(state), footprint: state.footprint() }
+        if !state.is_kept() {
+            return Self::default();
+        }
+        let mut counted = Self {
+            contents: Contents { objects: 1, clones: 0, bytes: state.size },
+            footprint: state.own_footprint(),
+        };
+        if let Some(sums) = state.clone_sums() {
+            counted.contents.objects += sums.count;
+            counted.contents.clones = sums.count;
+            counted.contents.bytes += sums.bytes;
+            counted.footprint += sums.footprint;
+        }
+        counted
     }
 }
 
@@ -165,17 +177,14 @@ pub struct PoolUsage {
     pub written_bytes: u64,
 }
 
-/// Objects that have a hash in common.
-type SameHash = SmallVec<[usize; 2]>;
-
 #[derive(Default)]
 pub(crate) struct PoolObjects {
     by_hash: FxHashMap<u32, SameHash>,
-    /// By hash read from its low end, which is the order of listings (hobject_t's bitwise order).
-    order: BTreeMap<u32, SameHash>,
+    /// Hashes read from their low end, which is the order of listings (hobject_t's bitwise order).
+    order: BTreeSet<u32>,
     contents: Contents,
-    /// The places of objects that have clones.
-    with_clones: BTreeSet<u32>,
+    /// Objects that have clones, by their place.
+    with_clones: BTreeSet<(u32, ObjectId)>,
     /// What was done with the pool.
     pub(crate) requests: PoolUsage,
 }
@@ -225,9 +234,13 @@ impl Store {
     }
 
     /// The object of that name.
+    #[inline]
     pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<ObjectId> {
-        let same_hash = self.pools.get(&identity.pool)?.by_hash.get(&identity.hash)?;
-        same_hash.iter().copied().find(|id| self.objects[*id].is(identity)).map(ObjectId)
+        match self.pools.get(&identity.pool)?.by_hash.get(&identity.hash)? {
+            SameHash::One(id) if self.objects[id.0].is(identity) => Some(*id),
+            SameHash::One(_) => None,
+            SameHash::Many(objects) => objects.find(identity),
+        }
     }
 
     pub(crate) fn object(&self, id: ObjectId) -> &Object {
@@ -263,10 +276,18 @@ impl Store {
             record: 0,
             counted: Counted::default(),
         });
+        let id = ObjectId(id);
         let pool = self.pools.entry(identity.pool).or_default();
-        pool.by_hash.entry(identity.hash).or_default().push(id);
-        pool.order.entry(identity.hash.reverse_bits()).or_default().push(id);
-        ObjectId(id)
+        match pool.by_hash.entry(identity.hash) {
+            hash_map::Entry::Occupied(entry) => {
+                entry.into_mut().add(id, &Name::of(identity), |other| &self.objects[other.0].name);
+            }
+            hash_map::Entry::Vacant(entry) => {
+                entry.insert(SameHash::One(id));
+                pool.order.insert(identity.hash.reverse_bits());
+            }
+        }
+        id
     }
 
     /// The object may be something else now, or nothing: counts it again. Returns what it was counted as before, and what
@@ -280,18 +301,19 @@ impl Store {
         }
         let before = std::mem::replace(&mut object.counted, now);
         self.used = self.used - before.footprint + now.footprint;
-        let (pool, hash) = (object.pool, object.name.hash);
-        if now.contents.clones != before.contents.clones {
-            self.index_clones(pool, hash);
-        }
-        let pool = self.pools.entry(pool).or_default();
+        let pool = self.pools.entry(object.pool).or_default();
         pool.contents.replace(before.contents, now.contents);
+        let place = object.name.hash.reverse_bits();
+        match (before.contents.clones, now.contents.clones) {
+            (0, 1..) => _ = pool.with_clones.insert((place, id)),
+            (1.., 0) => _ = pool.with_clones.remove(&(place, id)),
+            _ => {}
+        }
         if now.contents.objects == 0 {
-            if pool.by_hash.get_mut(&hash).is_some_and(|same_hash| forget(same_hash, id)) {
-                pool.by_hash.remove(&hash);
-            }
-            let place = hash.reverse_bits();
-            if pool.order.get_mut(&place).is_some_and(|same_hash| forget(same_hash, id)) {
+            if let hash_map::Entry::Occupied(mut entry) = pool.by_hash.entry(object.name.hash)
+                && entry.get_mut().remove(id, &object.name)
+            {
+                entry.remove();
                 pool.order.remove(&place);
             }
             self.objects.remove(id.0);
@@ -299,28 +321,22 @@ impl Store {
         (before.contents, now.contents)
     }
 
-    /// Clones of an object with this hash have come or gone.
-    fn index_clones(&mut self, pool: i64, hash: u32) {
-        let Some(pool) = self.pools.get_mut(&pool) else { return };
-        let has_clones = |id: &usize| !self.objects[*id].state.clones().is_empty();
-        let place = hash.reverse_bits();
-        if pool.by_hash.get(&hash).is_some_and(|same_hash| same_hash.iter().any(has_clones)) {
-            pool.with_clones.insert(place);
-        } else {
-            pool.with_clones.remove(&place);
-        }
-    }
-
-    /// The places from `first` to `last` at which a pool has objects with clones.
-    pub(crate) fn places_with_clones(&self, pool: i64, first: u32, last: u32) -> impl Iterator<Item = u32> {
-        let places = self.pools.get(&pool).map(|pool| &pool.with_clones);
-        places.into_iter().flat_map(move |places| places.range(first..=last)).copied()
+    /// The objects with clones that a pool has from `first` on, up to the place `last`, with their places.
+    pub(crate) fn objects_with_clones(
+        &self,
+        pool: i64,
+        first: (u32, ObjectId),
+        last: u32,
+    ) -> impl Iterator<Item = (u32, ObjectId)> {
+        let with_clones = self.pools.get(&pool).map(|pool| &pool.with_clones);
+        let to_end = with_clones.into_iter().flat_map(move |with_clones| with_clones.range(first..)).copied();
+        to_end.take_while(move |(place, _)| *place <= last)
     }
 
     /// The places from `first` to `last` at which a pool has objects.
     pub(crate) fn places(&self, pool: i64, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let order = self.pools.get(&pool).map(|pool| &pool.order);
-        order.into_iter().flat_map(move |order| order.range(first..=last)).map(|(place, _)| *place)
+        order.into_iter().flat_map(move |order| order.range(first..=last)).copied()
     }
 
     /// What a pool has at the places from `first` to `last`.
@@ -329,49 +345,42 @@ impl Store {
         ids.map(|id| Contents::of(&self.object(id).state)).sum()
     }
 
-    /// The objects at a place.
-    pub(crate) fn at(&self, pool: i64, place: u32) -> SmallVec<[ObjectId; 2]> {
-        let same_hash = self.pools.get(&pool).and_then(|pool| pool.order.get(&place));
-        same_hash.into_iter().flatten().copied().map(ObjectId).collect()
+    /// The objects at a place, in order.
+    pub(crate) fn at(&self, pool: i64, place: u32) -> impl Iterator<Item = ObjectId> {
+        let same_hash = self.pools.get(&pool).and_then(|pool| pool.by_hash.get(&place.reverse_bits()));
+        same_hash.into_iter().flat_map(SameHash::iter)
     }
 
     /// Forgets a pool and says which objects are gone.
     pub(crate) fn remove_pool(&mut self, pool: i64) -> Vec<ObjectId> {
         let Some(pool) = self.pools.remove(&pool) else { return Vec::new() };
-        let ids: Vec<ObjectId> = pool.order.into_values().flatten().map(ObjectId).collect();
+        let ids: Vec<ObjectId> = pool.by_hash.values().flat_map(SameHash::iter).collect();
         for id in &ids {
             self.used -= self.objects.remove(id.0).counted.footprint;
         }
         ids
     }
 
-    /// The objects that a placement group has at a snapshot, or now, from `start` on, in order.
+    /// Returns the objects of a placement group, also those that have only clones, from `start` on and in order.
     pub(crate) fn list<'a>(
         &'a self,
         pg: PgId,
         pool: &Pool,
         start: &'a HObject,
-        snap: u64,
     ) -> impl Iterator<Item = &'a Object> {
         let (first, last) = hash_range(pg, pool.pg_num);
-        let first = if start.is_min() { first } else { start.hash.reverse_bits().clamp(first, last) };
-        let order = self.pools.get(&pg.pool).map(|pool| &pool.order);
-        order.into_iter().flat_map(move |order| order.range(first..=last)).flat_map(move |(_, same_hash)| {
-            let mut objects: SmallVec<[&Object; 2]> = same_hash
-                .iter()
-                .map(|id| &self.objects[*id])
-                .filter(|object| object.state.exists_at(snap))
-                .collect();
-            objects.sort_by_key(|object| object.place());
-            objects.into_iter().filter(move |object| object.place() >= *start)
-        })
+        let at = start.hash.reverse_bits();
+        let first = if start.is_min() { first } else { at.clamp(first, last) };
+        let by_hash = self.pools.get(&pg.pool).map(|pool| &pool.by_hash);
+        let places = self.places(pg.pool, first, last);
+        let ids = places.flat_map(move |place| {
+            let same_hash = by_hash.and_then(|by_hash| by_hash.get(&place.reverse_bits()));
+            let start = Some(start).filter(|start| !start.is_min() && place == at);
+            same_hash.into_iter().flat_map(move |same_hash| same_hash.iter_from(start))
+        });
+        ids.map(|id| &self.objects[id.0])
+            .skip_while(move |object| object.name.hash.reverse_bits() == at && object.place() < *start)
     }
-}
-
-/// Takes an object out and says whether none is left.
-fn forget(same_hash: &mut SameHash, id: ObjectId) -> bool {
-    same_hash.retain(|other| *other != id.0);
-    same_hash.is_empty()
 }
 
 /// The range of reversed hashes that a placement group covers (pg_t::get_hobj_start, get_hobj_end, get_split_bits).
@@ -431,12 +440,11 @@ mod tests {
             let mut count = 0;
             for seed in 0..pg_num {
                 let pg = PgId { pool: 1, seed };
-                let listed: Vec<_> =
-                    store.list(pg, &pool, &HObject::min(), NOSNAP).map(Object::place).collect();
+                let listed: Vec<_> = store.list(pg, &pool, &HObject::min()).map(Object::place).collect();
                 assert!(listed.is_sorted());
                 assert!(listed.iter().all(|o| pool.pg(PgId { pool: 1, seed: o.hash }) == pg));
                 for (i, object) in listed.iter().enumerate() {
-                    assert_eq!(store.list(pg, &pool, object, NOSNAP).count(), listed.len() - i);
+                    assert_eq!(store.list(pg, &pool, object).count(), listed.len() - i);
                 }
                 count += listed.len();
             }

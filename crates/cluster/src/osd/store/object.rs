@@ -1,5 +1,6 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
+use super::clones::Clones;
 use super::compare;
 use onego_buf::extents::Extents;
 use onego_buf::{List, Segment};
@@ -119,10 +120,6 @@ pub(crate) struct ObjectClone {
     pub(crate) state: State,
 }
 
-/// The clones of an object, oldest first. None has the id of another.
-#[derive(Clone, Default)]
-pub(super) struct Clones(pub(super) Vec<ObjectClone>);
-
 impl State {
     /// Is there anything of the object, be it for a snapshot?
     pub(crate) fn is_kept(&self) -> bool {
@@ -134,7 +131,13 @@ impl State {
         if !self.is_kept() {
             return 0;
         }
-        OBJECT_OVERHEAD + self.pinned_data() + self.meta().bytes + self.clone_footprint()
+        self.own_footprint() + self.clone_sums().map_or(0, |sums| sums.footprint)
+    }
+
+    /// Memory that the object takes without its clones.
+    #[inline]
+    pub(super) fn own_footprint(&self) -> u64 {
+        OBJECT_OVERHEAD + self.pinned_data() + self.meta().bytes
     }
 
     /// Memory that the data takes.
@@ -196,8 +199,8 @@ impl State {
             && self.meta() == other.meta()
             && runs == other.runs(0, u64::MAX)
             && runs.into_iter().all(is_same_run)
-            && clones.len() == theirs.len()
-            && clones.iter().zip(theirs).all(|(clone, other)| clone.is_same(other))
+            && self.clone_count() == other.clone_count()
+            && clones.zip(theirs).all(|(clone, other)| clone.is_same(other))
     }
 
     fn meta_mut(&mut self) -> &mut Meta {

@@ -6,6 +6,7 @@ mod data;
 mod metadata;
 mod model;
 mod rights;
+mod scale;
 mod snapshot_model;
 mod snapshots;
 mod space;

@@ -117,13 +117,14 @@ impl Timeline {
         let Some(removed) = self.bench.map.removed_snaps_queue.remove(&POOL) else { return };
         let (pg, name) = Bench::place("o");
         let pool = self.bench.map.pools[&POOL].clone();
-        let ToTrim { names, next, .. } = self.bench.osd.find_to_trim(pg, &pool, &removed, 0, 10);
-        assert!(names.iter().all(|found| *found == name) && next > u64::from(u32::MAX));
+        let ToTrim { names, next, .. } =
+            self.bench.osd.find_to_trim(pg, &pool, &removed, Default::default(), 10);
+        assert!(names.iter().all(|found| *found == name) && next.is_none());
         for name in names {
             let transaction = self.bench.osd.trim(pg, &name, &removed, 7).expect("the object is there");
             self.follower.apply(&transaction, 0);
         }
-        let again = self.bench.osd.find_to_trim(pg, &pool, &removed, 0, 10);
+        let again = self.bench.osd.find_to_trim(pg, &pool, &removed, Default::default(), 10);
         assert!(again.names.is_empty());
     }
 
@@ -142,7 +143,7 @@ impl Timeline {
         let infos = self.bench.snaps();
         assert_eq!(
             infos.clones.len(),
-            state_of(&self.bench).clones().len() + usize::from(self.now.is_some())
+            state_of(&self.bench).clones().count() + usize::from(self.now.is_some())
         );
         let own = |size: u64, overlap: &[(u64, u64)]| size - overlap.iter().map(|(_, len)| len).sum::<u64>();
         let bytes: u64 = infos.clones.iter().map(|clone| own(clone.size, &clone.overlap)).sum();
@@ -186,7 +187,7 @@ fn state_of(bench: &Bench) -> &State {
 fn check_overlaps(state: &State) {
     let zeros = Segment::from_static(&[0; 4096]);
     let mut newer = state;
-    for clone in state.clones().iter().rev() {
+    for clone in state.clones() {
         let mut whole = IntervalSet::default();
         whole.insert(0, clone.state.size.min(newer.size));
         for (offset, len) in clone.overlap.iter() {
