@@ -59,7 +59,7 @@ impl FromStr for ImageSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         if text.contains('@') {
             return Err(format!(
-                "{text:?} names a snapshot, and snapshots are not supported yet: leave out what is behind @"
+                "{text:?} names a snapshot, and not an image: leave out the @ and the name after it"
             ));
         }
         let (place, image) = match text.rsplit_once('/') {
@@ -90,6 +90,20 @@ impl FromStr for SnapSpec {
             None => (text, None),
         };
         Ok(Self { image: image.parse()?, snapshot })
+    }
+}
+
+impl SnapSpec {
+    /// The image without a snapshot.
+    pub(crate) fn head(image: ImageSpec) -> Self {
+        Self { image, snapshot: None }
+    }
+}
+
+impl fmt::Display for SnapSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.image)?;
+        self.snapshot.iter().try_for_each(|snapshot| write!(f, "@{snapshot}"))
     }
 }
 

@@ -24,7 +24,10 @@ const REQUESTS: OperationNames = OperationNames {
         "Time from the submission of a request to an OSD to the end of it",
     ),
     bytes: ("onego_client_bytes_total", "Bytes that requests to OSDs wrote or read"),
-    errors: ("onego_client_errors_total", "Requests to OSDs that failed or were answered with an error"),
+    errors: (
+        "onego_client_errors_total",
+        "Requests to OSDs that failed or were answered with an error other than that something exists, or does not",
+    ),
     in_flight: ("onego_client_in_flight", "Requests to OSDs that have not ended"),
 };
 

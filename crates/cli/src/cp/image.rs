@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished, say};
 use crate::partial::Existing;
 use crate::partial_import::{IncompleteArgs, MARK_EVERY, PartialImport};
-use crate::spec::ImageSpec;
+use crate::spec::SnapSpec;
 use onego::block::Host;
 use onego::block::copy::Copier;
 use onego::rados::Pool;
@@ -48,18 +48,21 @@ impl NewImage {
         job: &CopyJob<'_>,
         host: &mut Host<Copier>,
         opener: &mut Opener<'_>,
-        spec: &ImageSpec,
+        spec: &SnapSpec,
         from: &From,
         tuning: &Tuning,
     ) -> Result<Begun, Failure> {
+        if spec.snapshot.is_some() {
+            return Err(Failure::Usage(format!("rbd:{spec} is a snapshot, which cannot be written to")));
+        }
         let Some(shape) = job.shape else {
             return Err(Failure::Usage(format!(
                 "image {spec} is no destination of this command: use \"onego cp\""
             )));
         };
         let cluster = opener.cluster(host)?;
-        let (name, shown) = (&spec.image, format!("image {spec}"));
-        let place = spec.place(job.pool);
+        let (name, shown) = (&spec.image.image, format!("image {spec}"));
+        let place = spec.image.place(job.pool);
         let pool = host.block_on(interrupt::unless(place.open(&cluster)))???;
         let mut marked = PartialImport::new(Some(from.size), from.facts.record(tuning.settled));
         let found = match job.existing {

@@ -1,6 +1,6 @@
 //! How devices are opened: what a process opens once, and what each of its threads opens.
 
-use super::encryption::{EncryptionArgs, open_image};
+use super::encryption::{EncryptionArgs, decrypted, open_image};
 use super::files::FileArgs;
 use super::source::Source;
 use crate::access::Access;
@@ -8,11 +8,12 @@ use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
 use crate::nfs_files::last_name;
 use crate::partial_import::IncompleteArgs;
-use crate::spec::ImageSpec;
+use crate::spec::SnapSpec;
 use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;
 use onego::nfs::{self, FileType};
 use onego::rados::Cluster;
+use onego::rbd::Image;
 use onego::rbd::encryption::EncryptionSpec;
 use onego_disk::{Disk, DiskOpener, Disks};
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +41,7 @@ pub(crate) struct PreparedNfs {
 /// An image, and how each thread opens it.
 #[derive(Clone)]
 pub(crate) struct PreparedImage {
-    spec: ImageSpec,
+    spec: SnapSpec,
     encryption: Vec<EncryptionSpec>,
     incomplete: IncompleteArgs,
 }
@@ -66,7 +67,7 @@ impl Prepared {
         })
     }
 
-    pub(crate) fn image(spec: &ImageSpec, incomplete: IncompleteArgs) -> Self {
+    pub(crate) fn image(spec: &SnapSpec, incomplete: IncompleteArgs) -> Self {
         Self::Image(Box::new(PreparedImage { spec: spec.clone(), encryption: Vec::new(), incomplete }))
     }
 
@@ -159,17 +160,28 @@ impl<'a> Opener<'a> {
             Prepared::Null(size) => Ok((Rc::new(Null::new(Geometry::new(*size))), SourceFacts::default())),
             Prepared::Image(prepared) => {
                 let PreparedImage { spec, encryption, incomplete } = &**prepared;
+                if spec.snapshot.is_some() && !read_only {
+                    return Err(Failure::Usage(format!(
+                        "rbd:{spec} is a snapshot, which cannot be written to"
+                    )));
+                }
                 let cluster = self.cluster(host)?;
-                let place = spec.place(self.pool);
+                let (place, name) = (spec.image.place(self.pool), &spec.image.image);
                 let image = host.block_on(async {
                     let pool = place.open(&cluster).await?;
-                    incomplete.check_named(&pool, &spec.image).await?;
-                    Ok::<_, Failure>(open_image(&pool, &spec.image, read_only, encryption).await?)
+                    if let Some(snapshot) = &spec.snapshot {
+                        return Ok(decrypted(Image::open_at(&pool, name, snapshot).await?, encryption).await?);
+                    }
+                    incomplete.check_named(&pool, name).await?;
+                    Ok::<_, Failure>(open_image(&pool, name, read_only, encryption).await?)
                 })??;
                 if !read_only {
                     image.check_writable()?;
                 }
-                let (pool, id) = (image.pool().id(), image.info().id.clone());
+                // A snapshot is another device than its image.
+                let snapshot =
+                    spec.snapshot.iter().map(|snapshot| format!("@{snapshot}")).collect::<String>();
+                let (pool, id) = (image.pool().id(), format!("{}{snapshot}", image.info().id));
                 let namespace = image.pool().namespace().to_owned();
                 Ok((host.image(image)?, known(Identity::Image { pool, namespace, id })))
             }

@@ -2,7 +2,7 @@
 
 use crate::nfs_files::Url;
 use crate::size;
-use crate::spec::ImageSpec;
+use crate::spec::SnapSpec;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::{NbdError, NbdUrl};
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// What help says of sources.
 pub(crate) const SOURCES: &str = "\
   PATH                          a file or a block device of this machine; one whose name has a colon is ./NAME
-  rbd:[POOL/[NAMESPACE/]]IMAGE  an image
+  rbd:[POOL/[NAMESPACE/]]IMAGE  an image; with @SNAPSHOT at the end a snapshot of it, which is only read
   nfs://HOST/EXPORT/PATH        a file of a server of NFS; \"onego nfs --help\" says what else such a URL may have
   nbd://HOST[:PORT]/EXPORT      an export of a server of NBD; nbd+unix:///EXPORT?socket=PATH on a Unix socket;
                                 nbds://HOST/EXPORT?tls-certificates=FOLDER by TLS
@@ -30,8 +30,8 @@ pub(crate) enum Source {
     Nfs(Box<Url>),
     /// An export of a server of NBD.
     Nbd(NbdUrl),
-    /// An image of the cluster.
-    Image(ImageSpec),
+    /// An image of the cluster, or a snapshot of one.
+    Image(SnapSpec),
     /// Memory of this process, lost at the end.
     Memory(u64),
     /// Nothing: writes are forgotten, and reads give zeros.
@@ -93,10 +93,15 @@ impl Source {
         matches!(self, Self::Image(_))
     }
 
+    /// Returns whether it is a snapshot, which is only read.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        matches!(self, Self::Image(spec) if spec.snapshot.is_some())
+    }
+
     /// May any number of threads open it, each for itself? Memory belongs to one, servers of NBD may take one client alone, and
     /// threads would hand the exclusive lock of an image back and forth.
     pub(crate) fn takes_many_threads(&self) -> bool {
-        matches!(self, Self::Disk(_) | Self::Nfs(_) | Self::Null(_))
+        matches!(self, Self::Disk(_) | Self::Nfs(_) | Self::Null(_)) || self.is_snapshot()
     }
 
     /// Do two of that name share their bytes?
@@ -125,9 +130,9 @@ impl Source {
             Self::Nbd(url) if url.export().is_empty() => "nbd".to_owned(),
             Self::Nbd(url) => url.export().to_owned(),
             Self::Image(spec) => {
-                let place = spec.place(pool);
-                let namespace = if place.namespace.is_empty() { "" } else { "/" };
-                format!("{}{namespace}{}/{}", place.pool, place.namespace, spec.image)
+                let place = spec.image.place(pool);
+                let image = place.image(&spec.image.image);
+                SnapSpec { image, snapshot: spec.snapshot.clone() }.to_string()
             }
             Self::Memory(_) => "mem".to_owned(),
             Self::Null(_) => "null".to_owned(),
@@ -157,6 +162,7 @@ mod tests {
         let named = |text: &str| text.parse::<Source>().map(|source| source.export_name(None));
         assert_eq!(named("rbd:disk").unwrap(), "rbd/disk");
         assert_eq!(named("rbd:pool/ns/disk").unwrap(), "pool/ns/disk");
+        assert_eq!(named("rbd:pool/disk@snap").unwrap(), "pool/disk@snap");
         assert_eq!(named("mem:1G").unwrap(), "mem");
         assert!(matches!("null:4M".parse(), Ok(Source::Null(bytes)) if bytes == 4 << 20));
         assert_eq!(named("nbd://host/rbd/disk").unwrap(), "rbd/disk");
@@ -172,7 +178,7 @@ mod tests {
             "",
             "-",
             "iscsi:disk",
-            "rbd:pool/disk@snap",
+            "rbd:pool/disk@",
             "nbds://host/disk",
             "nfs:///disk",
             "mem:0",

@@ -118,12 +118,13 @@ pub(crate) fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, 
     let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());
     let limits = Limits::new(plan.limits);
     let add = |host: &mut Host<Server>, opener: &mut Opener<'_>, source: &Source, prepared: &Prepared| {
-        let device = opener.open(host, prepared, plan.read_only)?;
+        let read_only = plan.read_only || source.is_snapshot();
+        let device = opener.open(host, prepared, read_only)?;
         let export = Export {
             name: source.export_name(plan.pool.as_deref()),
             description: source.to_string(),
             device: limits.bound(device),
-            read_only: plan.read_only,
+            read_only,
         };
         host.export().0.add_export(export).map_err(|error| Failure::Usage(error.to_string()))
     };

@@ -3,7 +3,7 @@
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::partial_import::IncompleteArgs;
-use crate::spec::PoolSpec;
+use crate::spec::{PoolSpec, SnapSpec};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use onego::block::{Export, Host};
 use onego::rbd;
@@ -90,7 +90,7 @@ pub(super) fn images<E: Export>(
         while images.len() <= EXPORTS_MAX
             && let Some(name) = names.try_next().await?
         {
-            let image = place.image(&name);
+            let image = SnapSpec::head(place.image(&name));
             let prepared = Prepared::image(&image, incomplete);
             images.push((Source::Image(image), prepared));
         }

@@ -101,7 +101,8 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let (engine, zero_copy, spin) = (access.engine, access.zero_copy()?, access.spin);
     let socket = listening.socket()?;
     let Options { pool, limits, read_only, queues, .. } = &options;
-    let (pool, limits, read_only, queues) = (pool.clone(), *limits, *read_only, *queues);
+    let read_only = *read_only || options.source.is_snapshot();
+    let (pool, limits, queues) = (pool.clone(), *limits, *queues);
     let serial = options.source.export_name(options.pool.as_deref());
     let slow = options.metrics.slow();
     let begin = move || {

@@ -15,10 +15,10 @@ use serde_json::json;
 /// What is to be remembered of the device; its number is not known yet.
 pub(super) fn record(access: &Access, options: &MapOptions, source: &Source) -> Result<Record, Failure> {
     let pool = options.pool.as_deref();
-    let (pool, namespace, image) = match source {
+    let (pool, namespace, image, snap) = match source {
         Source::Image(spec) => {
-            let place = spec.place(pool);
-            (place.pool, place.namespace, spec.image.clone())
+            let place = spec.image.place(pool);
+            (place.pool, place.namespace, spec.image.image.clone(), spec.snapshot.clone())
         }
         _ => Default::default(),
     };
@@ -31,6 +31,7 @@ pub(super) fn record(access: &Access, options: &MapOptions, source: &Source) -> 
         pool,
         namespace,
         image,
+        snap,
         pid: std::process::id(),
         arguments: arguments.collect(),
         directory: std::env::current_dir().map_err(Failure::io("finding the folder"))?,

@@ -39,6 +39,7 @@ pub(crate) const MAP_EXAMPLES: &str = "\
 Examples:
   onego map rbd:rbd/disk
   mount $(onego map rbd:disk --read-only) /mnt
+  onego map rbd:disk@monday
   onego map rbd:disk --queues 4 --foreground
   onego map rbd:disk --type nbd
   onego map --all
@@ -67,7 +68,8 @@ Examples:
 
 The fields are those of \"rbd device list\". A device that waits has nobody who serves it: map its source again.";
 
-pub(crate) fn map(access: &Access, options: MapOptions) -> Result<(), Failure> {
+pub(crate) fn map(access: &Access, mut options: MapOptions) -> Result<(), Failure> {
+    options.read_only |= options.source.as_ref().is_some_and(Source::is_snapshot);
     match &options.source {
         Some(Source::Memory(_)) if options.queues.is_some_and(|queues| queues > 1) => {
             let why = "memory belongs to one thread, so mem:SIZE cannot have several queues";

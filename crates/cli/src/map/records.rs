@@ -30,6 +30,8 @@ pub(super) struct Record {
     pub(super) pool: String,
     pub(super) namespace: String,
     pub(super) image: String,
+    #[serde(default)]
+    pub(super) snap: Option<String>,
     /// The process that serves it, for the kernel. Another may have the number by now.
     pub(super) pid: u32,
     /// The command line by which it was mapped, and the folder that this was said in: to map it again, should its process end.

@@ -28,7 +28,7 @@ pub(crate) fn show(options: &ShowOptions) -> Result<(), Failure> {
                     pool.to_owned(),
                     namespace.to_owned(),
                     image.to_owned(),
-                    "-".to_owned(),
+                    record.snap.clone().unwrap_or_else(|| "-".to_owned()),
                     record.device().display().to_string(),
                     state,
                 ])
@@ -48,7 +48,7 @@ fn fields(record: &Record) -> Value {
         "pool": pool,
         "namespace": namespace,
         "name": image,
-        "snap": "-",
+        "snap": record.snap.as_deref().unwrap_or("-"),
         "device": record.device(),
     })
 }
@@ -94,6 +94,7 @@ mod tests {
             pool: "pool".into(),
             namespace: "ns".into(),
             image: "disk".into(),
+            snap: None,
             pid: 1,
             arguments: Vec::new(),
             directory: "/".into(),

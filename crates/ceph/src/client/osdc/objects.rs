@@ -20,6 +20,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Results that answer a request and are no failure: something exists, or does not (ENODATA: an attribute).
+const ANSWERS: [i32; 3] = [errno::ENOENT, errno::EEXIST, -61];
+
 /// What the object client wants of the monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Wishes {
@@ -246,7 +249,9 @@ impl<T> Objects<T> {
         let Some(op) = self.table.get(tid).filter(|op| matches!(op.owner, Owner::Caller(_))) else { return };
         let writes = op.message.flags & flag::WRITE != 0;
         let (read, has_failed) = match outcome {
-            Ok(Outcome::Reply(reply)) => (reply.bytes(), reply.result < 0),
+            Ok(Outcome::Reply(reply)) => {
+                (reply.bytes(), reply.result < 0 && !ANSWERS.contains(&reply.result))
+            }
             Ok(_) => (0, false),
             Err(_) => (0, true),
         };

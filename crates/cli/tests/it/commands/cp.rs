@@ -166,7 +166,6 @@ fn what_cannot_be_copied_is_said_with_the_side_that_is_wrong() {
         ("cp original nbd+unix:///?socket=none", 7, "no connection to the server"),
         ("cp nbds://host/disk copy", 2, "tls-certificates=FOLDER"),
         ("cp nbds://127.0.0.1:1/disk?tls-certificates=nosuch copy", 1, "nosuch/ca-cert.pem"),
-        ("cp rbd:pool/disk@snap copy", 2, "snapshots are not supported yet"),
     ] {
         let (got, said) = place.onego_fails(line);
         assert_eq!(got, code, "{line}: {said}");

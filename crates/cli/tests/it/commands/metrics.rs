@@ -91,6 +91,7 @@ fn a_load_of_known_size_is_found_on_every_side() {
     place.onego("rbd create disk --size 64M");
     let export = Telling::start(&place, "export nbd rbd:rbd/disk --listen 127.0.0.1:0");
     let uri = export.ready().to_owned();
+    assert_eq!(export.sum("onego_client_errors_total", &[]), 0.0, "nothing has failed");
     file(&place, "data", 64 * MIB);
     place.onego(&format!("cp data {uri}"));
     let (bytes, requests) = (64.0 * MIB as f64, "onego_export_request_duration_seconds_count");

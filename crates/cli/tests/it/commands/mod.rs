@@ -20,5 +20,6 @@ mod nfs_waiting;
 mod objects;
 mod own_files;
 mod partial_files;
+mod snapshots;
 mod synced;
 mod wrong_lines;
