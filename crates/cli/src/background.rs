@@ -1,48 +1,48 @@
-//! Starts the process that serves a device, and waits until the device is usable.
+//! Processes in the background, which the command that starts them waits for until they serve.
 
 use crate::failure::Failure;
 use crate::process::this_program;
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What came of a process in the background.
-pub(super) enum Started {
-    /// What it says of the device, which is usable.
-    Device(String),
+pub(crate) enum Started {
+    /// It serves, and has printed this.
+    Said(String),
     /// It has ended with this code, and said why.
     Failed(i32),
 }
 
-/// Starts this program once more as the one that serves, with the arguments of `map`, in a folder or in this one. What it says if
-/// it fails goes where this process's words go.
-pub(super) fn start<S: AsRef<OsStr>>(
+/// Starts this program once more as the one that serves, in a folder or in this one, and waits until it ends its output. What it
+/// says if it fails goes where this process's words go.
+pub(crate) fn start<S: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = S>,
     folder: Option<&Path>,
 ) -> Result<Started, Failure> {
     let mut command = Command::new(this_program()?);
-    command.args(arguments).args(["--foreground", "--detached"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     if let Some(folder) = folder {
         command.current_dir(folder);
     }
-    let mut child = command.spawn().map_err(Failure::io("starting the device's process"))?;
-    let mut line = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line).map_err(Failure::io("waiting for the device"))?;
+    let mut child = command.spawn().map_err(Failure::io("starting the process in the background"))?;
+    let mut said = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut said).map_err(Failure::io("waiting for the process in the background"))?;
     }
-    if !line.is_empty() {
-        return Ok(Started::Device(line.trim_end().to_owned()));
+    if !said.is_empty() {
+        return Ok(Started::Said(said.trim_end().to_owned()));
     }
-    let status = child.wait().map_err(Failure::io("waiting for the device's process"))?;
+    let status = child.wait().map_err(Failure::io("waiting for the process in the background"))?;
     Ok(Started::Failed(status.code().unwrap_or(1)))
 }
 
 /// Lets go of the terminal of the process that has started this one: its signals are not for this one. Until it is
 /// [detached](detach), this process ends when that one does.
-pub(super) fn leave_terminal() -> Result<(), Failure> {
+pub(crate) fn leave_terminal() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .and_then(|()| rustix::process::setsid())
         .map(drop)
@@ -50,7 +50,7 @@ pub(super) fn leave_terminal() -> Result<(), Failure> {
 }
 
 /// Lets go of the end and the folder of the process that has started this one. Later words go to a file.
-pub(super) fn detach(log: &Path) -> Result<(), Failure> {
+pub(crate) fn detach(log: &Path) -> Result<(), Failure> {
     let log = File::options().append(true).open(log).map_err(Failure::file(log))?;
     let detaching = || Failure::io("going to the background");
     std::env::set_current_dir("/").map_err(detaching())?;
@@ -59,7 +59,7 @@ pub(super) fn detach(log: &Path) -> Result<(), Failure> {
 }
 
 /// Ends this process's output: the one that has started it has read what it waited for, and is gone.
-pub(super) fn end_output() -> Result<(), Failure> {
+pub(crate) fn end_output() -> Result<(), Failure> {
     let ending = || Failure::io("ending the output");
     let null = File::options().write(true).open("/dev/null").map_err(ending())?;
     rustix::stdio::dup2_stdout(&null).map_err(|error| ending()(error.into()))

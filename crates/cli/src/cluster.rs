@@ -1,28 +1,33 @@
 //! `onego cluster`: the embedded cluster.
 
+mod conf_dir;
+mod run;
+mod start;
+
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::interrupt::{self, Unfinished};
 use crate::listen::Listen;
-use crate::metrics::{Metrics, MetricsOptions};
-use crate::output::{self, Format};
-use crate::process::{self, die_with_parent};
+use crate::metrics::MetricsOptions;
 use crate::size;
-use onego::ceph::Versions;
-use onego_bench::embedded::READY;
-use onego_cluster::{Cluster, Config, KEYRING, Lifetimes, MAX_OSDS, NewPool};
+use onego_cluster::MAX_OSDS;
 use serde_json::json;
-use std::fs;
-use std::io;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// Run a monitor and in-memory OSDs until interrupted; without --data all data is lost then
     #[command(after_help = EXAMPLES)]
-    Start(StartOptions),
+    Start(start::StartOptions),
+    /// Run a cluster for one command, and end with the command
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::RunOptions),
+    /// Stop a cluster of this machine, and wait until it has ended
+    #[command(after_help = "Example:\n  onego cluster stop --conf-dir /tmp/onego")]
+    Stop {
+        /// The directory of its ceph.conf: --conf-dir, or --data, of the command that started it
+        #[arg(long, value_name = "DIR")]
+        conf_dir: PathBuf,
+    },
     /// Stop and start OSDs of a running cluster
     #[command(subcommand)]
     Osd(OsdCommand),
@@ -53,6 +58,7 @@ Examples:
 const EXAMPLES: &str = "\
 Examples:
   onego cluster start --conf-dir /tmp/onego
+  onego cluster start --conf-dir /tmp/onego --detach
   onego cluster start --listen 10.0.0.5:3300 --memory 4G --format json
   onego cluster start --conf-dir /tmp/onego --osds 3 --pool-size 2
   onego cluster start --data /var/lib/onego --listen 10.0.0.5:3300
@@ -66,7 +72,7 @@ Ceph's own programs work on it too:
 A line that starts with \"ready:\" says that it serves, and where its ceph.conf is; with --format json one line of JSON does.";
 
 #[derive(clap::Args)]
-pub(crate) struct StartOptions {
+pub(crate) struct ClusterOptions {
     /// Where to listen; the port is the monitor's, the one in --data or any free one if there is none
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1")]
     listen: Listen,
@@ -74,7 +80,8 @@ pub(crate) struct StartOptions {
     /// exist. Data is held in memory all the same
     #[arg(long, value_name = "DIR", conflicts_with = "null_writes")]
     data: Option<PathBuf>,
-    /// Where to write ceph.conf [default: the directory of --data, or a new one, gone when the cluster is]
+    /// Directory for ceph.conf, which is removed when a cluster without --data ends [default: the directory of --data, or a
+    /// new one]
     #[arg(long, value_name = "DIR")]
     conf_dir: Option<PathBuf>,
     /// Acknowledge writes and forget them; reads give zeros
@@ -103,12 +110,6 @@ pub(crate) struct StartOptions {
     memory: Option<u64>,
     #[command(flatten)]
     metrics: MetricsOptions,
-    /// How to say that it serves
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// End when the program that started this one ends
-    #[arg(long, hide = true)]
-    die_with_parent: bool,
 }
 
 /// The least memory of an OSD: a cluster with less is full before anything is written.
@@ -124,153 +125,12 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
-    let options = match command {
-        Command::Start(options) => options,
-        Command::Osd(command) => return control(access, &command),
-    };
-    let osds = options.osds.unwrap_or(if options.data.is_some() { MAX_OSDS } else { 1 });
-    if options.pool_size.is_some_and(|size| !(1..=osds).contains(&size)) {
-        return Err(Failure::Usage(format!(
-            "--pool-size must be from 1 to the number of OSDs, which is {osds}"
-        )));
+    match command {
+        Command::Start(options) => start::run(access, options),
+        Command::Run(options) => run::run(access, options),
+        Command::Stop { conf_dir } => conf_dir::stop(&conf_dir),
+        Command::Osd(command) => control(access, &command),
     }
-    // Whether there are keys in a data directory is not known yet.
-    let auth = options.auth.as_deref().or(options.data.is_none().then_some("none"));
-    if options.secure_only && (auth == Some("none") || access.messenger != Versions::Two) {
-        return Err(Failure::Usage("--secure-only wants --auth cephx --messenger v2".into()));
-    }
-    let ticket_lifetimes = options.auth_ticket_lifetime.map_or_else(Lifetimes::default, |seconds| {
-        let lifetime = Duration::from_secs(seconds.into());
-        Lifetimes { monitor: lifetime, service: lifetime }
-    });
-    if options.die_with_parent {
-        die_with_parent()?;
-    }
-    access.refuse_cluster("a cluster that is started reads no configuration")?;
-    let mut temporary = None;
-    let mut clear = None;
-    let conf_dir = match options.conf_dir.or(options.data.clone()) {
-        Some(dir) => dir,
-        None => {
-            let dir = tempfile::Builder::new().prefix("onego-").tempdir();
-            let dir = temporary.insert(dir.map_err(Failure::io("making a directory for ceph.conf"))?);
-            let path = dir.path().to_owned();
-            // A signal may come while the cluster starts.
-            clear = Some(Unfinished::new({
-                let path = path.clone();
-                move || {
-                    drop(std::fs::remove_dir_all(path));
-                    None
-                }
-            }));
-            path
-        }
-    };
-    check_conf_dir(&conf_dir)?;
-    // Before anything is up, so that a signal finds somebody who listens.
-    let signals = process::ending_signals()?;
-    let metrics = options.metrics.start()?;
-    let mut config = Config::default()
-        .with_listen(options.listen.ip)
-        .with_versions(access.messenger)
-        .with_mon_port(options.listen.with_default_port(0).port())
-        .with_null_writes(options.null_writes)
-        .with_ticket_lifetimes(ticket_lifetimes)
-        .with_secure_only(options.secure_only)
-        .with_pools(vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }])
-        .with_engine(access.engine)
-        .with_zero_copy(access.zero_copy()?)
-        .with_spin(access.spin);
-    config.memory_limit = options.memory;
-    config.cephx = options.auth.map(|method| method == "cephx");
-    config.data = options.data;
-    config.compression = access.compression()?;
-    config.osds = options.osds;
-    let cluster = Cluster::start(config)?;
-    let conf = cluster.write_conf(&conf_dir)?;
-    metrics.registry().add(cluster.figures());
-    process::is_up();
-    metrics.ready();
-    announce(&cluster, &conf, &metrics, options.format)?;
-    if let Some(warning) = warning(options.listen.ip, cluster.keyring().is_some()) {
-        interrupt::say(&warning);
-    }
-    let failure = cluster.failure();
-    let served = process::serve((metrics.until_dropped(), cluster, metrics), failure, signals);
-    drop(clear);
-    served
-}
-
-/// Fails if the directory has the `ceph.conf` or the keyring of another cluster, which this one's would replace.
-fn check_conf_dir(dir: &Path) -> Result<(), Failure> {
-    let (conf, keyring) = (dir.join("ceph.conf"), dir.join(KEYRING));
-    let foreign = |path: PathBuf| {
-        let reason =
-            "it is not of an embedded cluster, and would be replaced: name another directory by --conf-dir";
-        Err(Failure::File { path, source: io::Error::new(io::ErrorKind::AlreadyExists, reason) })
-    };
-    match fs::read(&conf) {
-        Ok(text) if !is_embedded(&text) => foreign(conf),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(&keyring) {
-            Ok(_) => foreign(keyring),
-            Err(_) => Ok(()),
-        },
-        // Making the directory tells what is wrong with it.
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
-        Err(source) => Err(Failure::File { path: conf, source }),
-    }
-}
-
-/// Returns whether an embedded cluster wrote this `ceph.conf`. Users may have added to it.
-fn is_embedded(text: &[u8]) -> bool {
-    let defaults = "osd pool default pg num = 32\nosd pool default pgp num = 32\n";
-    let text = String::from_utf8_lossy(text);
-    text.is_empty() || text.starts_with("[global]\nfsid = ") && text.contains(defaults)
-}
-
-/// Says that the cluster serves, and where.
-fn announce(cluster: &Cluster, conf: &Path, metrics: &Metrics, format: Format) -> Result<(), Failure> {
-    let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
-    if format == Format::Json {
-        return output::json(&json!({
-            "fsid": cluster.fsid().to_string(),
-            "monitor": cluster.mon_addr().to_string(),
-            "osds": osds,
-            "conf": conf,
-            "keyring": cluster.keyring().map(|_| conf.with_file_name(KEYRING)),
-            "metrics": metrics.url(),
-        }));
-    }
-    let conf = conf.display();
-    if let Some(old) = cluster.old_mon_addr() {
-        output::lines([format!(
-            "the monitor was at {old} before: users of an older ceph.conf need this one (--listen ADDRESS:PORT keeps it)"
-        )])?;
-    }
-    output::lines([
-        format!("cluster {}", cluster.fsid()),
-        format!(
-            "monitor {}, OSD {}, {} of memory{}",
-            cluster.mon_addr(),
-            osds.join(" "),
-            size::human(cluster.memory_limit()),
-            if osds.len() > 1 { " each" } else { "" }
-        ),
-        format!("try: ceph -c {conf} -s"),
-        format!("     onego -c {conf} rbd create disk --size 10G"),
-    ])?;
-    output::lines(metrics.line().into_iter().chain([format!("{READY} {conf}")]))
-}
-
-/// Warns where users may do more than people may think.
-fn warning(listen: IpAddr, needs_key: bool) -> Option<String> {
-    (!needs_key && !listen.is_loopback()).then(|| {
-        format!(
-            "warning: everybody who reaches {listen} may read, change and delete all data, and stop OSDs: --auth cephx lets \
-             in only those who have the key"
-        )
-    })
 }
 
 /// Stops or starts OSDs, by a command to the monitor.
@@ -285,24 +145,4 @@ fn control(access: &Access, command: &OsdCommand) -> Result<(), Failure> {
         cluster.command(&command, Default::default()).await?;
         Ok(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_that_lets_everybody_in_warns() {
-        let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        for (listen, needs_key, warned) in [
-            ("10.0.0.5", false, true),
-            ("10.0.0.5", true, false),
-            ("127.0.0.1", false, false),
-            ("::1", false, false),
-        ] {
-            let said = warning(address(listen), needs_key);
-            assert_eq!(said.is_some(), warned, "{listen}: {said:?}");
-            assert!(said.is_none_or(|said| said.contains(listen) && said.contains("--auth cephx")));
-        }
-    }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod background;
 mod bench;
 mod called;
 mod ceph;

@@ -1,12 +1,12 @@
 //! What every kind of device begins with: its record, the claim on its source, and how its threads open that.
 
-use super::background;
 use super::identity;
 use super::options::MapOptions;
 use super::queues::QueuePlan;
 use super::records::{self, Claim, Record};
 use super::resize::kernels_size;
 use crate::access::Access;
+use crate::background;
 use crate::device::{Prepared, Source};
 use crate::failure::Failure;
 use crate::output::{self, Format};

@@ -2,13 +2,12 @@
 //!
 //! - `ublk` and `nbd` are the kinds of devices: the process that serves one, what it asks of the kernel's driver, and the end.
 //! - `begin` is what both begin with, and `queues` are the threads that serve.
-//! - `background` starts one, and waits until the device is usable; `several` starts one for each image of a list (`rbdmap`),
+//! - The background has a process for each device, which `map` waits for until the device is usable; `several` starts one for each image of a list (`rbdmap`),
 //!   or for each device that waits.
 //! - `identity` tells sources of one name apart.
 //! - `records` says which devices there are, in `/run/onego`, and `states` how they stand.
 //! - `removal` ends one, once all is `settle`d, and `resize` changes its size.
 
-mod background;
 mod begin;
 mod identity;
 mod nbd;
@@ -25,11 +24,12 @@ mod states;
 mod ublk;
 
 use crate::access::Access;
+use crate::background::{self, Started};
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::output;
-use background::Started;
 use options::DeviceType;
+use std::ffi::OsString;
 
 pub(crate) use options::MapOptions;
 pub(crate) use removal::{UnmapOptions, unmap};
@@ -79,12 +79,17 @@ pub(crate) fn map(access: &Access, mut options: MapOptions) -> Result<(), Failur
             DeviceType::Ublk => ublk::run(access, &options, source),
             DeviceType::Nbd => nbd::run(access, &options, source),
         },
-        Some(_) => match background::start(std::env::args_os().skip(1), None)? {
-            Started::Device(device) => output::lines([device]),
+        Some(_) => match background::start(std::env::args_os().skip(1).chain(mode()), None)? {
+            Started::Said(device) => output::lines([device]),
             // It has said why.
             Started::Failed(code) => std::process::exit(code),
         },
         None if options.all => several::all(&options.rbdmap),
         None => several::recover(),
     }
+}
+
+/// Options of the process in the background that serves a device.
+fn mode() -> [OsString; 2] {
+    ["--foreground", "--detached"].map(OsString::from)
 }

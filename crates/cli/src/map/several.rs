@@ -1,13 +1,14 @@
 //! Maps several sources, each with a process of its own.
 
-use super::background::{self, Started};
 use super::rbdmap::{self, Entry};
 use super::records;
 use super::states::States;
+use crate::background::{self, Started};
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::output;
 use onego_ublk::DeviceState;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -69,8 +70,9 @@ fn command_line(entry: &Entry) -> Vec<String> {
 
 /// Starts a process, and prints its device; how many have failed.
 fn start(arguments: impl IntoIterator<Item = String>, folder: Option<&Path>) -> Result<usize, Failure> {
+    let arguments = arguments.into_iter().map(OsString::from).chain(super::mode());
     match background::start(arguments, folder)? {
-        Started::Device(device) => output::lines([device]).map(|()| 0),
+        Started::Said(device) => output::lines([device]).map(|()| 0),
         Started::Failed(_) => Ok(1),
     }
 }

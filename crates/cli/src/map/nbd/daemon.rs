@@ -2,13 +2,14 @@
 
 use super::served::Served;
 use crate::access::Access;
+use crate::background;
 use crate::device::Source;
 use crate::failure::Failure;
 use crate::map::begin::{self, Claimed};
 use crate::map::options::MapOptions;
 use crate::map::queues::Queues;
 use crate::map::records::{self, Record};
-use crate::map::{background, resize};
+use crate::map::resize;
 use crate::metrics::ReactorMetrics;
 use crate::nbd_driver::{Driver, NewDevice, block_size, is_connected};
 use crate::process;

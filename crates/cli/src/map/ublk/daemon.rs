@@ -2,9 +2,9 @@
 
 use super::served::Served;
 use crate::access::Access;
+use crate::background;
 use crate::device::Source;
 use crate::failure::Failure;
-use crate::map::background;
 use crate::map::begin::{self, Claimed};
 use crate::map::options::{MapOptions, QUEUES_MAX};
 use crate::map::queues::Queues;

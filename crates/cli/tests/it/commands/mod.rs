@@ -7,6 +7,7 @@ mod formats;
 mod images;
 mod incomplete;
 mod interrupted;
+mod lifecycle;
 mod map;
 mod metrics;
 mod nfs_copies;
