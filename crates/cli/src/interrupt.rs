@@ -6,7 +6,7 @@
 
 use crate::failure::Failure;
 use crate::names;
-use crate::signal::{self, ENDING};
+use crate::signal;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::iterator::Signals;
 use std::io::{IsTerminal as _, Write as _};
@@ -28,6 +28,9 @@ static STOP: AtomicBool = AtomicBool::new(false);
 
 /// The signals are somebody else's now.
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
+
+/// A command was ended in the middle of its work.
+static CUT_SHORT: AtomicBool = AtomicBool::new(false);
 
 /// Grows with all that is done while a command winds down.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +58,7 @@ fn state() -> MutexGuard<'static, SignalState> {
 
 /// Ends the program by the signals from here on.
 pub(crate) fn watch() -> Result<(), Failure> {
-    let signals = Signals::new(ENDING).map_err(Failure::io("listening to signals"))?;
+    let signals = Signals::new(signal::ending()).map_err(Failure::io("listening to signals"))?;
     let thread = thread::Builder::new().name("onego-signals".into());
     thread.spawn(move || wait(signals)).map(drop).map_err(Failure::io("listening to signals"))
 }
@@ -165,33 +168,75 @@ pub(crate) async fn unless<T>(future: impl Future<Output = T>) -> Result<T, Fail
     .await
 }
 
+/// Runs the work of a command that has a client of a cluster. A signal ends the work, and the command goes on to end its client:
+/// the cluster then keeps no watch and no lock for it. Work that [winds down](Unfinished::winding_down) by itself is waited for.
+pub(crate) async fn unless_handled<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let own = Unfinished::winding_down(|| None);
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| {
+        let is_handled = {
+            let mut state = state();
+            state.waker = Some(context.waker().clone());
+            state.unfinished.iter().any(|entry| entry.winds_down && entry.number != own.number)
+        };
+        if is_heard() && !is_handled {
+            CUT_SHORT.store(true, Ordering::SeqCst);
+            return Poll::Ready(Err(Failure::Interrupted));
+        }
+        work.as_mut().poll(context).map(Ok)
+    })
+    .await
+}
+
 /// Something that is not finished, as long as this lives.
 pub(crate) struct Unfinished {
     number: u64,
+    /// Its owner says itself what is left where it is dropped.
+    is_silent: bool,
 }
 
 impl Unfinished {
-    /// A signal ends the program at once: then `left` clears up, and says what is left behind.
+    /// A signal ends the program or the work at once: then `left` clears up, and says what is left behind.
     pub(crate) fn new(left: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
-        Self::add(false, left)
+        Self::add(false, false, left)
+    }
+
+    /// The same for an owner that does so when it is dropped.
+    pub(crate) fn of_owner(left: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
+        Self::add(false, true, left)
     }
 
     /// A signal lets the command wind down, as long as that makes progress.
     pub(crate) fn winding_down(left: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
-        Self::add(true, left)
+        Self::add(true, true, left)
     }
 
-    fn add(winds_down: bool, left: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
+    fn add(
+        winds_down: bool,
+        is_silent: bool,
+        left: impl FnOnce() -> Option<String> + Send + 'static,
+    ) -> Self {
         let mut state = state();
         state.next += 1;
         let number = state.next;
         state.unfinished.push(UnfinishedEntry { number, winds_down, left: Box::new(left) });
-        Self { number }
+        Self { number, is_silent }
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        state().unfinished.retain(|entry| entry.number != self.number);
+        let entry = {
+            let mut state = state();
+            let at = state.unfinished.iter().position(|entry| entry.number == self.number);
+            at.map(|at| state.unfinished.remove(at))
+        };
+        if let Some(entry) = entry
+            && !self.is_silent
+            && CUT_SHORT.load(Ordering::SeqCst)
+            && let Some(left) = (entry.left)()
+        {
+            say(&left);
+        }
     }
 }

@@ -185,7 +185,7 @@ impl PartialFile {
         if let Stage::Partial { partial } = &self.stage {
             let (left, record) = (partial.clone(), beside(&self.path, record_name_of));
             let shared = self.durable.as_ref().map(Durable::shared);
-            self._unfinished = Some(Unfinished::new(move || leave(&left, &record, shared)));
+            self._unfinished = Some(Unfinished::of_owner(move || leave(&left, &record, shared)));
         }
     }
 
@@ -194,7 +194,7 @@ impl PartialFile {
         if let Stage::Partial { partial } = &self.stage {
             let (partial, record) = (partial.clone(), beside(&self.path, record_name_of));
             self.is_discarded = true;
-            self._unfinished = Some(Unfinished::new(move || {
+            self._unfinished = Some(Unfinished::of_owner(move || {
                 discard(&partial, &record);
                 None
             }));

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::signal::ENDING;
+use crate::signal::ending;
 use sd_notify::NotifyState;
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) fn die_with_parent() -> Result<(), Failure> {
 
 /// Signals that a server waits for once it serves. Until then they end the program as they end any command.
 pub(crate) fn ending_signals() -> Result<Signals, Failure> {
-    Signals::new(ENDING).map_err(Failure::io("listening to signals"))
+    Signals::new(ending()).map_err(Failure::io("listening to signals"))
 }
 
 /// From now on a signal makes [`serve`] end the server in order. Call this before anything says that the server is ready.
@@ -45,6 +45,12 @@ pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
     notify(NotifyState::Ready);
     signals.forever().next();
     notify(NotifyState::Stopping);
+    // The end takes a while where much has to be made durable: a second signal does not wait for it.
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            std::process::exit(128 + signal);
+        }
+    });
     drop(server);
     match watch.join() {
         Ok(None) => Ok(()),

@@ -1,10 +1,22 @@
 //! The signal that has asked the program to end.
 
-use signal_hook::consts::{SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The signals by which people and machines ask a program to end.
-pub(crate) const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+/// Returns the signals by which people and machines ask a program to end. SIGHUP is left out where it is ignored, as under
+/// `nohup`.
+pub(crate) fn ending() -> Vec<i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP)).collect()
+}
+
+/// Returns whether this process ignores a signal (proc(5), `/proc/pid/status`).
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// The signal that came last; 0: none has.
 static HEARD: AtomicI32 = AtomicI32::new(0);

@@ -278,6 +278,6 @@ impl Access {
         body: impl AsyncFnOnce(&Cluster) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (mut reactor, cluster) = self.connect()?;
-        reactor.block_on(body(&cluster))?
+        reactor.block_on(interrupt::unless_handled(body(&cluster)))??
     }
 }

@@ -146,6 +146,7 @@ fn on_image(
     metrics: &Metrics,
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
+    let _unfinished = Unfinished::winding_down(|| None);
     let bed = Bed::of_image(config, &options.pool, image, options.server_pid, metrics.registry());
     let bed = bed.map_err(Failure::at(config))?;
     metrics.ready();

@@ -5,7 +5,7 @@ use super::earlier::Tuning;
 use crate::access::Access;
 use crate::device::{FileArgs, Opener, Prepared, Source};
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::interrupt::{self, Unfinished};
 use crate::partial::Existing;
 use crate::partial_import::IncompleteArgs;
 use crate::rbd::Shape;
@@ -80,6 +80,8 @@ pub(crate) struct Copying {
     copy: CopyHandle,
     start: u64,
     host: Host<Copier>,
+    /// Last: the host's clients end before.
+    _winding_down: Option<Unfinished>,
 }
 
 impl Copying {
@@ -105,8 +107,11 @@ impl Copying {
         plan.depth = job.depth;
         (plan.piece, plan.span) = (tuning.piece, tuning.span);
         plan.grain = plan.grain.min(tuning.piece);
+        // What watches an image ends in order.
+        let has_image = job.source.is_image() || job.destination.is_image();
+        let winding_down = has_image.then(|| Unfinished::winding_down(|| None));
         let copy = host.export().0.start(from.device.clone(), device, plan);
-        Ok(Self { destination, from, copy, start, host })
+        Ok(Self { destination, from, copy, start, host, _winding_down: winding_down })
     }
 
     /// Bytes of the source.

@@ -322,7 +322,7 @@ impl RemotePartial {
         };
         self.stage = Stage::Partial;
         let left = self.left();
-        self._unfinished = Some(Unfinished::new(move || Some(left)));
+        self._unfinished = Some(Unfinished::of_owner(move || Some(left)));
         Ok(file)
     }
 

@@ -212,6 +212,16 @@ fn interrupted(place: &Place, line: &str, mut is_far: impl FnMut() -> bool) -> S
 }
 
 #[test]
+fn an_image_is_free_once_a_copy_to_it_is_interrupted() {
+    let place = Place::with_cluster("--osds 1");
+    long(&place.path("long"));
+    place.onego("rbd create --size 300M disk");
+    let is_open = || place.onego("rbd status disk").contains("watcher=");
+    interrupted(&place, "cp nbd+unix:///long?socket=s rbd:disk --in-place --depth 2", is_open);
+    place.onego("rbd rm disk");
+}
+
+#[test]
 fn an_interrupted_copy_to_a_file_has_no_name_and_goes_on_where_it_was() {
     let place = Place::new();
     let size = long(&place.path("long"));

@@ -408,6 +408,27 @@ fn a_reader_that_goes_away_ends_commands_quietly() {
 }
 
 #[test]
+fn images_are_free_once_a_command_that_uses_them_is_interrupted() {
+    let place = Place::with_cluster("--osds 1");
+    fs::write(place.path("disk.raw"), bytes(2 * SIZE)).unwrap();
+    place.onego("rbd import disk.raw disk");
+    let line = "rbd deep cp disk copy";
+    let child = std::iter::repeat_with(|| {
+        let mut child = spawn(&place, line);
+        while !place.onego("rbd ls").contains("copy") {}
+        // It is done before the signal on a fast machine.
+        let is_running = child.try_wait().unwrap().is_none();
+        signal(&child, Signal::HUP);
+        let (code, said) = end(child, line);
+        place.onego("rbd rm copy");
+        (is_running && code != Some(0)).then_some((code, said))
+    });
+    let (code, said) = child.take(20).flatten().next().expect("every copy was done before its signal");
+    assert_eq!(code, Some(129), "{said}");
+    place.onego("rbd rm disk");
+}
+
+#[test]
 fn an_embedded_cluster_goes_with_its_directory() {
     let place = Place::new();
     fs::create_dir(place.path("tmp")).unwrap();
