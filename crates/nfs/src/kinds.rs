@@ -1,8 +1,8 @@
-//! Kinds of calls, for those who count them.
+//! Kinds of calls, for statistics.
 
 use crate::{mount, v3};
 
-/// The procedures of NFS by their numbers (RFC 1813, section 3.3); then all of MOUNT together, and all of other programs.
+/// NFS procedures by their numbers (RFC 1813, section 3.3), then one kind for MOUNT and one for other programs.
 pub const KINDS: &[&str] = &[
     "null",
     "getattr",
@@ -30,7 +30,7 @@ pub const KINDS: &[&str] = &[
     "other",
 ];
 
-/// The place of a call's kind in [`KINDS`].
+/// Returns the index of a call's kind in [`KINDS`].
 pub fn kind(program: u32, procedure: u32) -> usize {
     let other = KINDS.len() - 1;
     match program {
@@ -46,7 +46,7 @@ mod tests {
     use crate::rpc::Procedure;
 
     #[test]
-    fn calls_are_named_by_their_procedures() {
+    fn kinds_have_the_names_of_procedures() {
         fn of<P: Procedure>() -> (&'static str, String) {
             (KINDS[kind(P::PROGRAM, P::NUMBER)], P::NAME.to_lowercase())
         }

@@ -1,16 +1,16 @@
-//! NFS version 3 without I/O: what goes over the wire between clients and servers.
+//! NFS version 3 without I/O: the wire protocol, and a client.
 //!
-//! - [`xdr`] is the encoding (RFC 4506), with lengths that are bounded before memory is taken.
-//! - [`rpc`] has the messages of ONC RPC (RFC 5531) and their records on a stream.
-//! - [`v3`] and [`mount`] are the programs (RFC 1813), and [`portmap`] tells where they are: the arguments and results of
-//!   every procedure.
-//! - [`client`] makes calls, over connections that may fail.
+//! - [`xdr`] is the encoding (RFC 4506); lengths are checked before memory is allocated.
+//! - [`rpc`] has the ONC RPC messages (RFC 5531) and their record marking on streams.
+//! - [`v3`] and [`mount`] define the arguments and results of the two programs' procedures (RFC 1813); [`portmap`]
+//!   finds their ports.
+//! - [`client`] makes calls over connections that may break.
 //!
-//! # One message, two parts
-//! A call or a reply is a *front* of encoded words and, in the few procedures that move data, a *payload* that comes
-//! last: the data of READ and WRITE, and the text of symbolic links. The payload is never copied into the front. Over
-//! TCP it follows the front in one gathered send; over RDMA it goes by itself, into memory of the receiver. The
-//! receiver finds the place of the payload by [`rpc::Split`] and has it received where it belongs.
+//! # Fronts and payloads
+//! A call or a reply consists of a *front* of encoded words and, in the few procedures that move data, a *payload* at
+//! the end: the data of READ and WRITE, and the text of symbolic links. The payload is never copied into the front.
+//! Over TCP it follows the front in one gathered send; over RDMA it is transferred separately, into memory of the
+//! receiver. The receiver locates the payload by [`rpc::Split`] and receives it directly into its destination.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 

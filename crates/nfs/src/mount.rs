@@ -1,4 +1,4 @@
-//! The MOUNT protocol, version 3 (RFC 1813, appendix I): program 100005. It gives out the handles of roots.
+//! The MOUNT protocol, version 3 (RFC 1813, appendix I): program 100005. It returns the root handles of exports.
 
 use crate::rpc::procedures;
 use crate::v3::Handle;
@@ -7,55 +7,53 @@ use onego_buf::List;
 use onego_wire::Decoded;
 use std::fmt;
 
-/// The program's number.
+/// RPC program number.
 pub const PROGRAM: u32 = 100_005;
-/// Its version.
+/// Program version.
 pub const VERSION: u32 = 3;
 
-/// The most bytes of a path (`MNTPATHLEN`).
+/// Maximum length of a path in bytes (`MNTPATHLEN`).
 pub const PATH_MAX: usize = 1024;
-/// The most bytes of a name of a host or a group (`MNTNAMLEN`).
+/// Maximum length of a host or group name in bytes (`MNTNAMLEN`).
 pub const NAME_MAX: usize = 255;
-/// The most flavors of authentication that a server may name to be understood.
 const FLAVORS_MAX: usize = 64;
-/// The most exports, mounts, or groups of an export that are read.
 const LIST_MAX: usize = 1 << 16;
 
 procedures! {
     /// Does nothing.
     Null = 0: () => ();
-    /// Gives the handle of an export's root, or of a directory in it.
+    /// Returns the handle of an export's root, or of a directory in it.
     Mnt = 1: Path => Result<Mounted, MountStatus>;
-    /// Tells who has mounted what, as far as the server knows.
+    /// Lists the mounts that the server knows of.
     Dump = 2: () => Mounts;
-    /// Tells that an export is not used any more.
+    /// Removes a mount from the server's list.
     Umnt = 3: Path => ();
-    /// The same of all exports.
+    /// Removes all of the client's mounts from the server's list.
     Umntall = 4: () => ();
-    /// Tells what is exported to whom.
+    /// Lists the exports and the groups that may mount them.
     Export = 5: () => Exports;
 }
 
 xdr_enum! {
-    /// Why a directory cannot be mounted (`mountstat3`). Success is not among them.
+    /// The reason that a mount failed (`mountstat3`). Success is not included.
     pub enum MountStatus {
         /// Not the owner.
         Perm = 1,
         /// No such directory.
         Noent = 2,
-        /// A hard error.
+        /// I/O error.
         Io = 5,
-        /// The caller may not do that.
+        /// Permission denied.
         Access = 13,
         /// Not a directory.
         Notdir = 20,
-        /// An argument without a meaning.
+        /// Invalid argument.
         Inval = 22,
         /// The path is too long.
         Nametoolong = 63,
-        /// It is not there.
+        /// Operation not supported.
         Notsupp = 10004,
-        /// The server failed in a way that has no other name.
+        /// Another server failure.
         Serverfault = 10006,
     }
 }
@@ -65,13 +63,13 @@ impl fmt::Display for MountStatus {
         f.write_str(match self {
             Self::Perm => "not the owner",
             Self::Noent => "no such directory",
-            Self::Io => "a hard error of the server's disk",
+            Self::Io => "I/O error on the server",
             Self::Access => "permission denied",
             Self::Notdir => "not a directory",
-            Self::Inval => "an argument without a meaning",
-            Self::Nametoolong => "the path is too long",
-            Self::Notsupp => "the server does not do that",
-            Self::Serverfault => "the server has failed",
+            Self::Inval => "invalid argument",
+            Self::Nametoolong => "path too long",
+            Self::Notsupp => "operation not supported",
+            Self::Serverfault => "server failure",
         })
     }
 }
@@ -95,18 +93,18 @@ macro_rules! text {
 }
 
 text! {
-    /// The path of an export.
+    /// Path of an export.
     Path: PATH_MAX, "path of an export";
-    /// The name of a host, or of a group of hosts.
+    /// Name of a host or of a group of hosts.
     Host: NAME_MAX, "name of a host";
 }
 
-/// A root, and how its users may say who they are.
+/// The root of a mounted export, with its authentication flavors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// The root.
+    /// Handle of the root.
     pub root: Handle,
-    /// Flavors of authentication, in the server's order (see [`crate::rpc::flavor`]).
+    /// Authentication flavors in the server's order of preference (see [`crate::rpc::flavor`]).
     pub flavors: Vec<u32>,
 }
 
@@ -142,7 +140,7 @@ impl Body for Result<Mounted, MountStatus> {
 }
 
 xdr_struct! {
-    /// A client, and what it has mounted.
+    /// A mount: a client and the directory it has mounted.
     pub struct Mount {
         /// The client.
         pub host: Host,
@@ -151,12 +149,12 @@ xdr_struct! {
     }
 }
 
-/// What is exported, and to whom.
+/// An export and the groups that may mount it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
     /// The directory.
     pub path: Path,
-    /// Hosts, networks or groups; none: everybody.
+    /// Hosts, networks or groups; empty means everyone.
     pub groups: Vec<Host>,
 }
 
@@ -190,8 +188,8 @@ macro_rules! chain {
 }
 
 chain! {
-    /// All that the server knows to be mounted.
+    /// The server's list of mounts.
     Mounts: Mount, "mounts";
-    /// All that is exported.
+    /// The server's list of exports.
     Exports: Exported, "exports";
 }

@@ -1,36 +1,36 @@
-//! The port mapper, version 2 (RFC 1833, section 3): program 100000. It tells on which port a program listens.
+//! The port mapper, version 2 (RFC 1833, section 3): program 100000. It maps programs to their ports.
 
 use crate::rpc::procedures;
 use crate::xdr::xdr_struct;
 
-/// The program's number.
+/// RPC program number.
 pub const PROGRAM: u32 = 100_000;
-/// Its version.
+/// Program version.
 pub const VERSION: u32 = 2;
-/// The port where it always is.
+/// Well-known port.
 pub const PORT: u16 = 111;
 
-/// The number of TCP among protocols (`IPPROTO_TCP`).
+/// Protocol number of TCP (`IPPROTO_TCP`).
 pub const TCP: u32 = 6;
 
 procedures! {
     /// Does nothing.
     Null = 0: () => ();
-    /// Tells the port of a program; 0: it is not there.
+    /// Returns the port of a program; 0 if it is not registered.
     Getport = 3: Mapping => u32;
 }
 
 xdr_struct! {
-    /// A program that listens somewhere.
+    /// A program's registration.
     #[derive(Copy)]
     pub struct Mapping {
-        /// The program.
+        /// RPC program number.
         pub program: u32,
-        /// Its version.
+        /// Program version.
         pub version: u32,
-        /// Over which protocol (see [`TCP`]).
+        /// Protocol number (see [`TCP`]).
         pub protocol: u32,
-        /// Where; to be ignored in questions.
+        /// Port; ignored in requests.
         pub port: u32,
     }
 }

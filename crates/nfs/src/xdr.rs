@@ -1,47 +1,47 @@
-//! External data representation (RFC 4506): words of four bytes, the most significant first.
+//! External data representation (RFC 4506): big-endian words of four bytes.
 
 use onego_buf::List;
 use onego_wire::{DecodeError, Decoded};
 
-/// Bytes of a unit: everything is as long as a multiple of it.
+/// Size of a unit in bytes; every encoded value is a multiple of it.
 pub const UNIT: usize = 4;
 
-/// The status of results where nothing failed (`NFS3_OK`, `MNT3_OK`).
+/// Status of successful results (`NFS3_OK`, `MNT3_OK`).
 pub(crate) const OK: u32 = 0;
 
-/// Bytes that fill up `len` bytes to whole units (RFC 4506, section 4.9).
+/// Returns the number of bytes that pad `len` bytes to whole units (RFC 4506, section 4.9).
 pub const fn padding(len: usize) -> usize {
     len.wrapping_neg() % UNIT
 }
 
-/// Reads values from a slice, front to back.
+/// Reads values from a slice, front to back. The parameter `what` names a value in errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a>(onego_wire::Reader<'a>);
 
 impl<'a> Reader<'a> {
-    /// A reader at the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(onego_wire::Reader::new(bytes))
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes left.
     pub fn left(&self) -> usize {
         self.0.left()
     }
 
-    /// An unsigned integer.
+    /// Reads an unsigned integer.
     #[inline]
     pub fn u32(&mut self, what: &'static str) -> Decoded<u32> {
         Ok(u32::from_be_bytes(self.0.array(what)?))
     }
 
-    /// An unsigned hyper integer.
+    /// Reads an unsigned hyper integer.
     #[inline]
     pub fn u64(&mut self, what: &'static str) -> Decoded<u64> {
         Ok(u64::from_be_bytes(self.0.array(what)?))
     }
 
-    /// A boolean: 0 or 1, and nothing else.
+    /// Reads a boolean; rejects values other than 0 and 1.
     #[inline]
     pub fn bool(&mut self, what: &'static str) -> Decoded<bool> {
         match self.u32(what)? {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opaque data of a fixed length.
+    /// Reads opaque data of a fixed length.
     #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Decoded<[u8; N]> {
         let bytes = self.0.array(what)?;
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Opaque data of a length that comes with it, of at most `bound` bytes.
+    /// Reads opaque data of a variable length of at most `bound` bytes.
     #[inline]
     pub fn opaque(&mut self, bound: usize, what: &'static str) -> Decoded<&'a [u8]> {
         let len = self.len(bound, what)?;
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// A length of at most `bound`.
+    /// Reads a length of at most `bound`.
     #[inline]
     pub fn len(&mut self, bound: usize, what: &'static str) -> Decoded<usize> {
         let len = self.u32(what)? as usize;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         Ok(len)
     }
 
-    /// Reads the status of results if it is that of success. `false`: another comes next.
+    /// Reads the status of results if it is success. Otherwise returns `false` and leaves the status.
     pub(crate) fn take_ok(&mut self) -> Decoded<bool> {
         let mut ahead = *self;
         let is_ok = ahead.u32("status")? == OK;
@@ -88,18 +88,18 @@ impl<'a> Reader<'a> {
         Ok(is_ok)
     }
 
-    /// Ends the decoding of a whole value: an error if bytes are left.
+    /// Finishes the decoding of a complete value; fails if bytes are left.
     pub fn finish(self, what: &'static str) -> Decoded<()> {
         self.0.finish(what)
     }
 }
 
-/// Appends values to a buffer that grows.
+/// Appends values to a growing buffer.
 #[derive(Debug, Default, Clone)]
 pub struct Writer(onego_wire::Writer);
 
 impl Writer {
-    /// An empty writer.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
@@ -125,7 +125,7 @@ impl Writer {
     /// Appends a length.
     ///
     /// # Panics
-    /// If it does not fit 32 bits: nothing that is encoded here comes near.
+    /// If it does not fit in 32 bits.
     #[inline]
     pub fn len_of(&mut self, len: usize) {
         self.u32(u32::try_from(len).expect("lengths on the wire are 32 bits"));
@@ -145,32 +145,32 @@ impl Writer {
         self.array(bytes);
     }
 
-    /// Appends what is encoded already.
+    /// Appends encoded data.
     pub fn append(&mut self, encoded: &[u8]) {
         self.0.put(encoded);
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is nothing written yet?
+    /// Returns whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is written so far.
+    /// Returns the written bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.0.as_slice()
     }
 
-    /// What is written so far, to fill in what is known late.
+    /// Returns the written bytes for later modification.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0.as_mut_slice()
     }
 
-    /// Forgets what was written and keeps the memory.
+    /// Discards the written bytes and keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -178,23 +178,22 @@ impl Writer {
 
 /// A value without a payload.
 pub trait Xdr: Sized {
-    /// Reads it.
+    /// Decodes the value.
     fn decode(r: &mut Reader<'_>) -> Decoded<Self>;
 
-    /// Appends it.
+    /// Appends the encoded value.
     fn encode(&self, w: &mut Writer);
 }
 
 /// The arguments or results of a procedure: a value that may end with a payload.
 pub trait Body: Sized {
-    /// Reads it. `payload` has the bytes that follow the length with which the front ends, if it ends with one; they are
-    /// taken.
+    /// Decodes the value. If the front ends with the length of a payload, the value takes that payload from `payload`.
     fn read(r: &mut Reader<'_>, payload: &mut List) -> Decoded<Self>;
 
-    /// Appends the front to `w`, and the payload to `payload`. If there is one, the front ends with its length.
+    /// Appends the front to `w`, and the payload to `payload`. If there is a payload, the front ends with its length.
     fn write(&self, w: &mut Writer, payload: &mut List);
 
-    /// Reads it from a front and a payload that have nothing else.
+    /// Decodes the value from a front and a payload; fails if data is left over.
     fn read_all(front: &[u8], mut payload: List) -> Decoded<Self> {
         let mut r = Reader::new(front);
         let value = Self::read(&mut r, &mut payload)?;
@@ -216,7 +215,7 @@ impl<T: Xdr> Body for T {
     }
 }
 
-/// Reads the length with which a front ends, and takes the payload, which must have it.
+/// Reads the length at the end of a front and takes the payload, which must have that length.
 pub(crate) fn decode_payload(r: &mut Reader<'_>, payload: &mut List, what: &'static str) -> Decoded<List> {
     let len = r.len(payload.len(), what)?;
     if len < payload.len() {
@@ -225,7 +224,6 @@ pub(crate) fn decode_payload(r: &mut Reader<'_>, payload: &mut List, what: &'sta
     Ok(std::mem::take(payload))
 }
 
-/// Ends the front with the payload's length.
 pub(crate) fn encode_payload(bytes: &List, w: &mut Writer, payload: &mut List) {
     w.len_of(bytes.len());
     payload.append(bytes.clone());
@@ -280,10 +278,9 @@ impl<T: Xdr> Xdr for Option<T> {
     }
 }
 
-/// A chain of optional data: a true boolean before each value, and a false one at the end, as lists are written in XDR
-/// (RFC 4506, section 4.19).
+/// Reads a list: each value follows a true boolean, and a false one ends the list (RFC 4506, section 4.19).
 pub(crate) fn decode_chain<T: Xdr>(r: &mut Reader<'_>, bound: usize, what: &'static str) -> Decoded<Vec<T>> {
-    // What is read bounds it, too: a value takes at least its boolean.
+    // The input bounds the memory, too: a value takes at least its boolean.
     let mut values = Vec::new();
     while r.bool(what)? {
         if values.len() == bound {
@@ -302,7 +299,7 @@ pub(crate) fn encode_chain<T: Xdr>(w: &mut Writer, values: &[T]) {
     w.bool(false);
 }
 
-/// Structures whose fields are encoded one after the other.
+/// Defines structures that are encoded as the sequence of their fields.
 macro_rules! xdr_struct {
     ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -322,7 +319,7 @@ macro_rules! xdr_struct {
 }
 pub(crate) use xdr_struct;
 
-/// Enumerations: words of which only some have a meaning.
+/// Defines enumerations; decoding rejects other values.
 macro_rules! xdr_enum {
     ($($(#[$doc:meta])* pub enum $name:ident { $($(#[$value_doc:meta])* $value:ident = $number:literal,)* })*) => {$(
         $(#[$doc])*
@@ -351,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opaque_data_is_filled_up_to_whole_units() {
+    fn opaque_data_is_padded_to_whole_units() {
         let mut w = Writer::new();
         w.opaque(b"abcde");
         w.opaque(b"");
@@ -365,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_its_bound_or_the_bytes_is_refused() {
+    fn a_length_beyond_its_bound_or_the_input_is_rejected() {
         let bytes = b"\0\0\0\x05abcde\0\0\0";
         assert!(matches!(Reader::new(bytes).opaque(4, "a"), Err(DecodeError::OverBound { bound: 4, .. })));
         assert!(matches!(Reader::new(&bytes[..11]).opaque(9, "a"), Err(DecodeError::Truncated { .. })));
@@ -373,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_ends_at_its_bound() {
+    fn a_list_longer_than_its_bound_is_rejected() {
         let mut w = Writer::new();
         encode_chain(&mut w, &[1u32, 2, 3]);
         assert_eq!(decode_chain::<u32>(&mut Reader::new(w.as_slice()), 3, "n").unwrap(), [1, 2, 3]);

@@ -1,4 +1,4 @@
-//! What a client is asked, and what comes of it.
+//! Calls, their results, and their completions.
 
 use super::error::Error;
 use crate::rpc::Procedure;
@@ -7,53 +7,53 @@ use crate::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Decoded, Time};
 
-/// Bytes of results that are short: everything but lists of names, and what is read.
+/// Maximum encoded size of short results: everything except directory listings and read data.
 const RESULTS: usize = 512;
 
-/// Where the payload of results goes.
+/// Destination of a result's payload.
 #[derive(Debug, Default)]
 pub enum Sink {
-    /// It comes with the reply, in the memory in which it was received.
+    /// The reply carries the payload, in the memory in which it was received.
     #[default]
     None,
-    /// To this buffer, which comes back with the reply.
+    /// This buffer, which the completion returns.
     Buffer(SegmentMut),
-    /// To memory of its own, if it is long. The number is its greatest length; the client takes the memory only when the
-    /// payload comes. (Over RDMA the memory has to be there before.) A short payload comes with the reply, in the memory in
-    /// which it was received together with others.
+    /// Memory from the pool for payloads of at most this many bytes. Over TCP the client allocates when the payload
+    /// arrives, and leaves short payloads in the receive buffer that they share with other replies; over RDMA it must
+    /// allocate in advance.
     Fresh(usize),
 }
 
-/// A call that is to be made.
+/// A call to make.
 #[derive(Debug)]
 pub struct Call {
-    /// The program.
+    /// RPC program number.
     pub program: u32,
-    /// Its version.
+    /// Program version.
     pub version: u32,
-    /// The procedure.
+    /// Procedure number.
     pub procedure: u32,
-    /// The encoded arguments, without their payload.
+    /// Encoded arguments, without their payload.
     pub args: Writer,
-    /// Their payload.
+    /// Payload of the arguments.
     pub payload: List,
-    /// Where the payload of the results goes.
+    /// Destination of the results' payload.
     pub sink: Sink,
-    /// The most bytes of the results, without what goes to `sink`.
+    /// Maximum size of the results in bytes, without the part that goes to `sink`.
     pub results_max: usize,
-    /// When the caller gives up waiting. `None`: it waits until the server is there again.
+    /// Time at which the call fails without a reply. `None` waits until the server is back.
     pub deadline: Option<Time>,
-    /// Is it to fail if no connection can be opened?
+    /// Whether the call fails if no connection can be opened.
     pub soft: bool,
 }
 
 impl Call {
-    /// A call of the procedure `P`.
+    /// Creates a call of the procedure `P`.
     pub fn new<P: Procedure>(args: &P::Args) -> Self {
         Self::new_in::<P>(Writer::new(), args)
     }
 
-    /// The same, with its arguments encoded in memory of an earlier call.
+    /// Like [`Call::new`], but encodes the arguments into memory of an earlier call.
     pub(super) fn new_in<P: Procedure>(mut memory: Writer, args: &P::Args) -> Self {
         let mut payload = List::new();
         args.write(&mut memory, &mut payload);
@@ -71,43 +71,43 @@ impl Call {
     }
 }
 
-/// A call is done with.
+/// A finished call.
 #[derive(Debug)]
 pub struct Completion<T> {
-    /// What the caller named it.
+    /// The caller's name for the call.
     pub ticket: T,
-    /// What came of it.
+    /// The results, or the reason that there are none.
     pub result: Result<Reply, Error>,
-    /// The buffer that it was given, as long as it was; or fresh memory with the payload at its start.
+    /// The caller's buffer at its full length, or fresh memory that starts with the payload.
     pub sink: Option<SegmentMut>,
-    /// The payload of the call.
+    /// Payload of the call's arguments.
     pub payload: List,
 }
 
-/// Results.
+/// The results of a call.
 #[derive(Debug)]
 pub struct Reply {
-    /// Encoded, without their payload.
+    /// Encoded results without their payload.
     pub(super) front: Segment,
-    /// Their payload, as far as it is not in the sink.
+    /// The part of the payload that is not in the sink.
     pub(super) payload: List,
-    /// Bytes of the payload that are in the sink.
+    /// Number of payload bytes in the sink.
     pub(super) filled: usize,
 }
 
 impl Reply {
-    /// Decodes the results of the procedure `P`, for a call that gave no sink.
+    /// Decodes the results of the procedure `P`. The call must have been made without a sink.
     pub fn read<P: Procedure>(self) -> Decoded<P::Results> {
         P::Results::read_all(&self.front, self.payload)
     }
 
-    /// The status with which the results of a procedure of NFS begin; `None`: it went well.
+    /// Returns the error status of an NFS procedure's results; `None` means success.
     pub fn status(&self) -> Decoded<Option<Status>> {
         let mut r = Reader::new(&self.front);
         if r.take_ok()? { Ok(None) } else { Status::decode(&mut r).map(Some) }
     }
 
-    /// Decodes results without their payload, and says how many bytes it has.
+    /// Decodes results without their payload; also returns the payload's length in bytes.
     pub fn read_front<R>(&self, read: impl FnOnce(&mut Reader<'_>) -> Decoded<R>) -> Decoded<(R, usize)> {
         let mut r = Reader::new(&self.front);
         let results = read(&mut r)?;

@@ -1,4 +1,4 @@
-//! The calls that have no reply yet, and those that are done.
+//! Calls without a reply, and finished calls.
 
 use super::call::{Call, Completion, Reply, Sink};
 use super::config::Config;
@@ -16,19 +16,16 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// A call that has no reply yet.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     xid: u32,
-    /// The channel that it goes by.
     pub(super) channel: usize,
-    /// Its place among all calls.
+    /// Position in the order of all calls.
     pub(super) sequence: u64,
-    /// On which connection it was sent, and when, unless that is over.
+    /// Connection and time of the last transmission, unless that connection has ended.
     pub(super) sent: Option<(ConnId, Time)>,
-    /// It was cancelled after it was sent: its reply is dropped.
+    /// The call was cancelled after it was sent; its reply is dropped.
     pub(super) cancelled: bool,
-    /// When it was made.
     pub(super) made: Time,
     pub(super) deadline: Option<Time>,
     pub(super) soft: bool,
@@ -37,32 +34,29 @@ pub(super) struct Pending<T> {
     pub(super) program: u32,
     is_nfs: bool,
     procedure: u32,
-    /// The server has asked for it to be sent again later.
+    /// The server has asked the client to retry later (`NFS3ERR_JUKEBOX`).
     pub(super) put_off: bool,
-    /// Where the payload of the reply goes, unless the transport has it.
     pub(super) sink: Option<SegmentMut>,
     pub(super) has_sink: bool,
-    /// Most bytes for which memory is taken when the payload comes, if it is.
+    /// Maximum payload for which memory is allocated on arrival, if the sink is fresh memory.
     pub(super) fresh: Option<usize>,
     pub(super) results_max: usize,
-    /// Bytes of the reply's payload, at the most.
     pub(super) expected: usize,
     ticket: T,
 }
 
 impl<T> Pending<T> {
-    /// Was it sent on that connection?
     pub(super) fn is_on(&self, conn: ConnId) -> bool {
         self.sent.is_some_and(|(on, _)| on == conn)
     }
 
-    /// What the server may write the payload to.
+    /// Takes the memory that the server may write the payload to.
     pub(super) fn offer(&mut self, pool: &Pool) -> Option<Memory> {
         let fresh = self.fresh.map(|most| Memory::Fresh(pool.clone(), most));
         fresh.or_else(|| self.sink.take().map(Memory::Sink))
     }
 
-    /// Puts back the part of the sink in which a payload was to be received, if it is the caller's.
+    /// Returns the receive target of an interrupted payload to the caller's sink, if there is one.
     pub(super) fn give_back(&mut self, place: SegmentMut) {
         if self.fresh.is_none() {
             self.put_back(place);
@@ -77,22 +71,19 @@ impl<T> Pending<T> {
     }
 }
 
-/// The calls that have no reply yet, and those that are done.
 #[derive(Debug)]
 pub(super) struct Calls<T> {
     pending: Slab<Pending<T>>,
-    /// Where they are, by their numbers.
+    /// Slab keys by xid.
     places: FxHashMap<u32, usize>,
-    /// The number that was asked for last and its place, if that call is still there: a reply is looked at several times.
+    /// Xid and slab key of the last lookup: each reply is looked up several times. The key may be stale.
     last: (u32, usize),
     done: VecDeque<Completion<T>>,
     first_xid: u32,
     made: u64,
     credential: Writer,
     pub(super) meter: Meter,
-    /// Memory of fronts of calls that are done with...
     spare: Vec<Writer>,
-    /// ...and of the arguments of the last call that was added.
     spare_args: Writer,
 }
 
@@ -114,40 +105,35 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Calls for which there is something to be kept.
+    /// Number of pending calls and of completions not taken.
     pub(super) fn len(&self) -> usize {
         self.pending.len() + self.done.len()
     }
 
-    /// Are there calls that have no reply yet?
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Those that have no reply yet.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Pending<T>)> {
         self.places.iter().map(|(xid, place)| (*xid, &self.pending[*place]))
     }
 
-    /// The call of that number.
     pub(super) fn get(&self, xid: u32) -> Option<&Pending<T>> {
         self.places.get(&xid).map(|place| &self.pending[*place])
     }
 
-    /// The call of that number.
     pub(super) fn get_mut(&mut self, xid: u32) -> Option<&mut Pending<T>> {
         self.place(xid).map(|place| &mut self.pending[place])
     }
 
-    /// Ends a call without results.
     pub(super) fn fail(&mut self, xid: u32, error: Error) {
         if let Some(place) = self.places.remove(&xid) {
             self.end(place, Err(error));
         }
     }
 
-    /// Ends the calls whose tickets are `unwanted`: at once where they were not sent, and else when they are answered, or
-    /// their connection ends.
+    /// Cancels the calls whose tickets are `unwanted`. Calls that were not sent end at once; the others end with their
+    /// reply or their connection.
     pub(super) fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
         let mut unsent = Vec::new();
         for (_, pending) in self.pending.iter_mut().filter(|(_, pending)| unwanted(&pending.ticket)) {
@@ -160,7 +146,7 @@ impl<T> Calls<T> {
         unsent.into_iter().for_each(|xid| self.fail(xid, Error::Cancelled));
     }
 
-    /// The call there, which has no number any more, is done with.
+    /// Finishes the call at `place`, which must no longer have an xid.
     fn end(&mut self, place: usize, result: Result<Reply, Error>) {
         let pending = self.pending.remove(place);
         let read = result.as_ref().map_or(0, |reply| reply.filled + reply.payload.len());
@@ -177,26 +163,22 @@ impl<T> Calls<T> {
         self.done.push_back(Completion { ticket, result, sink, payload });
     }
 
-    /// The next that is done.
     pub(super) fn completion(&mut self) -> Option<Completion<T>> {
         self.done.pop_front()
     }
 
-    /// A call of the procedure `P`, in memory of an earlier one.
     pub(super) fn prepare<P: Procedure>(&mut self, args: &P::Args) -> Call {
         let mut memory = std::mem::take(&mut self.spare_args);
         memory.clear();
         Call::new_in::<P>(memory, args)
     }
 
-    /// The place of the next call among all, and its number.
     fn number(&mut self) -> (u64, u32) {
         let sequence = self.made;
         self.made += 1;
         (sequence, self.first_xid.wrapping_add(sequence as u32))
     }
 
-    /// Adds a call and says its number.
     pub(super) fn add(&mut self, now: Time, channel: usize, call: Call, ticket: T) -> u32 {
         self.meter.tick(now);
         self.meter.begin();
@@ -255,12 +237,11 @@ impl<T> Calls<T> {
         Some(place)
     }
 
-    /// The call of that number, if it was sent on that connection.
     fn sent(&mut self, conn: ConnId, xid: u32) -> Option<&mut Pending<T>> {
         self.get_mut(xid).filter(|pending| pending.is_on(conn))
     }
 
-    /// Something has come by a connection. `None`: there is no call for it.
+    /// Processes an incoming message. Returns `None` if no call on `conn` matches it.
     pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came> {
         let xid = match &incoming {
             Incoming::Reply(record, _) => Reader::new(&record.front).u32("xid").ok()?,
@@ -279,8 +260,8 @@ impl<T> Calls<T> {
         Some(Came { expected, later })
     }
 
-    /// The reply to the call there, which has no number any more. `rest`: what of the sink the payload is not in, if the
-    /// transport had it. Returns the number under which the call is to be sent again, if it is.
+    /// Processes the reply to the call at `place`, which no longer has an xid. `rest` is the unfilled part of the sink,
+    /// if the transport held it. Returns the new xid if the call must be sent again.
     fn reply(&mut self, place: usize, record: Record, rest: Option<SegmentMut>) -> Option<u32> {
         let pending = &mut self.pending[place];
         let mut reader = Reader::new(&record.front);
@@ -309,8 +290,8 @@ impl<T> Calls<T> {
         None
     }
 
-    /// The server has not done it, and wants to be asked again later: under another number, or it would give the same reply
-    /// (RFC 1813, section 4.5).
+    /// Assigns a new xid to a call that the server wants retried (`NFS3ERR_JUKEBOX`): under the old xid it would send
+    /// the same reply (RFC 1813, section 4.5).
     fn ask_later(&mut self, place: usize) -> u32 {
         let (sequence, xid) = self.number();
         let pending = &mut self.pending[place];
@@ -322,26 +303,21 @@ impl<T> Calls<T> {
     }
 }
 
-/// The reply to a call.
 pub(super) struct Came {
-    /// Bytes that were expected.
     pub(super) expected: usize,
-    /// The call is to be sent again after a while, under this number.
+    /// New xid of a call to send again after a delay.
     pub(super) later: Option<u32>,
 }
 
-/// Tells what replies on a connection are made of.
 pub(super) struct Replies<'a, T> {
     pub(super) calls: &'a mut Calls<T>,
     pub(super) conn: ConnId,
-    /// Gets the call whose payload is being received into its sink.
+    /// Set to the call whose payload is being received into its sink.
     pub(super) placing: &'a mut Option<u32>,
-    /// Gives memory for payloads.
     pub(super) pool: &'a Pool,
 }
 
 impl<T> Replies<'_, T> {
-    /// The number of the call that a reply is to, and the call.
     fn call(&mut self, front: &[u8]) -> Option<(u32, &mut Pending<T>)> {
         let xid = Reader::new(front).u32("xid").ok()?;
         self.calls.sent(self.conn, xid).map(|pending| (xid, pending))
@@ -360,9 +336,9 @@ impl<T> Splitter for Replies<'_, T> {
         let pool = self.pool;
         let (xid, pending) = self.call(front)?;
         let place = match (pending.fresh, &mut pending.sink) {
-            // Nobody waits for it: it is dropped in the memory in which it is received.
+            // The reply is dropped, in the receive buffer.
             _ if pending.cancelled => return None,
-            // A shorter one stays where it is received, together with others.
+            // A shorter payload stays in the receive buffer that it shares with other replies.
             (Some(most), _) if (BULK..=most).contains(&payload) => pool.get(payload),
             (None, Some(sink)) if payload <= sink.len() => sink.split_to(payload),
             _ => return None,

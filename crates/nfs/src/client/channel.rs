@@ -1,4 +1,4 @@
-//! The way of calls to a server: one connection at a time, opened again when it breaks.
+//! A channel to a server: one connection at a time, reopened when it breaks.
 
 use super::config::Config;
 use super::error::Error;
@@ -10,35 +10,31 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Names a server of a client.
+/// Identifies a server of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ServerId(pub(super) usize);
 
-/// The way of calls to a server.
+/// A channel to a server: one connection at a time, reopened when it breaks.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) server: ServerId,
     pub(super) addr: SocketAddr,
     pub(super) local: LocalPort,
     pub(super) way: Way,
-    /// The connection that is there, or is being opened.
+    /// Current connection, open or being opened.
     pub(super) conn: Option<ConnId>,
-    /// Calls that are to be sent, in order.
     pub(super) waiting: VecDeque<u32>,
-    /// Calls that were sent on the connection and have no reply.
+    /// Number of calls that were sent on the connection and have no reply.
     pub(super) in_flight: usize,
-    /// Calls that may be in flight. Behind a connection that broke before any reply came, the next begins with one: if it
-    /// breaks after some bytes, all of them sent again would break it again, for ever.
+    /// Maximum calls in flight. After a connection that broke without a reply, the window restarts at one: if the
+    /// connection breaks after a certain number of bytes, resending everything would break it again forever.
     pub(super) window: usize,
-    /// Has there been a reply on the connection?
     pub(super) replied: bool,
-    /// When the next connection may be opened.
+    /// Earliest time for the next connection.
     pub(super) retry_at: Option<Time>,
-    /// How long to wait after the next failure.
     backoff: Backoff,
-    /// What has ended the last connection.
     pub(super) last: Option<String>,
-    /// Is no connection to be opened any more?
+    /// Set by `close`; no more connections are opened.
     pub(super) closed: bool,
 }
 
@@ -67,12 +63,11 @@ impl Channel {
         }
     }
 
-    /// Calls that it has to care for.
     pub(super) fn load(&self) -> usize {
         self.waiting.len() + self.in_flight
     }
 
-    /// A reply has come: all is well, and more may be under way.
+    /// Handles a reply: widens the window and resets the backoff.
     pub(super) fn heard(&mut self, config: &Config) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.window = (self.window + 1).min(config.window);
@@ -80,9 +75,10 @@ impl Channel {
         self.backoff.reset();
     }
 
-    /// The connection is gone. The next one is opened at once if this one was of use, and later otherwise.
+    /// Handles the end of the connection. The next one is opened at once if this one received a reply, otherwise after
+    /// a backoff.
     pub(super) fn broken(&mut self, now: Time, config: &Config, why: String) {
-        // No two clients have the same first number, so they come back at different times.
+        // Clients differ in their first xid, so their retries spread out.
         let random = (u64::from(config.first_xid) << 32 ^ now.as_nanos()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.conn = None;
         self.in_flight = 0;
@@ -96,25 +92,21 @@ impl Channel {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) channel: usize,
     pub(super) transport: Transport,
-    /// Is it open?
     pub(super) open: bool,
-    /// The driver knows that there is something to send.
+    /// Pending output has been announced to the driver.
     pub(super) announced: bool,
-    /// Buffers that are out for a receive.
+    /// Number of buffers that are lent out for a receive.
     pub(super) landing: usize,
-    /// It is over, and kept only until the buffer that is out comes back.
+    /// The connection has ended and is kept only until the lent buffers return.
     pub(super) over: bool,
-    /// The call whose payload is being received into its sink.
     pub(super) placing: Option<u32>,
-    /// Calls that were given up after they had been sent, and when that was.
     given_up: Vec<(u32, Time)>,
     pub(super) expected: ExpectedBytes,
-    /// Calls that were made since the driver was last given something to send.
+    /// Calls made since the driver last took output.
     pub(super) made: usize,
 }
 
@@ -134,7 +126,6 @@ impl Conn {
         }
     }
 
-    /// Takes bytes of what there is to send, where `in_flight` calls have no reply.
     pub(super) fn transmit(&mut self, in_flight: usize, out: &mut List, limit: usize) {
         let made = std::mem::take(&mut self.made);
         let share = self.transport.unsent().and_then(|unsent| first_share(unsent, made, in_flight));
@@ -142,8 +133,8 @@ impl Conn {
         self.announced = false;
     }
 
-    /// Gives up a call that was sent at that time; its sink comes back if it is to be taken. `Err`: that takes the end of
-    /// the connection.
+    /// Gives up a call that was sent at `sent` and returns its sink if `take_sink` is set. On an error the connection
+    /// must be closed.
     pub(super) fn give_up(
         &mut self,
         xid: u32,
@@ -157,14 +148,14 @@ impl Conn {
         Ok(sink)
     }
 
-    /// Is there a call that was given up, and has no reply for so long?
+    /// Returns whether a call that was given up has had no reply for `patience`.
     pub(super) fn is_overdue(&mut self, now: Time, patience: Duration) -> bool {
         let transport = &self.transport;
         self.given_up.retain(|(xid, _)| transport.waits_for(*xid));
         self.given_up.iter().any(|(_, sent)| now.since(*sent) >= patience)
     }
 
-    /// Is the sink of that call, if it has one, out of reach until the end of this connection?
+    /// Returns whether the call's sink is inaccessible until the connection ends.
     pub(super) fn holds(&self, xid: u32, has_sink: bool) -> bool {
         self.placing == Some(xid) || (has_sink && self.transport.holds_sinks())
     }
@@ -179,7 +170,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_connection_whose_server_answers_nothing_that_was_given_up_is_overdue() {
+    fn a_connection_without_replies_to_given_up_calls_is_overdue() {
         let pool = Pool::new(1 << 20);
         let way = Way::Rdma(super::super::transport::Rdma {
             transport: Arc::new(iwarp::Config::new(pool.clone())),
@@ -198,7 +189,7 @@ mod tests {
             Some(onego_rdma::Memory::Sink(SegmentMut::zeroed(8192))),
             64,
         );
-        assert!(!conn.is_overdue(sent + patience, patience), "somebody waits for it, and will tell");
+        assert!(!conn.is_overdue(sent + patience, patience), "the call was not given up");
         let sink = conn.give_up(7, sent, true).expect("the connection may go on");
         assert_eq!(sink.map(|sink| sink.len()), Some(8192));
         assert!(!conn.is_overdue(sent + patience / 2, patience));

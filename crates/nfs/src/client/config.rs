@@ -1,49 +1,49 @@
-//! The configuration of a client, and its bounds.
+//! Client configuration.
 
 use crate::rpc::Credential;
 use onego_buf::Pool;
 use std::time::Duration;
 
-/// What the calls of a client have in common.
+/// Configuration of a client.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The caller of all calls.
+    /// Credential of all calls.
     pub credential: Credential,
-    /// The number of the first call. Servers know calls that come again by their numbers: two clients of one machine
-    /// should not begin with the same.
+    /// Xid of the first call. Servers recognize retransmissions by xid: two clients on one machine should start with
+    /// different numbers.
     pub first_xid: u32,
-    /// Calls that may be under way, with those whose completions are not polled.
+    /// Maximum number of calls in progress, including completions not taken.
     pub calls: usize,
-    /// Calls that may be under way on one connection.
+    /// Maximum number of calls in flight per connection.
     pub window: usize,
-    /// A call that has no reply for that long is sent again over a new connection. On a connection that lives it is
-    /// never sent twice: the transport loses nothing.
+    /// Time without a reply after which a call is sent again over a new connection. A call is never sent twice on one
+    /// connection, because the transport is reliable.
     pub retransmit_after: Duration,
-    /// How long a connection that fails at once is waited for before the next try; it doubles with each.
+    /// Delay before reconnecting after a connection fails; it doubles with each failure.
     pub reconnect_min: Duration,
-    /// The longest of these waits.
+    /// Maximum reconnect delay.
     pub reconnect_max: Duration,
-    /// The most bytes of a reply.
+    /// Maximum size of a reply in bytes.
     pub reply_max: usize,
-    /// Calls that take as long are told of by an event of `tracing` with the target `onego::slow`; `None`: none are.
+    /// Calls that take at least this long are logged by `tracing` with the target `onego::slow`; `None` logs none.
     pub slow: Option<Duration>,
-    /// Gives the memory that calls are put together in.
+    /// Pool for encoding calls and for fresh memory.
     pub pool: Pool,
 }
 
 impl Config {
-    /// What suits a file system with reads of up to 1 MiB.
+    /// Creates a configuration for a file system with reads of up to 1 MiB.
     pub fn new(credential: Credential, first_xid: u32, pool: Pool) -> Self {
         Self {
             credential,
             first_xid,
             calls: 4096,
             window: 1024,
-            // As Linux waits (timeo=600).
+            // Linux's default (timeo=600).
             retransmit_after: Duration::from_secs(60),
             reconnect_min: Duration::from_millis(10),
             reconnect_max: Duration::from_secs(5),
-            // A payload of 1 MiB with its front, and room for servers that offer twice as much.
+            // A 1 MiB payload with its front, with room for servers that offer twice as much.
             reply_max: (2 << 20) + (64 << 10),
             slow: None,
             pool,

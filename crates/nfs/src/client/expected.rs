@@ -1,41 +1,31 @@
-//! How many bytes of replies a connection expects, and the low-water mark that follows.
+//! Low-water mark for receives, derived from the replies that a connection expects.
 
-/// Bytes of a reply beside its payload, roughly. An estimate that is too low is better than one that is too high, which
-/// would delay the last bytes.
+/// Approximate size of a reply without its payload. Too low is better than too high, which would delay the last bytes.
 const REPLY_FRONT: usize = 100;
 
 /// The mark is half of the expected bytes, so that the server works on the other half of the calls meanwhile.
 const PARTS: usize = 2;
 
-/// The largest mark.
 const MOST: usize = 1 << 20;
 
-/// The bytes that a connection expects.
-///
-/// With one call at a time, only the rest of a reply is waited for. With many in flight, replies that a server sends one by
-/// one are received many at a time.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedBytes {
-    /// Bytes of replies that are to come.
     bytes: usize,
-    /// The mark that the driver has.
     mark: usize,
 }
 
 impl ExpectedBytes {
-    /// A call was sent whose reply has at most `payload` bytes of payload.
     pub(super) fn sent(&mut self, payload: usize) {
         self.bytes += payload + REPLY_FRONT;
     }
 
-    /// Its reply has arrived, or nobody waits for it any more.
     pub(super) fn done(&mut self, payload: usize) {
         self.bytes -= payload + REPLY_FRONT;
     }
 
-    /// The low-water mark, if it differs from the driver's.
+    /// Returns the low-water mark if it differs from the last one.
     pub(super) fn new_mark(&mut self) -> Option<usize> {
-        // In powers of two, so that it changes rarely.
+        // Powers of two, so that it changes rarely.
         let mark = 1 << (self.bytes / PARTS).clamp(1, MOST).ilog2();
         (std::mem::replace(&mut self.mark, mark) != mark).then_some(mark)
     }

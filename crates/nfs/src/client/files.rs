@@ -1,4 +1,5 @@
-//! Reads and writes of files: cut to what the server takes, sent again if it took less, and kept until they are durable.
+//! Reads and writes of files: split to the server's limits, resumed after short transfers, and kept until they are
+//! durable.
 
 use super::call::{self, Call, Reply, Sink};
 use super::channel::ServerId;
@@ -21,62 +22,75 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What came of a request.
+/// The successful result of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Bytes were read, to the buffer of the request...
+    /// A read filled the request's buffer.
     Read(Filled),
-    /// ...or without one.
+    /// A read without a buffer returned these bytes.
     Bytes(List, Filled),
     /// All bytes were written.
     Written,
-    /// Everything that was written before is durable.
+    /// All earlier writes are durable.
     Synced,
-    /// A call has results.
+    /// Results of a plain call.
     Reply(Reply),
 }
 
-/// What was read.
+/// The extent of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filled {
-    /// Bytes at the start of the buffer.
+    /// Number of bytes read, at the start of the buffer.
     pub bytes: usize,
-    /// Is their end that of the file?
+    /// Set if the read reached the end of the file.
     pub eof: bool,
 }
 
-/// A request is done with.
+/// A finished request.
 #[derive(Debug)]
 pub struct Completion<T> {
-    /// What the caller named it.
+    /// The caller's name for the request.
     pub ticket: T,
-    /// What came of it.
+    /// The result.
     pub result: Result<Outcome, Error>,
-    /// The buffer or sink that it was given, as long as it was.
+    /// The request's buffer or sink, at its full length.
     pub buffer: Option<SegmentMut>,
 }
 
-/// What the calls below are for.
+/// Identifies a call that the file client makes.
 #[derive(Debug)]
 pub struct Ticket<T>(Purpose<T>);
 
 #[derive(Debug)]
 enum Purpose<T> {
-    /// The caller's own.
     Plain(T),
-    /// A read of `len` bytes, to a buffer or without one.
-    Read { ticket: T, file: Handle, offset: u64, len: usize, to_buffer: bool },
-    /// `len` bytes of a part of a read that takes several calls.
-    Part { io: usize, part: u32, len: usize },
-    /// A part of a write, from this offset on.
-    Write { io: usize, offset: u64 },
-    /// A commit.
+    /// A read of `len` bytes that takes a single call.
+    Read {
+        ticket: T,
+        file: Handle,
+        offset: u64,
+        len: usize,
+        to_buffer: bool,
+    },
+    /// A call for `len` bytes of one part of a read.
+    Part {
+        io: usize,
+        part: u32,
+        len: usize,
+    },
+    Write {
+        io: usize,
+        offset: u64,
+    },
     Commit(Handle),
-    /// What the server had lost, from this offset on.
-    Again { file: Handle, offset: u64, stable: Stability },
+    /// A rewrite of data that the server lost, starting at `offset`.
+    Again {
+        file: Handle,
+        offset: u64,
+        stable: Stability,
+    },
 }
 
-/// A write that is under way, or a read that takes several calls.
 #[derive(Debug)]
 struct Io<T> {
     ticket: T,
@@ -90,32 +104,27 @@ struct Io<T> {
 enum Kind {
     Read(Vec<Part>),
     Write {
-        /// Its number among the writes of the file.
+        /// Sequence number among the writes of the file.
         number: u64,
         stable: Stability,
     },
 }
 
-/// A part of a read.
 #[derive(Debug)]
 struct Part {
-    /// Offset of its first byte.
     offset: u64,
-    /// What of the caller's buffer is not out for a call...
     buffer: Option<SegmentMut>,
     is_buffer: bool,
-    /// ...or what was read without one.
     bytes: List,
-    /// Bytes that were read.
     filled: usize,
     eof: bool,
 }
 
-/// A client of one file server, whose caller names each request by a `T`.
+/// A client of one file server. The caller names each request by a `T`.
 ///
-/// Writes that the server may still lose are kept until they are committed. If the server says by its verifier that it
-/// has started anew in between, they are sent again before a [sync](Self::sync) completes. Requests wait for as long as
-/// the server is away, unless the client has a [patience](Self::set_patience).
+/// Writes that the server may still lose are kept until they are committed. If the write verifier shows that the server
+/// has restarted in between, the client sends them again before a [sync](Self::sync) completes. Requests wait for as
+/// long as the server is unreachable, unless a [patience](Self::set_patience) is set.
 #[derive(Debug)]
 pub struct FileClient<T> {
     client: Client<Ticket<T>>,
@@ -127,24 +136,24 @@ pub struct FileClient<T> {
     completions: VecDeque<Completion<T>>,
 }
 
-/// What a server takes in one call, in bytes.
+/// Maximum transfer sizes of a server, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a READ.
+    /// Maximum size of a READ.
     pub read: usize,
-    /// Of a WRITE.
+    /// Maximum size of a WRITE.
     pub write: usize,
 }
 
 impl Default for Limits {
-    /// What every server takes.
+    /// Sizes that every server accepts.
     fn default() -> Self {
         Self { read: 8 << 10, write: 8 << 10 }
     }
 }
 
 impl<T> FileClient<T> {
-    /// A client that knows no server yet.
+    /// Creates a client without a server.
     pub fn new(config: Config) -> Self {
         Self {
             client: Client::new(config),
@@ -157,63 +166,66 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Says where the NFS server is, to be reached that way by that many connections from such ports. To be called before
-    /// requests are made.
+    /// Sets the NFS server, with the number of connections and their local ports. Must be called before requests are
+    /// made.
     pub fn connect(&mut self, addr: SocketAddr, local: LocalPort, way: &Way, connections: usize) {
         self.server = Some(self.client.server(addr, local, way, connections));
     }
 
-    /// Says what the server takes in one call.
+    /// Sets the server's maximum transfer sizes.
     ///
     /// # Panics
-    /// If that is nothing.
+    /// If a limit is 0.
     pub fn set_limits(&mut self, limits: Limits) {
         assert!(limits.read > 0 && limits.write > 0, "a server takes something");
         self.limits = limits;
     }
 
-    /// What its calls are counted by, for any thread to read.
+    /// Returns a handle to the call statistics that any thread can read.
     pub fn figures(&self) -> CallFigures {
         self.client.figures()
     }
 
-    /// Says how long a request waits for the server; `None`: until it is there again.
+    /// Sets the time after which a request fails without a reply; `None` waits until the server is back.
     pub fn set_patience(&mut self, patience: Option<Duration>) {
         self.patience = patience;
     }
 
-    /// May another request be made? Otherwise the client grows beyond its bound.
+    /// Returns whether another request stays within the client's bound on calls.
     pub fn has_room(&self) -> bool {
         self.client.has_room()
     }
 
-    /// Is nothing under way?
+    /// Returns whether no requests or completions are pending.
     pub fn is_idle(&self) -> bool {
         self.client.is_idle() && self.completions.is_empty()
     }
 
-    /// What has held the client up for longest, if a call is under way. It looks at all calls: for callers that ask once a
-    /// second or so.
+    /// Returns what the oldest pending call waits for. Scans all calls, so it should be called about once a second at
+    /// most.
     pub fn waiting(&self, now: Time) -> Option<Waiting> {
         self.client.waiting(now)
     }
 
-    /// Is a request done with whose completion is not taken?
+    /// Returns whether a completion is ready to be taken.
     pub fn has_completion(&self) -> bool {
         !self.completions.is_empty()
     }
 
-    /// The next request that is done with.
+    /// Returns the next completion.
     pub fn completion(&mut self) -> Option<Completion<T>> {
         self.completions.pop_front()
     }
 
-    /// The client of the calls: for calls to other servers than that of the files, by [`call_to`](Self::call_to).
+    /// Returns the underlying RPC client, for calls to other servers by [`call_to`](Self::call_to).
     pub fn rpc(&mut self) -> &mut Client<Ticket<T>> {
         &mut self.client
     }
 
-    /// Makes a call to the file server. As all requests: panics if it is not known.
+    /// Makes a call to the file server.
+    ///
+    /// # Panics
+    /// If [`connect`](Self::connect) was not called; this applies to all requests.
     pub fn call(&mut self, now: Time, call: Call, ticket: T) {
         self.make(now, call, Purpose::Plain(ticket));
     }
@@ -223,7 +235,7 @@ impl<T> FileClient<T> {
         self.client.call(now, server, call, Ticket(Purpose::Plain(ticket)));
     }
 
-    /// Reads from `offset` on until the buffer is full or the file ends.
+    /// Reads from `offset` until the buffer is full or the file ends.
     pub fn read(&mut self, now: Time, file: Handle, offset: u64, mut buffer: SegmentMut, ticket: T) {
         match buffer.len() {
             len if len <= self.limits.read => {
@@ -235,8 +247,7 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Reads up to `len` bytes from `offset` on, to memory that is taken as they come: from the client's pool, where it goes
-    /// back to when they are dropped.
+    /// Reads up to `len` bytes from `offset` into memory of the client's pool, allocated as they arrive.
     pub fn read_bytes(&mut self, now: Time, file: Handle, offset: u64, len: usize, ticket: T) {
         if len <= self.limits.read {
             self.read_at_once(now, file, offset, len, Sink::Fresh(len), ticket);
@@ -245,7 +256,6 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Reads by one call, unless the server gives less than it was asked for.
     fn read_at_once(&mut self, now: Time, file: Handle, offset: u64, len: usize, sink: Sink, ticket: T) {
         let to_buffer = matches!(sink, Sink::Buffer(_));
         let purpose = Purpose::Read { ticket, file, offset, len, to_buffer };
@@ -290,13 +300,13 @@ impl<T> FileClient<T> {
         sink: Sink,
         purpose: Purpose<T>,
     ) {
-        // The cut to what the server takes keeps it far below 4 GiB.
+        // The split to the server's limit keeps it far below 4 GiB.
         let args = ReadArgs { file, offset, count: len as u32 };
         let call = Call { sink, ..self.client.prepare::<Read>(&args) };
         self.make(now, call, purpose);
     }
 
-    /// Writes the bytes. Unless they are to be stable they may be lost until a [sync](Self::sync).
+    /// Writes `data`. Unless `stable` requires stable storage, the bytes may be lost until a [sync](Self::sync).
     pub fn write(&mut self, now: Time, file: Handle, offset: u64, data: List, stable: Stability, ticket: T) {
         let written = self.files.entry(file).or_default();
         let request = Parked { offset, data, stable, ticket };
@@ -331,19 +341,19 @@ impl<T> FileClient<T> {
         self.make(now, call, Purpose::Write { io, offset });
     }
 
-    /// Completes when all bytes are durable whose writes were begun before. If the server refuses that, or to take again
-    /// what it has lost, these bytes may be gone.
+    /// Completes when all bytes of earlier writes are durable. On an error, from the commit or from rewriting lost
+    /// data, those bytes may be gone.
     pub fn sync(&mut self, now: Time, file: Handle, ticket: T) {
         let written = self.files.entry(file).or_default();
         written.syncs.push_back((written.next(), ticket));
         self.go_on(now, file);
     }
 
-    /// Takes the requests back whose tickets are `unwanted`: they complete with [`Error::Cancelled`], if they are not done by
-    /// then. Nothing more is sent for them; calls that were sent are waited for ([`Client::cancel_where`]). What a cancelled
-    /// request was to change may have changed, in part, or may change yet. It looks at all requests: for rare occasions.
+    /// Cancels the requests whose tickets are `unwanted`: they complete with [`Error::Cancelled`], unless they have
+    /// finished. Nothing more is sent for them, but calls in flight must still end ([`Client::cancel_where`]). A
+    /// cancelled request may have changed data, in part, or may still change it. Scans all requests.
     pub fn cancel_where(&mut self, now: Time, unwanted: impl Fn(&T) -> bool) {
-        // What is answered is done, and asks for nothing more.
+        // Process replies first: requests that have finished are not cancelled.
         self.settle(now);
         for (_, io) in self.ios.iter_mut().filter(|(_, io)| unwanted(&io.ticket)) {
             io.fail(Error::Cancelled);
@@ -352,14 +362,13 @@ impl<T> FileClient<T> {
         self.client.cancel_where(|Ticket(purpose)| match purpose {
             Purpose::Plain(ticket) | Purpose::Read { ticket, .. } => unwanted(ticket),
             Purpose::Part { io, .. } | Purpose::Write { io, .. } => unwanted(&ios[*io].ticket),
-            // They are the file's, and other requests may wait for them.
+            // They belong to the file, and other requests may wait for them.
             Purpose::Commit(_) | Purpose::Again { .. } => false,
         });
         self.cancel_writes(now, unwanted);
         self.settle(now);
     }
 
-    /// Cancels writes that were not begun, and waiting for writes to be durable.
     fn cancel_writes(&mut self, now: Time, unwanted: impl Fn(&T) -> bool) {
         let mut changed = Vec::new();
         for (file, written) in &mut self.files {
@@ -411,7 +420,6 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// A read has got by one call all that there was.
     fn has_read(
         &mut self,
         ticket: T,
@@ -481,7 +489,7 @@ impl<T> FileClient<T> {
         self.end_if_done(now, io);
     }
 
-    /// The server has taken the first of these bytes, and may lose them. Gives those that it has not taken.
+    /// Records the bytes that the server accepted, which it may still lose. Returns the rest.
     fn took(&mut self, file: Handle, offset: u64, mut data: List, done: &WriteOk) -> Option<List> {
         let taken = data.split_to(done.count as usize);
         if let Some(written) = self.files.get_mut(&file) {
@@ -518,7 +526,7 @@ impl<T> FileClient<T> {
         self.completions.push_back(Completion { ticket, result, buffer });
     }
 
-    /// Begins what a file is ready for: a commit, and writes that waited.
+    /// Starts the next step of a file: a rewrite, a commit, or parked writes.
     fn go_on(&mut self, now: Time, file: Handle) {
         let Some(written) = self.files.get_mut(&file) else { return };
         if let Some(lost) = written.take_due() {
@@ -550,7 +558,6 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Gives the server again what it has lost. If nothing is left of that, another commit may begin.
     fn write_all_again(&mut self, now: Time, file: Handle, lost: Vec<(u64, List)>) {
         if lost.is_empty() {
             return self.wrote_again(now, file, None);
@@ -606,7 +613,6 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Tells all who waited for a commit.
     fn commit_ended(&mut self, now: Time, file: Handle, result: Result<(), Error>) {
         let Some(written) = self.files.get_mut(&file) else { return };
         let (tickets, error) = written.end_commit(result.as_ref().err());
@@ -641,7 +647,7 @@ impl Part {
         Self { offset, buffer: None, is_buffer, bytes: List::new(), filled: 0, eof: false }
     }
 
-    /// Takes the first `count` bytes of a sink for `len`, and gives what is left of it.
+    /// Takes the first `count` bytes of a sink for `len` bytes and returns the rest.
     fn take(&mut self, sink: Option<SegmentMut>, count: usize, len: usize) -> Sink {
         match sink {
             Some(mut sink) if self.is_buffer => {
@@ -675,7 +681,6 @@ fn results<P: Procedure>(result: Result<Reply, Error>) -> Result<P::Results, Err
     Ok(result?.read::<P>()?)
 }
 
-/// What was read where up to `wanted` bytes were wanted.
 fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
     if let Some(status) = reply.status()? {
         return Err(Error::Failed(status));
@@ -693,7 +698,6 @@ fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
     Ok(front)
 }
 
-/// What a server says of a write of these bytes.
 fn taken(result: Result<WriteResults, Error>, data: &List) -> Result<WriteOk, Error> {
     let done = result?.map_err(|failed| Error::Failed(failed.status))?;
     let count = done.count as usize;
@@ -704,7 +708,7 @@ fn taken(result: Result<WriteResults, Error>, data: &List) -> Result<WriteOk, Er
     Ok(done)
 }
 
-/// Fails if a server kept a write in memory that it was to make durable (RFC 1813, section 3.3.7).
+/// Fails if the server did not make a stable write durable (RFC 1813, section 3.3.7).
 fn is_as_stable(done: WriteOk, wanted: Stability) -> Result<WriteOk, Error> {
     if wanted == Stability::FileSync && done.committed == Stability::Unstable {
         let value = u64::from(done.committed as u32);
@@ -713,7 +717,6 @@ fn is_as_stable(done: WriteOk, wanted: Stability) -> Result<WriteOk, Error> {
     Ok(done)
 }
 
-/// Appends to a buffer what was split off it.
 fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
     match buffer {
         Some(buffer) => buffer.try_join(next).expect("the parts of a buffer come back in order"),
@@ -721,7 +724,7 @@ fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
     }
 }
 
-/// What was read up to the first gap, and the whole buffer, or the bytes.
+/// Returns the extent up to the first gap, with the whole buffer or the bytes.
 fn gather(parts: Vec<Part>) -> (Filled, Option<SegmentMut>, List) {
     let (mut filled, mut whole, mut bytes) = (Filled::default(), None, List::new());
     for part in parts {

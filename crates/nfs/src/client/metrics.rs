@@ -1,4 +1,4 @@
-//! What a client counts of its calls.
+//! Call statistics of a client.
 
 use crate::kinds::KINDS;
 use onego_metrics::{Collect, Counter, Families, OperationNames, OperationsSnapshot, Reader, Recorder};
@@ -6,37 +6,32 @@ use onego_wire::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How calls are told.
 const CALLS: OperationNames = OperationNames {
-    latency: (
-        "onego_nfs_client_call_duration_seconds",
-        "Time from the moment at which a call was made to its end",
-    ),
-    bytes: ("onego_nfs_client_bytes_total", "Bytes of files that calls wrote or read"),
-    errors: ("onego_nfs_client_errors_total", "Calls that were not carried out"),
-    in_flight: ("onego_nfs_client_in_flight", "Calls that have not ended"),
+    latency: ("onego_nfs_client_call_duration_seconds", "Time from the start of a call to its end"),
+    bytes: ("onego_nfs_client_bytes_total", "File bytes written or read"),
+    errors: ("onego_nfs_client_errors_total", "Calls that failed"),
+    in_flight: ("onego_nfs_client_in_flight", "Calls in flight"),
 };
 
-/// What a client has counted so far.
+/// Call statistics of a client at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CallsSnapshot {
-    /// Calls by [kind](KINDS). Those that the server has carried out are no errors, whatever their status.
+    /// Calls by [kind](KINDS). A call that the server executed is not an error, whatever its status.
     pub calls: OperationsSnapshot,
-    /// Calls that were sent again, because their connection had broken.
+    /// Calls that were sent again after their connection broke.
     pub retries: u64,
-    /// Connections that were opened again after one had broken.
+    /// Connections that were reopened after one broke.
     pub reconnects: u64,
 }
 
-/// Reads what a client has counted, on any thread, also after its end. Cheap to clone.
+/// Handle to a client's call statistics. Usable on any thread and after the client is dropped; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct CallFigures {
     calls: Reader,
     repeated: Arc<Repeated>,
 }
 
-/// What had to be done again.
 #[derive(Debug, Default)]
 struct Repeated {
     retries: Counter,
@@ -44,7 +39,7 @@ struct Repeated {
 }
 
 impl CallFigures {
-    /// What was counted so far.
+    /// Returns the current values.
     pub fn snapshot(&self) -> CallsSnapshot {
         let Repeated { retries, reconnects } = &*self.repeated;
         CallsSnapshot { calls: self.calls.snapshot(), retries: retries.get(), reconnects: reconnects.get() }
@@ -62,24 +57,20 @@ impl Collect for CallFigures {
     }
 }
 
-/// Counts, for the thread that drives the client.
 #[derive(Debug)]
 pub(super) struct Meter {
     recorder: Recorder,
     repeated: Arc<Repeated>,
-    /// From how long on a call is slow.
     slow: Duration,
-    /// When the client was driven last.
+    /// Time of the client's last activity.
     now: Time,
 }
 
-/// A call that ends.
 pub(super) struct Ended {
     pub(super) kind: usize,
     pub(super) bytes: u64,
     pub(super) has_failed: bool,
     pub(super) made: Time,
-    /// When it was sent last, if it was.
     pub(super) sent: Option<Time>,
 }
 
@@ -97,19 +88,17 @@ impl Meter {
         CallFigures { calls: self.recorder.reader(), repeated: Arc::clone(&self.repeated) }
     }
 
-    /// The time has come to this. What ends without a time of its own ends now.
+    /// Advances the clock. Calls that end without their own timestamp end at this time.
     #[inline]
     pub(super) fn tick(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// A call is made.
     #[inline]
     pub(super) fn begin(&self) {
         self.recorder.begin();
     }
 
-    /// A call ends.
     #[inline]
     pub(super) fn end(&self, ended: &Ended) {
         let took = self.now.since(ended.made);
@@ -119,7 +108,7 @@ impl Meter {
         }
     }
 
-    /// Says where the time of a slow call went: until it was sent for the last time, and from then until its end.
+    /// Logs a slow call, split into the time before its last transmission and the time after.
     #[cold]
     fn tell_slow(&self, ended: &Ended, took: Duration) {
         let Ended { kind, bytes, has_failed, made, sent } = *ended;
@@ -128,16 +117,14 @@ impl Meter {
         tracing::warn!(
             target: "onego::slow",
             kind, bytes, has_failed, ?took, ?queue, wire_and_server = ?server,
-            "a call to a server of files was slow"
+            "slow call to a file server"
         );
     }
 
-    /// A call is to be sent again.
     pub(super) fn retry(&self) {
         self.repeated.retries.add(1);
     }
 
-    /// A connection is opened in place of one that has broken.
     pub(super) fn reconnect(&self) {
         self.repeated.reconnects.add(1);
     }

@@ -1,16 +1,16 @@
-//! A client of RPC servers: calls go out over connections that may break, and each completes once.
+//! RPC client: makes calls over connections that may break; each call completes exactly once.
 //!
-//! [`FileClient`] reads and writes files by it, and keeps what a server may lose until it is durable.
+//! [`FileClient`] builds on it to read and write files, and keeps data that the server may lose until it is durable.
 //!
-//! [`Client`] is a [`Machine`](onego_wire::Machine): a driver moves its bytes. Its caller names [servers](Client::server), makes
-//! [calls](Client::call), and takes [completions](Client::completion).
+//! [`Client`] is a [`Machine`](onego_wire::Machine): a driver moves its bytes. The caller adds
+//! [servers](Client::server), makes [calls](Client::call), and takes [completions](Client::completion).
 //!
-//! - **Connections.** Each server has as many as its caller says; a call goes by the one with the least to do. They are
-//!   opened when there is a call, and again when they break, later and later while that fails.
-//! - **Retransmission.** A call without a reply is sent again under the same number over the next connection, so that a
-//!   server which has carried it out already can tell. On a connection that lives nothing is sent twice.
-//! - **Payloads** go out as they are, in one gathered send with their fronts, and come right into the sink of their
-//!   call.
+//! - **Connections.** The caller chooses the number per server; a call goes to the least loaded one. They open on
+//!   demand and reopen when they break, with exponential backoff while that fails.
+//! - **Retransmission.** A call without a reply is sent again under the same xid over the next connection, so that a
+//!   server that has executed it can detect the duplicate. Nothing is sent twice on one connection.
+//! - **Payloads** are sent without a copy, in one gathered send with their fronts, and received directly into the sink
+//!   of their call.
 
 mod call;
 mod calls;

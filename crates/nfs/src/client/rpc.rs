@@ -1,4 +1,4 @@
-//! The client of RPC servers: its connections, and the calls on each.
+//! The RPC client: its connections, and the calls on each.
 
 use super::call::{Call, Completion};
 use super::calls::{Calls, Came, Pending, Replies};
@@ -16,13 +16,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How often it is looked whether a call has waited for too long.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long to wait before a server is asked again that is not done yet.
+/// Delay before a call is retried after `NFS3ERR_JUKEBOX`.
 const JUKEBOX: Duration = Duration::from_secs(1);
 
-/// A client of RPC servers, whose caller names each call by a `T`.
+/// A client of RPC servers. The caller names each call by a `T`.
 #[derive(Debug)]
 pub struct Client<T> {
     config: Config,
@@ -31,16 +30,15 @@ pub struct Client<T> {
     conns: ConnTable<Conn>,
     calls: Calls<T>,
     actions: VecDeque<Action>,
-    /// What is still to be said on connections that are closed: why.
+    /// Final output of closed connections: the transport's error report.
     last_words: Vec<(ConnId, List)>,
-    /// Calls to be sent again, and when.
     later: VecDeque<(Time, u32)>,
-    /// When to look at the times of calls, while there are any.
+    /// Time of the next check for overdue calls, while there are any calls.
     tick: Option<Time>,
 }
 
 impl<T> Client<T> {
-    /// A client that knows no server yet.
+    /// Creates a client without servers.
     pub fn new(config: Config) -> Self {
         Self {
             servers: 0,
@@ -55,7 +53,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// Adds a server, to be reached that way by that many connections from such ports.
+    /// Adds a server, with the number of connections and their local ports.
     pub fn server(&mut self, addr: SocketAddr, local: LocalPort, way: &Way, connections: usize) -> ServerId {
         let server = ServerId(self.servers);
         self.servers += 1;
@@ -65,22 +63,22 @@ impl<T> Client<T> {
         server
     }
 
-    /// May another call be made?
+    /// Returns whether another call stays within the client's bound on calls.
     pub fn has_room(&self) -> bool {
         self.calls.len() < self.config.calls
     }
 
-    /// Is no call under way?
+    /// Returns whether no calls or completions are pending.
     pub fn is_idle(&self) -> bool {
         self.calls.len() == 0
     }
 
-    /// A call of the procedure `P`, for one that is made at once: in memory of an earlier one.
+    /// Creates a call of the procedure `P` in memory of an earlier call. The caller must make it at once.
     pub(super) fn prepare<P: Procedure>(&mut self, args: &P::Args) -> Call {
         self.calls.prepare::<P>(args)
     }
 
-    /// Makes a call. If there is no [room](Self::has_room), the client grows beyond its bound.
+    /// Makes a call. Without [room](Self::has_room), the client grows beyond its bound.
     pub fn call(&mut self, now: Time, server: ServerId, call: Call, ticket: T) {
         let channels = self.channels.iter().enumerate().filter(|(_, channel)| channel.server == server);
         let least = channels.min_by_key(|(_, channel)| channel.load()).expect("a server has channels");
@@ -91,18 +89,18 @@ impl<T> Client<T> {
         self.send(now, channel);
     }
 
-    /// What it counts, for any thread to read.
+    /// Returns a handle to the call statistics that any thread can read.
     pub fn figures(&self) -> CallFigures {
         self.calls.meter.figures()
     }
 
-    /// The next call that is done with.
+    /// Returns the next completion.
     pub fn completion(&mut self) -> Option<Completion<T>> {
         self.calls.completion()
     }
 
-    /// What the oldest call waits for that somebody waits for. It looks at all calls: for callers that ask once a second
-    /// or so.
+    /// Returns what the oldest call waits for, cancelled calls aside. Scans all calls, so it should be called about
+    /// once a second at most.
     pub fn waiting(&self, now: Time) -> Option<Waiting> {
         let calls = self.calls.iter().map(|(_, call)| call).filter(|call| !call.cancelled);
         let oldest = calls.min_by_key(|call| (call.made, call.sequence))?;
@@ -111,9 +109,9 @@ impl<T> Client<T> {
         Some(Waiting::of(now, oldest, channel, live.is_some_and(|live| live.open)))
     }
 
-    /// Takes the calls back whose tickets are `unwanted`: they complete with [`Error::Cancelled`]. A call that was not sent
-    /// is never sent, and completes now. One that was sent is not sent again, and completes when its reply comes or its
-    /// connection ends: until then its memory may be in use. It looks at all calls: for rare occasions.
+    /// Cancels the calls whose tickets are `unwanted`: they complete with [`Error::Cancelled`]. A call that was not
+    /// sent completes at once and is never sent. One that was sent completes when its reply arrives or its connection
+    /// ends, because its memory may be in use until then; it is not sent again. Scans all calls.
     pub fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
         let calls = &mut self.calls;
         calls.cancel_where(unwanted);
@@ -122,7 +120,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// Closes the connections to a server. Calls that are under way fail; more must not be made.
+    /// Closes the connections to a server. Calls in progress fail, and no more calls may be made.
     pub fn close(&mut self, now: Time, server: ServerId) {
         for channel in 0..self.channels.len() {
             if self.channels[channel].server != server {
@@ -134,7 +132,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// Sends what waits for a channel and may be sent.
+    /// Sends a channel's waiting calls, as far as its window allows.
     fn send(&mut self, now: Time, index: usize) {
         let channel = &mut self.channels[index];
         let Some(conn) = channel.conn else { return self.open(now, index) };
@@ -153,13 +151,12 @@ impl<T> Client<T> {
             live.made += 1;
         }
         if live.transport.has_failed() {
-            // Nothing will come that would make somebody look.
+            // No event will follow that would report the failure.
             return self.take_replies(now, conn);
         }
         self.announce(conn);
     }
 
-    /// Opens a connection for the calls that wait, unless it is too early.
     fn open(&mut self, now: Time, index: usize) {
         let channel = &mut self.channels[index];
         if channel.closed || channel.waiting.is_empty() || channel.retry_at.is_some_and(|at| now < at) {
@@ -182,7 +179,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// The server of a channel cannot be reached: calls fail that are not to wait for that.
+    /// Fails the soft calls of a channel that cannot connect.
     fn unreachable(&mut self, index: usize) {
         let channel = &self.channels[index];
         let error =
@@ -190,7 +187,7 @@ impl<T> Client<T> {
         self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
     }
 
-    /// Tells the driver, once, if the connection has something to send.
+    /// Tells the driver, once, about pending output, and about a new low-water mark.
     fn announce(&mut self, conn: ConnId) {
         let Some(live) = self.conns.get_mut(conn) else { return };
         if live.open && !live.announced && !live.over && live.transport.has_output() {
@@ -204,7 +201,6 @@ impl<T> Client<T> {
         }
     }
 
-    /// Takes the replies that have come by a connection.
     fn take_replies(&mut self, now: Time, conn: ConnId) {
         self.calls.meter.tick(now);
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
@@ -236,7 +232,7 @@ impl<T> Client<T> {
         self.announce(conn);
     }
 
-    /// Sends a call that has waited because the server was not done.
+    /// Sends a call again after `NFS3ERR_JUKEBOX`.
     fn ask_again(&mut self, now: Time, xid: u32) {
         let Some(pending) = self.calls.get(xid) else { return };
         let index = pending.channel;
@@ -248,7 +244,6 @@ impl<T> Client<T> {
         }
     }
 
-    /// Ends the connection of a channel from this side.
     fn break_off(&mut self, now: Time, index: usize, why: String) {
         if let Some(conn) = self.channels[index].conn {
             let live = self.conns.get_mut(conn).filter(|live| live.open);
@@ -259,7 +254,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// A connection is gone: its calls wait for the next.
+    /// Handles the end of a connection: its calls wait for the next one.
     fn broken(&mut self, now: Time, conn: ConnId, why: String) {
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
         let (index, was_open) = (live.channel, live.open);
@@ -275,7 +270,7 @@ impl<T> Client<T> {
         self.wait_again(now, conn, index);
     }
 
-    /// Forgets a connection that is over and has all of its memory.
+    /// Drops a connection that has ended, once all lent memory has returned.
     fn release(&mut self, conn: ConnId) {
         let Some(mut live) = self.conns.remove(conn) else { return };
         let place = live.transport.take_place();
@@ -291,8 +286,8 @@ impl<T> Client<T> {
         }
     }
 
-    /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for those whose sinks
-    /// are still with it, because of a receive: none may be sent before its sink is whole. Those that were cancelled end.
+    /// Requeues the calls of a connection that has ended, the oldest first, and ends those that were cancelled. Calls
+    /// whose sinks are still lent out for a receive stay: a call is only sent again with its whole sink.
     fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
         let held = self.conns.get(conn);
         let mut again = Vec::new();
@@ -320,7 +315,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// Ends calls that wait on a channel and for which there is an error.
+    /// Ends the waiting calls of a channel for which `error` returns an error.
     fn fail_waiting(&mut self, index: usize, error: impl Fn(&Pending<T>) -> Option<Error>) {
         let channel = &mut self.channels[index];
         let calls = &mut self.calls;
@@ -331,7 +326,6 @@ impl<T> Client<T> {
         });
     }
 
-    /// Tells a connection what time it is, if it wants to know.
     fn time_passed(&mut self, now: Time, conn: ConnId) {
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
         if live.transport.deadline().is_some_and(|deadline| deadline <= now) {
@@ -340,7 +334,7 @@ impl<T> Client<T> {
         }
     }
 
-    /// Gives up calls whose time is over, and connections on which a reply is overdue.
+    /// Fails calls whose deadline has passed, and closes connections on which a reply is overdue.
     fn look_at_times(&mut self, now: Time) {
         self.calls.meter.tick(now);
         let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
@@ -361,25 +355,20 @@ impl<T> Client<T> {
         }
     }
 
-    /// A call has no more time. A sink into which bytes are coming at this moment comes back only with the end of its
-    /// connection.
+    /// Fails a call whose deadline has passed. If bytes are arriving in its sink, the connection must end first.
     fn give_up(&mut self, now: Time, xid: u32) {
         let Some(call) = self.calls.get_mut(xid) else { return };
         let (index, has_sink) = (call.channel, call.has_sink);
         let Some((conn, sent)) = call.sent else { return self.end_without_reply(now, xid) };
         if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
-            // Memory that is the client's own may as well stay with the server.
+            // Memory of the client's own may stay with the connection.
             let is_callers = call.fresh.is_none();
             match live.give_up(xid, sent, is_callers) {
                 Ok(sink) if live.placing != Some(xid) => {
                     call.sink = sink.or(call.sink.take());
                     return self.end_without_reply(now, xid);
                 }
-                _ => self.break_off(
-                    now,
-                    index,
-                    "a call has no more time, and its reply is coming in".to_owned(),
-                ),
+                _ => self.break_off(now, index, "a call timed out while its reply was arriving".to_owned()),
             }
         }
         if !self.conns.get(conn).is_some_and(|live| live.holds(xid, has_sink)) {
@@ -406,7 +395,7 @@ impl<T> Client<T> {
 impl<T> Machine for Client<T> {
     fn next_action(&mut self, _: Time) -> Option<Action> {
         if self.actions.is_empty() {
-            // All connections that were to be closed are closed.
+            // All connections to close have been closed.
             self.last_words.clear();
         }
         self.actions.pop_front()
@@ -473,7 +462,7 @@ impl<T> Machine for Client<T> {
             live.transmit(self.channels[live.channel].in_flight, out, limit);
             self.announce(conn);
         } else if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
-            // The driver asks once more, since it was told to close.
+            // The driver asks for output once more after it was asked to close.
             out.append(self.last_words.swap_remove(at).1);
         }
     }

@@ -1,4 +1,4 @@
-//! What carries the calls of one connection.
+//! Transports of the calls on one connection.
 
 use super::config::Config;
 use super::error::Error;
@@ -14,38 +14,39 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Most bytes of the header of a reply: its words, and the verifiers that servers are known to give.
+/// Maximum size of a reply's header in bytes, with the verifiers that known servers send.
 const REPLY_HEADER: usize = 64;
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Debug, Clone, Default)]
 pub enum Way {
-    /// Records on a connection of TCP.
+    /// Records over TCP.
     #[default]
     Tcp,
-    /// RPC over RDMA, by iWARP in software on a connection of TCP.
+    /// RPC over RDMA, with software iWARP over TCP.
     Rdma(Rdma),
-    /// RPC over RDMA, by connections of a provider's own.
+    /// RPC over RDMA, on connections that a provider opens.
     Device(Device),
 }
 
-/// What connections over RDMA have in common.
+/// Shared configuration of software RDMA connections.
 #[derive(Clone)]
 pub struct Rdma {
-    /// For iWARP.
+    /// Configuration of iWARP.
     pub transport: Arc<iwarp::Config>,
-    /// For RPC.
+    /// Configuration of RPC over RDMA.
     pub rpc: rdma::Config,
-    /// Gives each connection a source of numbers for its keys.
+    /// Creates a random source for each connection's keys.
     pub entropy: fn() -> Entropy,
 }
 
-/// What connections over RDMA have in common that a provider opens.
+/// Shared configuration of RDMA connections that a provider opens.
 #[derive(Debug, Clone)]
 pub struct Device {
-    /// Opens them.
+    /// Opens the connections.
     pub provider: Arc<dyn Provider>,
-    /// For RPC. No remote invalidation is offered: a device does not let the peer end registrations of a program's.
+    /// Configuration of RPC over RDMA. Remote invalidation is never offered: a device does not let the peer invalidate
+    /// a program's registrations.
     pub rpc: rdma::Config,
 }
 
@@ -55,39 +56,33 @@ impl fmt::Debug for Rdma {
     }
 }
 
-/// What has come by a connection.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A reply, with what of a sink its payload is not in.
+    /// A reply, and the part of the sink that its payload does not fill.
     Reply(Record, Option<SegmentMut>),
-    /// The server cannot take a call, whose sink comes back.
+    /// The xid of a call that the server cannot process, the error, and the call's sink.
     NotTaken(u32, RdmaError, Option<SegmentMut>),
 }
 
-/// The state of a connection's protocol below RPC.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a client has few connections, and they are of one kind")]
 pub(super) enum Transport {
-    /// Records on a stream.
     Tcp(Stream),
-    /// RPC over RDMA. Sinks of calls are with it.
+    /// RPC over RDMA, which holds the calls' sinks.
     Rdma {
         requester: Requester<AnyConnection>,
-        /// The server has let us in.
+        /// The server has accepted the connection.
         ready: bool,
     },
 }
 
-/// How a connection is opened.
 pub(super) enum Opening {
-    /// By the driver.
     Stream,
-    /// By itself, and the driver watches it.
+    /// The connection opens itself, and the driver watches its descriptor.
     Watched(OwnedFd),
 }
 
 impl Opening {
-    /// What the driver has to do.
     pub(super) fn action(self, conn: ConnId, addr: SocketAddr, local: LocalPort) -> Action {
         match self {
             Self::Stream => Action::Connect { conn, addr, local },
@@ -97,7 +92,6 @@ impl Opening {
 }
 
 impl Transport {
-    /// Of a connection to `addr` that is being opened.
     pub(super) fn open(
         now: Time,
         way: &Way,
@@ -128,31 +122,28 @@ impl Transport {
         Self::Rdma { requester: Requester::new(connection, rpc), ready: false }
     }
 
-    /// The connection is open.
     pub(super) fn opened(&mut self, now: Time) {
         if let Self::Rdma { requester, .. } = self {
             requester.queue_pair_mut().opened(now);
         }
     }
 
-    /// Its descriptor is readable.
     pub(super) fn watched(&mut self) {
         if let Self::Rdma { requester, .. } = self {
             requester.queue_pair_mut().ready();
         }
     }
 
-    /// Was a call not sent that should have been? [`next`](Self::next) says why.
+    /// Returns whether a call could not be sent. [`next`](Self::next) returns the error.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self, Self::Rdma { requester, .. } if requester.has_failed())
     }
 
-    /// Has the server let us in, where it is asked?
+    /// Returns whether the server has accepted the connection, where the transport has such a step.
     pub(super) fn is_let_in(&self) -> bool {
         matches!(self, Self::Rdma { ready: true, .. })
     }
 
-    /// May a call be sent?
     pub(super) fn is_ready(&self) -> bool {
         match self {
             Self::Tcp(_) => true,
@@ -181,7 +172,6 @@ impl Transport {
         }
     }
 
-    /// The next that has come.
     #[inline]
     pub(super) fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Incoming>, Error> {
         let (requester, ready) = match self {
@@ -210,17 +200,17 @@ impl Transport {
         Ok(None)
     }
 
-    /// May it wait until there are many bytes to receive? Over RDMA that would hold up what the server wants to read.
+    /// Returns whether receives may wait for a low-water mark. Over RDMA that would delay the server's reads.
     pub(super) fn has_low_water(&self) -> bool {
         matches!(self, Self::Tcp(_))
     }
 
-    /// Do sinks of calls stay with it until its end, or the reply?
+    /// Returns whether the transport holds the sinks of calls until their reply or its own end.
     pub(super) fn holds_sinks(&self) -> bool {
         matches!(self, Self::Rdma { .. })
     }
 
-    /// The place of a payload that was coming in: the connection is over.
+    /// Takes the receive target of an interrupted payload, after the connection has ended.
     pub(super) fn take_place(&mut self) -> Option<SegmentMut> {
         match self {
             Self::Tcp(stream) => stream.take_place(),
@@ -228,7 +218,7 @@ impl Transport {
         }
     }
 
-    /// The sinks of calls that have no reply: the connection is over.
+    /// Returns the sinks of unanswered calls, after the connection has ended.
     pub(super) fn into_sinks(self) -> Vec<(u32, SegmentMut)> {
         match self {
             Self::Tcp(_) => Vec::new(),
@@ -240,8 +230,8 @@ impl Transport {
         }
     }
 
-    /// Sends a call. `sink` is where the payload of its reply goes, if the transport is to have it; beside that the results
-    /// have at most `results_max` bytes.
+    /// Sends a call. `sink` receives the reply's payload, if the transport holds sinks; the other results have at most
+    /// `results_max` bytes.
     pub(super) fn send(&mut self, front: &[u8], payload: List, sink: Option<Memory>, results_max: usize) {
         match self {
             Self::Tcp(stream) => stream.send(front, payload),
@@ -251,8 +241,8 @@ impl Transport {
         }
     }
 
-    /// Gives up a call that was sent: its reply is of no use any more. The sink, if it is with the transport, comes back
-    /// if it is to be taken. An error is one after which the connection is of no use.
+    /// Gives up a call that was sent. Returns its sink if the transport holds it and `take_sink` is set. On an error
+    /// the connection must be closed.
     pub(super) fn give_up(&mut self, xid: u32, take_sink: bool) -> Result<Option<SegmentMut>, Error> {
         match self {
             Self::Tcp(_) => Ok(None),
@@ -260,7 +250,7 @@ impl Transport {
         }
     }
 
-    /// Is something kept for the reply to a call that was given up?
+    /// Returns whether the transport keeps state for the reply to a call that was given up.
     pub(super) fn waits_for(&self, xid: u32) -> bool {
         match self {
             Self::Tcp(_) => false,
@@ -275,7 +265,7 @@ impl Transport {
         }
     }
 
-    /// Bytes of calls that wait to be sent, with what they write. `None`: the server asks for what they write.
+    /// Bytes of calls to send, with their payloads. `None`: the server fetches payloads itself.
     pub(super) fn unsent(&self) -> Option<usize> {
         match self {
             Self::Tcp(stream) => Some(stream.unsent()),
@@ -290,7 +280,7 @@ impl Transport {
         }
     }
 
-    /// What the server is to be told at the end, if something has gone wrong with it.
+    /// Returns the error report to send to the server before closing, if any.
     pub(super) fn last_words(&mut self) -> Option<List> {
         let Self::Rdma { requester, .. } = self else { return None };
         let mut words = List::new();
@@ -300,7 +290,6 @@ impl Transport {
         (!words.is_empty()).then_some(words)
     }
 
-    /// When [`timeout`](Self::timeout) wants to be called.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
             Self::Tcp(_) => None,
@@ -308,7 +297,6 @@ impl Transport {
         }
     }
 
-    /// Time has passed.
     pub(super) fn timeout(&mut self, now: Time) {
         if let Self::Rdma { requester, .. } = self {
             requester.queue_pair_mut().timeout(now);

@@ -1,30 +1,26 @@
-//! Data of a file that a server has taken and may still lose: it is kept until it is committed.
+//! Data that a server has accepted but may still lose: it is kept until it is committed.
 
 use crate::v3::Verifier;
 use onego_buf::List;
 use std::collections::BTreeMap;
 
-/// A run of bytes.
 #[derive(Debug)]
 struct Run {
     data: List,
-    /// What the server said when it took it. `None`: it has lost it since.
+    /// Write verifier under which the server accepted the data; `None` if it has lost it since.
     verifier: Option<Verifier>,
-    /// Its number among all runs.
     number: u64,
 }
 
-/// The runs of bytes of a file that are not durable. The newest bytes win: no two runs have a byte in common.
+/// The byte ranges of a file that are not durable. Newer data replaces older: runs never overlap.
 #[derive(Debug, Default)]
 pub(super) struct Unstable {
     runs: BTreeMap<u64, Run>,
     bytes: usize,
-    /// Runs that there were.
     numbers: u64,
 }
 
 impl Unstable {
-    /// Bytes that are kept.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -33,12 +29,11 @@ impl Unstable {
         self.runs.is_empty()
     }
 
-    /// Where the numbers of further runs begin.
     pub(super) fn mark(&self) -> u64 {
         self.numbers
     }
 
-    /// The server has taken `data` under that verifier and may lose it, or has lost it.
+    /// Adds data that the server accepted under `verifier`, or has lost.
     pub(super) fn put(&mut self, offset: u64, data: List, verifier: Option<Verifier>) {
         self.cut(offset, data.len() as u64);
         let number = self.numbers;
@@ -46,7 +41,7 @@ impl Unstable {
         self.insert(offset, Run { data, verifier, number });
     }
 
-    /// The bytes there are durable, or are others now.
+    /// Removes a byte range that is durable or was overwritten.
     pub(super) fn cut(&mut self, offset: u64, len: u64) {
         let end = offset + len;
         while let Some((&start, _)) = self.runs.range(..end).next_back() {
@@ -69,7 +64,8 @@ impl Unstable {
         }
     }
 
-    /// The runs before `mark` are durable as far as they were taken under that verifier. Has the server lost some?
+    /// Drops the runs before `mark` that were accepted under `verifier`: they are durable. Returns whether others
+    /// before `mark` were lost.
     pub(super) fn committed(&mut self, mark: u64, verifier: Verifier) -> bool {
         self.drop_runs(|run| run.number < mark && run.verifier == Some(verifier));
         let mut lost = false;
@@ -80,7 +76,6 @@ impl Unstable {
         lost
     }
 
-    /// What the server has lost, and is not there any more from here on.
     pub(super) fn take_lost(&mut self) -> Vec<(u64, List)> {
         let lost = self.runs.extract_if(.., |_, run| run.verifier.is_none());
         let lost: Vec<_> = lost.map(|(offset, run)| (offset, run.data)).collect();
@@ -88,7 +83,6 @@ impl Unstable {
         lost
     }
 
-    /// Gives up the runs before `mark`.
     pub(super) fn forget(&mut self, mark: u64) {
         self.drop_runs(|run| run.number < mark);
     }
@@ -137,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_a_commit_was_sent_is_not_covered_by_it() {
+    fn a_commit_does_not_cover_later_writes() {
         let mut unstable = Unstable::default();
         unstable.put(0, data(b"old"), Some(FIRST));
         let mark = unstable.mark();
@@ -150,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_need_not_be_kept() {
+    fn durable_data_is_dropped() {
         let mut unstable = Unstable::default();
         unstable.put(0, data(b"0123456789"), Some(FIRST));
         unstable.cut(3, 4);

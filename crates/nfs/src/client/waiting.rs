@@ -1,4 +1,4 @@
-//! What a client waits for, and why.
+//! Reports on waiting clients.
 
 use super::calls::Pending;
 use super::channel::Channel;
@@ -8,59 +8,59 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What holds a client up, since when, and why.
+/// Report on a waiting client: target, duration and cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// What is waited for.
+    /// The awaited address, connection or reply.
     pub target: Awaited,
-    /// How long the oldest call that needs it has waited.
+    /// Time that the oldest affected call has waited.
     pub elapsed: Duration,
-    /// Why it is not there yet.
+    /// The reason for the wait.
     pub cause: WaitCause,
 }
 
-/// What a client can wait for.
+/// The target of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Awaited {
-    /// The address of this host. The client itself resolves no names; its caller does.
+    /// The address of this host. The client resolves no names itself; its caller does.
     Address(String),
     /// A connection to a server.
     Connection {
-        /// The number of its RPC program.
+        /// RPC program number.
         program: u32,
-        /// Where it should be.
+        /// The server's address.
         addr: SocketAddr,
     },
     /// The reply to a call.
     Reply {
-        /// The number of the server's RPC program.
+        /// RPC program number.
         program: u32,
-        /// Where the server is.
+        /// The server's address.
         addr: SocketAddr,
     },
 }
 
-/// Why a client has to wait.
+/// The reason for a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitCause {
-    /// Nothing has answered yet, and nothing has failed.
+    /// No answer and no error so far.
     Unanswered,
-    /// The last connection could not be opened, or has ended: the reason that the transport gives.
+    /// The last connection could not be opened or has ended, with the transport's reason.
     Failed(String),
-    /// The server wants to be asked again later (`NFS3ERR_JUKEBOX`).
+    /// The server asked the client to retry later (`NFS3ERR_JUKEBOX`).
     Jukebox,
 }
 
 impl Waiting {
-    /// Something that is waited for.
+    /// Creates a report.
     pub fn new(target: Awaited, elapsed: Duration, cause: WaitCause) -> Self {
         Self { target, elapsed, cause }
     }
 
-    /// What a call waits for that has no reply; `is_connected`: the channel that it goes by has an open connection.
+    /// Describes the wait of a pending call. `is_connected` is whether its channel has an open connection.
     pub(super) fn of<T>(now: Time, call: &Pending<T>, channel: &Channel, is_connected: bool) -> Self {
         let (program, addr) = (call.program, channel.addr);
         let target = if is_connected {
@@ -68,7 +68,7 @@ impl Waiting {
         } else {
             Awaited::Connection { program, addr }
         };
-        // What ended an earlier connection explains nothing once there are replies by the one that followed.
+        // The end of an earlier connection explains nothing once its successor has received a reply.
         let failed = channel.last.as_ref().filter(|_| !channel.replied);
         let cause = match failed {
             _ if is_connected && call.put_off => WaitCause::Jukebox,
@@ -79,7 +79,6 @@ impl Waiting {
     }
 }
 
-/// What people call the server of an RPC program.
 struct Server(u32, SocketAddr);
 
 impl fmt::Display for Server {
@@ -106,15 +105,15 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// The sentence that people read: "waiting for a connection to the NFS server at 10.0.0.1:2049, because ...".
+/// A sentence such as "waiting for a connection to the NFS server at 10.0.0.1:2049, because ...".
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "waiting for {}, because ", self.target)?;
         match (&self.cause, &self.target) {
             (WaitCause::Failed(reason), _) => write!(f, "the last connection failed: {reason}"),
-            (WaitCause::Jukebox, _) => f.write_str("it wants to be asked again later (NFS3ERR_JUKEBOX)"),
+            (WaitCause::Jukebox, _) => f.write_str("it asks to retry later (NFS3ERR_JUKEBOX)"),
             (WaitCause::Unanswered, Awaited::Address(_)) => f.write_str("no name server has answered"),
-            (WaitCause::Unanswered, Awaited::Connection { .. }) => f.write_str("nothing answers there"),
+            (WaitCause::Unanswered, Awaited::Connection { .. }) => f.write_str("no server answers there"),
             (WaitCause::Unanswered, Awaited::Reply { .. }) => f.write_str("it has not answered the call"),
         }
     }

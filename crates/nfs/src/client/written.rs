@@ -1,5 +1,4 @@
-//! What there is to know of a file that is written: which writes are under way, what is to be committed, and which
-//! syncs wait for that.
+//! Write state of a file: writes in flight, data to commit, and syncs that wait for it.
 
 use super::error::Error;
 use super::unstable::Unstable;
@@ -7,13 +6,13 @@ use crate::v3::{Stability, Verifier};
 use onego_buf::List;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Bytes of one file that wait to be committed when a commit is begun without being asked for.
+/// Uncommitted bytes of a file at which the client commits without a sync.
 const COMMIT_AT: usize = 64 << 20;
 
-/// Bytes of one file that wait to be committed when no more writes of it are begun.
+/// Uncommitted bytes of a file at which new writes are parked.
 const WRITES_WAIT_AT: usize = 2 * COMMIT_AT;
 
-/// A write that waits until fewer bytes of its file are to be committed.
+/// A write that waits until less data of its file is uncommitted.
 #[derive(Debug)]
 pub(super) struct Parked<T> {
     pub(super) offset: u64,
@@ -22,31 +21,28 @@ pub(super) struct Parked<T> {
     pub(super) ticket: T,
 }
 
-/// What there is to know of a file that is written.
 #[derive(Debug)]
 pub(super) struct Written<T> {
     pub(super) unstable: Unstable,
-    /// Number of the next write.
     next: u64,
-    /// Writes that are under way.
     in_flight: BTreeSet<u64>,
-    /// Syncs that wait for the writes before that number to be durable.
+    /// Syncs, each with the number of the first write that it does not cover.
     pub(super) syncs: VecDeque<(u64, T)>,
     commit: Committing<T>,
     pub(super) parked: VecDeque<Parked<T>>,
-    /// A commit that nobody asked for has failed.
+    /// Error of a commit that no sync waited for.
     error: Option<Error>,
-    /// Commits in a row that found something lost.
+    /// Consecutive commits that found lost data.
     losses: u32,
 }
 
-/// How far the commit of a file is.
 #[derive(Debug)]
 enum Committing<T> {
     No,
-    /// Of the runs before the mark, for those who wait.
+    /// A commit of the runs before the mark, with the syncs that wait for it.
     Asked(u64, Vec<T>),
-    /// The server had lost some, which is sent again once no write is under way: by this number of calls now.
+    /// A rewrite of data that the server lost, which starts once no write is in flight: calls in flight, first error,
+    /// and waiting syncs.
     Again(usize, Option<Error>, Vec<T>),
 }
 
@@ -65,24 +61,18 @@ impl<T> Default for Written<T> {
     }
 }
 
-/// How far a server is with what it had lost.
 pub(super) enum Again {
-    /// It is being given more.
     More,
-    /// It has taken all of it again.
     Done,
-    /// It has not.
     Failed(Error),
 }
 
 impl<T> Written<T> {
-    /// Must new writes wait? While the server is given again what it has lost, they must: else the old bytes could come
-    /// after the new.
+    /// Returns whether new writes must wait. During a rewrite they must, or the old data could overwrite the new.
     pub(super) fn is_full(&self) -> bool {
         self.unstable.bytes() >= WRITES_WAIT_AT || matches!(self.commit, Committing::Again(..))
     }
 
-    /// Is there nothing to remember?
     pub(super) fn is_quiet(&self) -> bool {
         self.unstable.is_empty()
             && self.in_flight.is_empty()
@@ -92,30 +82,27 @@ impl<T> Written<T> {
             && matches!(self.commit, Committing::No)
     }
 
-    /// The number of the next write.
+    /// Returns the number of the next write that a caller makes.
     pub(super) fn next(&self) -> u64 {
         self.next + self.parked.len() as u64
     }
 
-    /// A write begins: its number.
     pub(super) fn begin(&mut self) -> u64 {
         self.in_flight.insert(self.next);
         self.next += 1;
         self.next - 1
     }
 
-    /// A write has ended.
     pub(super) fn end(&mut self, number: u64) {
         self.in_flight.remove(&number);
     }
 
-    /// A write that need not wait any more.
+    /// Returns the next parked write that may start.
     pub(super) fn unpark(&mut self) -> Option<Parked<T>> {
         if self.is_full() { None } else { self.parked.pop_front() }
     }
 
-    /// Takes out the tickets that are `unwanted`: of writes that were not begun, with their data, and of those who wait for
-    /// writes to be durable.
+    /// Removes and returns the `unwanted` tickets of parked writes, with their data, and of waiting syncs.
     pub(super) fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) -> Vec<T> {
         let mut tickets = Vec::new();
         for at in (0..self.parked.len()).rev() {
@@ -123,7 +110,7 @@ impl<T> Written<T> {
                 continue;
             }
             tickets.extend(self.parked.remove(at).map(|parked| parked.ticket));
-            // The writes behind it move up, and with them what is to be durable after them.
+            // Later writes move up, and so do the syncs that cover them.
             let number = self.next + at as u64;
             self.syncs.iter_mut().filter(|(before, _)| *before > number).for_each(|(before, _)| *before -= 1);
         }
@@ -140,7 +127,7 @@ impl<T> Written<T> {
         tickets
     }
 
-    /// Is a commit to be sent now? Then it counts as sent.
+    /// Starts a commit if one is due. Returns whether the caller must send it.
     pub(super) fn begin_commit(&mut self) -> bool {
         if !matches!(self.commit, Committing::No) {
             return false;
@@ -153,7 +140,7 @@ impl<T> Written<T> {
         begins
     }
 
-    /// The syncs that wait for nothing but a commit.
+    /// Takes the syncs whose writes have all finished.
     fn ready_syncs(&mut self) -> Vec<T> {
         let begun = self.in_flight.first().copied().unwrap_or(self.next);
         let mut ready = Vec::new();
@@ -163,7 +150,7 @@ impl<T> Written<T> {
         ready
     }
 
-    /// The server has committed what it took under that verifier. Has it lost something?
+    /// Processes a commit under `verifier`. Returns whether the server has lost data.
     pub(super) fn committed(&mut self, verifier: Verifier) -> bool {
         let Committing::Asked(mark, waiting) = &mut self.commit else { return false };
         let lost = self.unstable.committed(*mark, verifier);
@@ -174,28 +161,26 @@ impl<T> Written<T> {
         lost
     }
 
-    /// What the server has lost and is to be given now. Writes that are under way may be newer than that, and have come to
-    /// the server before: they are waited for, and what they have replaced is not given again.
+    /// Returns the lost data that may be rewritten now. Writes in flight may be newer and may already have reached the
+    /// server: the rewrite waits for them and omits what they have replaced.
     pub(super) fn take_due(&mut self) -> Option<Vec<(u64, List)>> {
         let waits = matches!(self.commit, Committing::Again(0, ..)) && self.in_flight.is_empty();
         waits.then(|| self.unstable.take_lost())
     }
 
-    /// Stability of writes that the server is given again. A server whose verifier changes with every commit would lose
-    /// unstable writes again and again, without end.
+    /// Stability of rewrites. A server whose verifier changes with every commit would otherwise lose unstable rewrites
+    /// endlessly.
     pub(super) fn stability_again(&self) -> Stability {
         if self.losses > 1 { Stability::FileSync } else { Stability::Unstable }
     }
 
-    /// The server is given something again.
     pub(super) fn write_again(&mut self) {
         if let Committing::Again(calls, ..) = &mut self.commit {
             *calls += 1;
         }
     }
 
-    /// The server has taken something again, or not. Once it is through with all of it, those who wait need another
-    /// commit.
+    /// Handles the end of a rewrite call. After the last one, the waiting syncs need another commit.
     pub(super) fn wrote_again(&mut self, failed: Option<Error>) -> Again {
         let Committing::Again(calls, error, waiting) = &mut self.commit else { return Again::More };
         *calls = calls.saturating_sub(1);
@@ -208,7 +193,7 @@ impl<T> Written<T> {
         if let Some(error) = error.take() {
             return Again::Failed(error);
         }
-        // They waited for no more than what is with the server now.
+        // These syncs cover nothing beyond the data that the server has now.
         for ticket in std::mem::take(waiting).into_iter().rev() {
             self.syncs.push_front((0, ticket));
         }
@@ -216,8 +201,8 @@ impl<T> Written<T> {
         Again::Done
     }
 
-    /// A commit has ended, and so have those who waited for it; with an error if it, or one that nobody waited for, has
-    /// failed.
+    /// Ends the commit and returns the syncs that waited for it. They fail if this commit, or an earlier one without
+    /// syncs, has failed.
     pub(super) fn end_commit(&mut self, failed: Option<&Error>) -> (Vec<T>, Option<Error>) {
         let (mark, waiting) = match std::mem::replace(&mut self.commit, Committing::No) {
             Committing::Asked(mark, waiting) => (mark, waiting),
@@ -241,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_durable_after_a_write_that_is_cancelled_waits_for_those_before_it() {
+    fn a_sync_after_a_cancelled_write_waits_for_earlier_writes() {
         let mut written = Written::default();
         let number = written.begin();
         for ticket in 1..=2 {
@@ -252,7 +237,7 @@ mod tests {
         written.syncs.push_back((written.next(), 4));
         assert_eq!(written.cancel_where(|ticket| [1, 2, 4].contains(ticket)), [2, 1, 4]);
         assert!(written.parked.is_empty());
-        assert!(!written.begin_commit(), "a write is under way");
+        assert!(!written.begin_commit(), "a write is in flight");
         written.end(number);
         assert!(written.begin_commit());
         assert_eq!(written.end_commit(None), (vec![3], None));
@@ -260,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_nobody_waits_for_any_more_goes_on() {
+    fn a_commit_continues_after_its_syncs_are_cancelled() {
         let mut written = Written::default();
         written.syncs.push_back((written.next(), 1));
         assert!(written.begin_commit());
         assert_eq!(written.cancel_where(|_| true), [1]);
-        assert!(!written.begin_commit(), "it is under way");
+        assert!(!written.begin_commit(), "the commit is in flight");
         assert_eq!(written.end_commit(None), (vec![], None));
     }
 }

@@ -1,47 +1,45 @@
-//! Who makes a call (RFC 5531, section 8 and appendix A).
+//! Credentials of callers (RFC 5531, section 8 and appendix A).
 
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::{DecodeError, Decoded};
 
-/// The most bytes of a credential or a verifier.
+/// Maximum size of a credential or a verifier in bytes.
 pub(super) const BODY_MAX: usize = 400;
-/// The most bytes of the name of a machine.
 const MACHINE_MAX: usize = 255;
-/// The most groups of a caller beside its own.
 const GROUPS_MAX: usize = 16;
 
-/// Flavors of authentication.
+/// Authentication flavors.
 pub mod flavor {
-    /// Nobody in particular.
+    /// No authentication (`AUTH_NONE`).
     pub const NONE: u32 = 0;
-    /// A user of a machine that is trusted (`AUTH_SYS`).
+    /// A user of a trusted machine (`AUTH_SYS`).
     pub const SYS: u32 = 1;
 }
 
-/// The caller of a call.
+/// The credential of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Credential {
-    /// Nobody in particular.
+    /// An anonymous caller.
     #[default]
     None,
-    /// A user, as its machine says.
+    /// A user, as asserted by its machine.
     Sys(AuthSys),
-    /// Somebody who proves himself in a way that is not known here.
+    /// A credential of this unsupported flavor.
     Other(u32),
 }
 
-/// A user, as its machine says (`authsys_parms`).
+/// A user, as asserted by its machine (`authsys_parms`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthSys {
-    /// Any number.
+    /// Arbitrary number chosen by the machine.
     pub stamp: u32,
-    /// The machine's name.
+    /// Machine name.
     pub machine: Vec<u8>,
-    /// The user.
+    /// User ID.
     pub uid: u32,
-    /// Its group.
+    /// Primary group ID.
     pub gid: u32,
-    /// Its further groups.
+    /// Supplementary group IDs.
     pub groups: Vec<u32>,
 }
 
@@ -65,7 +63,7 @@ impl Xdr for AuthSys {
 }
 
 impl Credential {
-    /// Reads one of that flavor.
+    /// Decodes the body of a credential of the given flavor.
     pub fn of(flavor: u32, body: &[u8]) -> Decoded<Self> {
         match flavor {
             flavor::NONE => Ok(Self::None),
@@ -87,7 +85,7 @@ impl Xdr for Credential {
     }
 
     /// # Panics
-    /// If it is one that is not known here: such a caller cannot be played.
+    /// If it is [`Credential::Other`], whose body is not kept.
     fn encode(&self, w: &mut Writer) {
         match self {
             Self::None => put_none(w),
@@ -97,23 +95,20 @@ impl Xdr for Credential {
                 w.u32(flavor::SYS);
                 w.opaque(body.as_slice());
             }
-            Self::Other(flavor) => panic!("credentials of flavor {flavor} cannot be made here"),
+            Self::Other(flavor) => panic!("cannot encode a credential of flavor {flavor}"),
         }
     }
 }
 
-/// The verifier that proves nothing.
 pub(super) fn put_none(w: &mut Writer) {
     w.append([flavor::NONE, 0].map(u32::to_be_bytes).as_flattened());
 }
 
-/// A verifier, whatever it says.
 pub(super) fn skip_verifier(r: &mut Reader<'_>) -> Decoded<()> {
     r.u32("flavor of a verifier")?;
     r.opaque(BODY_MAX, "verifier").map(drop)
 }
 
-/// Reads a word that must be this.
 pub(super) fn expect(r: &mut Reader<'_>, what: &'static str, expected: u32) -> Decoded<()> {
     match r.u32(what)? {
         value if value == expected => Ok(()),

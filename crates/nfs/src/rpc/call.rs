@@ -7,30 +7,30 @@ use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::Decoded;
 use thiserror::Error;
 
-/// The header of a call: the arguments follow.
+/// The header of a call; the arguments follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Names the call to its caller; the reply has the same.
+    /// Transaction ID, which the reply repeats.
     pub xid: u32,
-    /// The version of RPC. What follows it in the header is known for version 2 alone.
+    /// RPC version. The fields after it are only decoded for version 2.
     pub rpc_version: u32,
-    /// The program.
+    /// RPC program number.
     pub program: u32,
-    /// The program's version.
+    /// Program version.
     pub version: u32,
-    /// The procedure.
+    /// Procedure number.
     pub procedure: u32,
-    /// The caller.
+    /// Credential of the caller.
     pub credential: Credential,
 }
 
 impl Call {
-    /// A call of version 2.
+    /// Creates the header of an RPC version 2 call.
     pub fn new(xid: u32, program: u32, version: u32, procedure: u32, credential: Credential) -> Self {
         Self { xid, rpc_version: RPC_VERSION, program, version, procedure, credential }
     }
 
-    /// Is it of the version of RPC that there is?
+    /// Returns whether the RPC version is the supported one.
     pub fn is_known_version(&self) -> bool {
         self.rpc_version == RPC_VERSION
     }
@@ -60,7 +60,6 @@ impl Xdr for Call {
     }
 }
 
-/// Appends the header of a call whose credential is encoded already.
 pub(crate) fn put_call(
     w: &mut Writer,
     xid: u32,
@@ -78,40 +77,40 @@ fn put_words(w: &mut Writer, words: [u32; 6]) {
     w.append(words.map(u32::to_be_bytes).as_flattened());
 }
 
-/// The header of a call as servers look at it: who makes the call is not read yet, because it is mostly who has made
-/// the last one.
+/// The header of a call as servers read it. The credential stays encoded, because it is mostly the same as in the
+/// previous call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Names the call to its caller; the reply has the same.
+    /// Transaction ID, which the reply repeats.
     pub xid: u32,
-    /// The program.
+    /// RPC program number.
     pub program: u32,
-    /// The program's version.
+    /// Program version.
     pub version: u32,
-    /// The procedure.
+    /// Procedure number.
     pub procedure: u32,
-    /// How the caller says who it is (see [`flavor`](super::flavor)).
+    /// Authentication flavor (see [`flavor`](super::flavor)).
     pub flavor: u32,
-    /// What it says, to be read by [`Credential::of`].
+    /// Body of the credential, for [`Credential::of`].
     pub credential: &'a [u8],
 }
 
-/// Why the header of a call cannot be read.
+/// The reason that the header of a call cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// There is nothing that could be answered.
-    #[error("a message is no call")]
+    /// The message is not a call and cannot be answered.
+    #[error("a message is not a call")]
     NoCall,
-    /// The call of this number ends before it says what is called.
-    #[error("a call does not say what is called")]
+    /// The call with this xid ends before its procedure number.
+    #[error("the header of a call is truncated")]
     Short(u32),
-    /// The call of this number is to be denied.
+    /// The call with this xid must be denied.
     #[error("a call is denied: {1:?}")]
     Denied(u32, Denied),
 }
 
 impl<'a> Header<'a> {
-    /// Reads it; the arguments are left. An error says what to answer (RFC 5531, section 9).
+    /// Reads the header and leaves the arguments. The error determines the reply (RFC 5531, section 9).
     pub fn read(r: &mut Reader<'a>) -> Result<Self, HeaderError> {
         let start = |r: &mut Reader<'a>| -> Decoded<_> {
             let xid = r.u32("xid")?;
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_cannot_be_read_says_what_to_answer() {
+    fn an_unreadable_header_determines_the_reply() {
         let good = call(2);
         let mut r = Reader::new(&good);
         let header = Header::read(&mut r).unwrap();

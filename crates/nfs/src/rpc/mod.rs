@@ -1,4 +1,4 @@
-//! ONC RPC, version 2 (RFC 5531): calls, replies, and who makes them.
+//! ONC RPC, version 2 (RFC 5531): calls, replies, and credentials.
 
 mod auth;
 mod call;

@@ -1,25 +1,24 @@
-//! What a program can do.
+//! Procedures of RPC programs.
 
 use crate::xdr::Body;
 
-/// A procedure of a program.
+/// A procedure of an RPC program.
 pub trait Procedure {
-    /// The program.
+    /// RPC program number.
     const PROGRAM: u32;
-    /// The program's version.
+    /// Program version.
     const VERSION: u32;
-    /// Its number.
+    /// Procedure number.
     const NUMBER: u32;
-    /// Its name, as the RFC has it.
+    /// Name in the RFC.
     const NAME: &'static str;
-    /// What it is called with.
+    /// Arguments.
     type Args: Body;
-    /// What it returns.
+    /// Results.
     type Results: Body;
 }
 
-/// Types that name procedures of the program `PROGRAM` in its version `VERSION`, which are in scope: their numbers,
-/// their arguments and their results.
+/// Defines a marker type per procedure of the program. `PROGRAM` and `VERSION` must be in scope.
 macro_rules! procedures {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $args:ty => $results:ty;)*) => {$(
         $(#[$doc])*

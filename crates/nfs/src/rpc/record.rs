@@ -1,110 +1,105 @@
-//! Messages on a stream: records, each in one fragment or several (RFC 5531, section 11).
+//! Record marking: messages on a stream, each a record of one or more fragments (RFC 5531, section 11).
 
 use crate::xdr::padding;
 use onego_buf::{Arena, List, Segment, SegmentMut};
 use onego_wire::{Ahead, Landing, Part, Pieces, Place, Unfinished};
 use thiserror::Error;
 
-/// Bytes of the mark before a fragment.
+/// Length of the mark before each fragment, in bytes.
 const MARK_LEN: usize = 4;
-/// The bit of a mark that says that the fragment is the record's last.
+/// Bit of a mark that flags the record's last fragment.
 const LAST: u32 = 1 << 31;
 
-/// Where the payload of a message begins, as far as its first bytes tell.
+/// The position of a message's payload, as far as its first bytes determine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// That takes this many bytes of the message, more than are here.
+    /// Unknown: the decision needs this many bytes of the message, more than were given.
     More(usize),
-    /// The length of the front, which is all here, and that of the payload, which follows it.
+    /// Length of the front, which was given completely, and of the payload that follows.
     At(usize, usize),
-    /// It has none: all of it is front.
+    /// The message has no payload.
     Never,
 }
 
-/// Says what the messages of a stream are made of, and where payloads go.
+/// Locates the payloads of messages and provides buffers for them.
 pub trait Splitter {
-    /// Where the payload of the message begins whose first bytes these are.
+    /// Locates the payload of a message that begins with `start`.
     fn split(&mut self, start: &[u8]) -> Split;
 
-    /// A buffer of that many bytes for the payload of the message with this front. `None`: it is to be handed over in the
-    /// memory in which it is received.
+    /// Returns a buffer of exactly `payload` bytes for the payload of the message with this front. With `None` the
+    /// payload is delivered in the receive buffers.
     fn place(&mut self, front: &[u8], payload: usize) -> Option<SegmentMut>;
 }
 
-/// A message: see the [crate] on what its parts are.
+/// A received message; the [crate] documentation describes its parts.
 #[derive(Debug)]
 pub struct Record {
     /// Encoded words.
     pub front: Segment,
-    /// The payload, as it was received...
+    /// Payload in the receive buffers, if the splitter gave no buffer.
     pub payload: List,
-    /// ...or in the place that it was given.
+    /// Payload in the splitter's buffer.
     pub placed: Option<SegmentMut>,
-    /// The payload is not as long as the front says, and was left out (see [`RecordReader::for_server`]).
+    /// The payload's length differs from the one in the front, and the payload was dropped (see
+    /// [`RecordReader::for_server`]).
     pub broken: bool,
 }
 
 impl Record {
-    /// A message that is all front.
+    /// Creates a message without a payload.
     pub fn of(front: Segment) -> Self {
         Self { front, payload: List::new(), placed: None, broken: false }
     }
 }
 
-/// Bytes that are no records. The connection cannot go on.
+/// A violation of record marking. The connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// It is longer than anything that is expected.
-    #[error("a record has {len} bytes or more, and {bound} are the bound")]
+    /// The record exceeds the maximum size.
+    #[error("a record of at least {len} bytes exceeds the limit of {bound}")]
     TooLong {
-        /// Bytes of the fragments that have begun.
+        /// Total size of the fragments that have begun, in bytes.
         len: usize,
-        /// The bound.
+        /// Maximum size of a record in bytes.
         bound: usize,
     },
-    /// It ends within its payload, or has bytes behind it.
-    #[error("a record has {left} bytes left where {expected} of its payload are expected")]
+    /// The payload is truncated, or bytes follow it.
+    #[error("a record has {left} bytes left, but {expected} bytes of its payload are missing")]
     Length {
-        /// Bytes left.
+        /// Number of bytes left in the record.
         left: usize,
-        /// Bytes expected, with those that fill up the last unit.
+        /// Number of bytes expected, including padding.
         expected: usize,
     },
 }
 
-/// How far the record is that comes in.
 #[derive(Debug)]
 enum Stage {
-    /// Its first bytes, with the number that is needed to see what it is.
+    /// The first bytes, up to the number needed to locate the payload.
     Start(usize),
-    /// The front, with its length and that of the payload behind it.
+    /// The front, with its length and that of the payload.
     Front(usize, usize),
-    /// The payload, into its place.
+    /// The payload, received into the splitter's buffer.
     Placed(SegmentMut, Place),
-    /// The payload, with the number of bytes that are to come.
     Payload(usize),
-    /// The padding of the payload, with its length.
     Padding(usize),
-    /// All is front.
     Whole,
-    /// What is left of a record whose payload is not as long as its front says.
+    /// The rest of a record whose payload has the wrong length.
     Broken,
 }
 
-/// Takes records from a stream.
+/// Parses records from a stream.
 #[derive(Debug)]
 pub struct RecordReader {
-    /// The most bytes of a record.
     bound: usize,
-    /// The most bytes of a front.
     front_max: usize,
-    /// Is it no error if a payload is not as long as its front says?
+    /// Whether to deliver records with a wrong payload length instead of failing.
     takes_broken: bool,
     mark: Part<MARK_LEN>,
-    /// Bytes of the fragment that are to come. `None`: its mark.
+    /// Number of missing bytes in the fragment; `None` before its mark.
     fragment: Option<usize>,
     last: bool,
-    /// Bytes of the record's fragments so far.
+    /// Total size of the record's fragments so far, in bytes.
     len: usize,
     stage: Stage,
     front: Pieces,
@@ -113,11 +108,11 @@ pub struct RecordReader {
     ahead: Ahead,
 }
 
-/// Bytes by which every message can be told: its number and its type.
+/// Number of bytes that identify a message: its xid and type.
 const START_LEN: usize = 8;
 
 impl RecordReader {
-    /// Takes records of at most `bound` bytes.
+    /// Creates a reader for records of at most `bound` bytes.
     pub fn new(bound: usize) -> Self {
         Self {
             bound,
@@ -135,15 +130,15 @@ impl RecordReader {
         }
     }
 
-    /// The same for a server: where a payload is not as long as its front says, the record is left where it ends and handed
-    /// over as broken. Its sender is to be told that its arguments cannot be read (RFC 5531, section 9: `GARBAGE_ARGS`), and
-    /// other calls on the connection are none the worse. The same happens to a record whose front is longer than
-    /// `front_max` bytes: the rest of it is dropped as it comes.
+    /// Creates a reader for a server: a record whose payload length differs from the one in its front is delivered as
+    /// broken, without its payload. The server can then answer it with `GARBAGE_ARGS` (RFC 5531, section 9), and other
+    /// calls on the connection are unaffected. The same applies to a record with a front longer than `front_max` bytes,
+    /// the rest of which is dropped.
     pub fn for_server(bound: usize, front_max: usize) -> Self {
         Self { takes_broken: true, front_max, ..Self::new(bound) }
     }
 
-    /// The next record, once all of it is here. What is used up of `bytes` is cut off.
+    /// Returns the next complete record, and removes the parsed data from `bytes`.
     pub fn next(
         &mut self,
         bytes: &mut Segment,
@@ -156,7 +151,7 @@ impl RecordReader {
         }
         let record = self.next_in_stages(bytes, splitter);
         if let Ok(None) = record {
-            // What is here of a message must not keep the memory that many messages are received in.
+            // A partial message must not keep the receive buffer that it shares with other messages.
             self.front.settle();
             self.payload.settle();
         }
@@ -195,8 +190,8 @@ impl RecordReader {
         self.fragment.is_none() && self.len == 0 && self.mark.is_empty()
     }
 
-    /// The next record, if all of it lies here in one fragment, as records without bulk mostly do: then it goes through no
-    /// stages. What is wrong with it shows in them.
+    /// Fast path for a record that lies completely in `bytes` in one fragment, as most records without bulk data do.
+    /// Returns `None` for anything unusual, including errors, which the stages then report.
     fn take_whole(&mut self, bytes: &mut Segment, splitter: &mut dyn Splitter) -> Option<Record> {
         let (mark, behind) = bytes.split_first_chunk()?;
         let mark = u32::from_be_bytes(*mark);
@@ -231,7 +226,7 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Takes some of the next `left` bytes, which belong to the fragment, and says how many.
+    /// Consumes some of the next `left` bytes of the fragment and returns their number.
     fn take(
         &mut self,
         bytes: &mut Segment,
@@ -293,7 +288,7 @@ impl RecordReader {
         Ok(used)
     }
 
-    /// Looks at the start of a record where it lies: mostly all of the front is there.
+    /// Examines the start of a record in the receive buffer, which mostly contains all of the front.
     fn look(
         &mut self,
         bytes: &mut Segment,
@@ -320,7 +315,7 @@ impl RecordReader {
         };
     }
 
-    /// The front is here, and `left` bytes of the fragment are to come.
+    /// Starts the payload after a complete front; `left` bytes of the fragment remain.
     fn begin_payload(
         &mut self,
         payload: usize,
@@ -345,7 +340,7 @@ impl RecordReader {
         Ok(())
     }
 
-    /// The record has `left` bytes left where `expected` bytes of its payload are to come.
+    /// Handles a record with `left` bytes left where `expected` bytes of its payload are missing.
     fn broken(&mut self, left: usize, expected: usize) -> Result<(), RecordError> {
         if !self.takes_broken {
             return Err(RecordError::Length { left, expected });
@@ -356,7 +351,6 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Goes on to what is behind the payload, if all of it is here.
     fn after_payload(&mut self) {
         let len = match std::mem::replace(&mut self.stage, Stage::Whole) {
             Stage::Placed(buffer, place) if place.left() == 0 && !place.is_out() => {
@@ -371,7 +365,6 @@ impl RecordReader {
         self.stage = Stage::Padding(padding(len));
     }
 
-    /// The record's last fragment is here as a whole.
     fn end(&mut self) -> Result<Record, RecordError> {
         let missing = match &self.stage {
             Stage::Start(_) | Stage::Whole | Stage::Broken => 0,
@@ -396,7 +389,7 @@ impl RecordReader {
         })
     }
 
-    /// The record of which a part has come and a part has not.
+    /// Returns the size and progress of a partially received record.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
         if self.is_between_records() {
@@ -410,7 +403,7 @@ impl RecordReader {
         Some(Unfinished { announced: self.len.max(front + whole), held: front + here })
     }
 
-    /// Where the next bytes of the stream go.
+    /// Returns the receive target for the next bytes of the stream.
     pub fn landing(&mut self) -> Landing {
         match &mut self.stage {
             Stage::Placed(buffer, place) => {
@@ -422,10 +415,10 @@ impl RecordReader {
         }
     }
 
-    /// What [`landing`](Self::landing) gave comes back, its first `filled` bytes received.
+    /// Returns the buffer from [`landing`](Self::landing), with its first `filled` bytes received.
     ///
     /// # Panics
-    /// If it is not that buffer.
+    /// If `part` is not that buffer.
     pub fn landed(&mut self, part: SegmentMut, filled: usize) {
         let Stage::Placed(buffer, place) = &mut self.stage else { panic!("nothing was handed out") };
         place.landed(buffer, part, filled);
@@ -433,7 +426,7 @@ impl RecordReader {
         self.after_payload();
     }
 
-    /// The place of the payload that is coming in, if it is not out: the connection is over.
+    /// Takes the partially filled payload buffer after the connection has ended, unless it is lent out.
     pub fn take_place(&mut self) -> Option<SegmentMut> {
         match std::mem::replace(&mut self.stage, Stage::Start(START_LEN)) {
             Stage::Placed(buffer, place) if !place.is_out() => Some(buffer),
@@ -445,10 +438,10 @@ impl RecordReader {
     }
 }
 
-/// Appends a message as a record of one fragment: to `arena` what is small, to `out` the rest, in order.
+/// Appends a message as a record of one fragment. Small parts are copied to `arena`, the rest goes to `out`, in order.
 ///
 /// # Panics
-/// If it has 2 GiB or more: nothing that is sent comes near.
+/// If the message has 2 GiB or more.
 pub fn put_record(front: &[u8], mut payload: List, arena: &mut Arena, out: &mut List) {
     let len = front.len() + payload.len() + padding(payload.len());
     let len =

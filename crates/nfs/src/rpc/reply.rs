@@ -5,52 +5,51 @@ use super::message::REPLY;
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::{DecodeError, Decoded};
 
-/// The header of a reply: the results follow if the call was carried out.
+/// The header of a reply; results follow if the server executed the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The call that it answers.
+    /// Transaction ID of the call.
     pub xid: u32,
-    /// What became of the call.
+    /// The outcome of the call.
     pub result: Result<Accepted, Denied>,
 }
 
-/// What became of a call that was not denied (`accept_stat`).
+/// The outcome of a call that was not denied (`accept_stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
-    /// It was carried out: results follow.
+    /// The server executed the call; results follow.
     Success,
-    /// The program is not there.
+    /// The program is unavailable.
     ProgramUnavailable,
-    /// The program is there in these versions, from the lowest to the highest.
+    /// The program version is unavailable; these are the lowest and highest that are available.
     ProgramMismatch(u32, u32),
-    /// The procedure is not there.
+    /// The procedure is unavailable.
     ProcedureUnavailable,
-    /// The arguments could not be read.
+    /// The arguments cannot be decoded.
     GarbageArguments,
     /// The server failed.
     SystemError,
 }
 
-/// Why a call was denied (`reject_stat`).
+/// The reason that a call was denied (`reject_stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// RPC is there in these versions, from the lowest to the highest.
+    /// The RPC version is unsupported; these are the lowest and highest that are supported.
     RpcMismatch(u32, u32),
-    /// The caller is not let in (`auth_stat`; see [`Denied::BAD_CREDENTIAL`] and the following).
+    /// The caller is rejected (`auth_stat`; see [`Denied::BAD_CREDENTIAL`] and the constants after it).
     Authentication(u32),
 }
 
 impl Denied {
-    /// The credential is broken.
+    /// The credential is malformed.
     pub const BAD_CREDENTIAL: Self = Self::Authentication(1);
-    /// The verifier is broken.
+    /// The verifier is malformed.
     pub const BAD_VERIFIER: Self = Self::Authentication(3);
-    /// It is too weak: another flavor is wanted.
+    /// The credential is too weak: the server requires another flavor.
     pub const TOO_WEAK: Self = Self::Authentication(5);
 }
 
-/// What follows the number in nearly every reply: that it is a reply, was accepted, has a verifier that proves nothing, and
-/// is that of a call that was carried out.
+/// The bytes after the xid of nearly all replies: reply, accepted, `AUTH_NONE` verifier, success.
 const SUCCESS: [u8; 20] = {
     let mut bytes = [0; 20];
     bytes[3] = REPLY as u8;

@@ -1,32 +1,32 @@
-//! One end of a TCP connection that carries records, for clients and servers alike.
+//! One side of a TCP connection that carries records, for clients and servers.
 
 use super::record::{Record, RecordError, RecordReader, Splitter, put_record};
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
 use onego_wire::{Landing, Unfinished};
 use std::collections::VecDeque;
 
-/// One end of a connection that carries records: a queue of messages to be sent, and a reader of those that come.
+/// One side of a connection that carries records: an output queue and a record reader.
 ///
-/// Its owner moves bytes for it as a driver does for a [`Machine`](onego_wire::Machine), whose methods of the same
-/// names say how. Nothing in here bounds the messages to be sent: [`unsent`](Self::unsent) tells the owner when to stop
-/// asking for more work.
+/// The owner moves its bytes as a driver does for a [`Machine`](onego_wire::Machine), whose methods have the same
+/// names. The output queue is unbounded: the owner must watch [`unsent`](Self::unsent) and stop accepting work.
 #[derive(Debug)]
 pub struct Stream {
     reader: RecordReader,
-    /// What was received, and not taken by the reader yet.
+    /// Received data that the reader has not consumed.
     received: VecDeque<Segment>,
     arena: Arena,
-    /// What is to be sent before that which is pending in the arena.
+    /// Output that precedes the data pending in the arena.
     unsent: List,
 }
 
 impl Stream {
-    /// Takes records of at most `record_max` bytes; what is small is put together for sending in memory from `pool`.
+    /// Creates a stream for records of at most `record_max` bytes. Small parts of the output are copied to memory from
+    /// `pool`.
     pub fn new(record_max: usize, pool: Pool) -> Self {
         Self::with(RecordReader::new(record_max), pool)
     }
 
-    /// The same for a server, which takes broken records, too (see [`RecordReader::for_server`]).
+    /// Creates a stream for a server, which accepts broken records (see [`RecordReader::for_server`]).
     pub fn for_server(record_max: usize, front_max: usize, pool: Pool) -> Self {
         Self::with(RecordReader::for_server(record_max, front_max), pool)
     }
@@ -35,31 +35,31 @@ impl Stream {
         Self { reader, received: VecDeque::new(), arena: Arena::new(pool), unsent: List::new() }
     }
 
-    /// Where the next bytes go.
+    /// Returns the receive target for the next bytes.
     pub fn landing(&mut self) -> Landing {
         self.reader.landing()
     }
 
-    /// What [`landing`](Self::landing) gave comes back, its first `filled` bytes received. The message may be whole
-    /// then: ask [`next`](Self::next).
+    /// Returns the buffer from [`landing`](Self::landing), with its first `filled` bytes received. This may complete a
+    /// message; call [`next`](Self::next).
     ///
     /// # Panics
-    /// If it is not that buffer.
+    /// If `place` is not that buffer.
     pub fn landed(&mut self, place: SegmentMut, filled: usize) {
         self.reader.landed(place, filled);
     }
 
-    /// Bytes have arrived: ask [`next`](Self::next) for the messages.
+    /// Adds received data. Call [`next`](Self::next) for the messages.
     pub fn received(&mut self, bytes: Segment) {
         self.received.push_back(bytes);
     }
 
-    /// The next message that is whole. `splitter` is asked where its payload belongs.
+    /// Returns the next complete message. `splitter` provides a buffer for its payload.
     #[inline]
     pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, RecordError> {
         loop {
             let Some(bytes) = self.received.front_mut() else {
-                // The end of a message may have landed in its place.
+                // The last bytes of a message may have been received into its payload buffer.
                 return self.reader.next(&mut Segment::from_static(&[]), splitter);
             };
             let record = self.reader.next(bytes, splitter)?;
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// The message of which a part has come and a part has not. What was received and is not taken yet counts as held.
+    /// Returns the size and progress of a partially received message. Unparsed data counts as held.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
         let unfinished = self.reader.unfinished();
@@ -84,15 +84,15 @@ impl Stream {
         Some(Unfinished { announced, held: held + waits })
     }
 
-    /// What was received is not taken for a while: lets go of the memory that it shares with other messages, if it is the
-    /// lesser part of that.
+    /// Copies small unparsed data out of receive buffers that it shares with other messages. To be called when the data
+    /// will not be parsed soon.
     pub fn settle(&mut self) {
         for bytes in self.received.iter_mut().filter(|bytes| bytes.len() <= bytes.block_len() / 4) {
             *bytes = Segment::copy_from(bytes);
         }
     }
 
-    /// The place of a payload that was coming in, if it is not out: the connection is over.
+    /// Takes the partially filled payload buffer after the connection has ended, unless it is lent out.
     pub fn take_place(&mut self) -> Option<SegmentMut> {
         self.reader.take_place()
     }
@@ -102,12 +102,12 @@ impl Stream {
         put_record(front, payload, &mut self.arena, &mut self.unsent);
     }
 
-    /// Bytes that are queued.
+    /// Returns the number of queued bytes.
     pub fn unsent(&self) -> usize {
         self.unsent.len() + self.arena.pending()
     }
 
-    /// Appends at most about `limit` bytes of what is queued to `out`.
+    /// Moves about `limit` queued bytes at most to `out`.
     pub fn transmit(&mut self, out: &mut List, limit: usize) {
         self.arena.flush(&mut self.unsent);
         if self.unsent.len() <= limit {
@@ -123,7 +123,6 @@ mod tests {
     use super::*;
     use crate::rpc::Split;
 
-    /// Fronts of 8 bytes, then payload.
     struct Eight;
 
     impl Splitter for Eight {
@@ -141,7 +140,7 @@ mod tests {
         ([n.to_be_bytes(), (len as u32).to_be_bytes()].concat(), vec![n as u8; len])
     }
 
-    /// Moves everything, `cut` bytes at a time, into places where there are some.
+    /// Transfers everything in pieces of `cut` bytes, directly into payload buffers where possible.
     fn carry(from: &mut Stream, to: &mut Stream, cut: usize) -> Vec<Record> {
         let (mut bytes, mut records) = (List::new(), Vec::new());
         while from.unsent() > 0 {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_as_they_were_sent_however_they_are_cut() {
+    fn messages_arrive_intact_whatever_the_segmentation() {
         for cut in [1, 7, 1000, 5000, 1 << 20] {
             let pool = Pool::new(1 << 20);
             let mut client = Stream::new(1 << 20, pool.clone());

@@ -5,16 +5,16 @@ use crate::xdr::{Body, OK, Reader, Writer, Xdr};
 use onego_buf::List;
 use onego_wire::Decoded;
 
-/// A procedure failed: why, and what is known of the files all the same.
+/// A failed procedure: its status, and the attributes that it returned nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed<T> {
-    /// Why.
+    /// Error status.
     pub status: Status,
     /// Attributes of the files.
     pub more: T,
 }
 
-/// What procedures return that can fail.
+/// The result of a procedure that can fail.
 pub type Answer<T, F> = Result<T, Failed<F>>;
 
 impl<T: Body, F: Xdr> Body for Answer<T, F> {

@@ -1,9 +1,8 @@
 //! NFS version 3 (RFC 1813): program 100003.
 //!
-//! Every procedure is a type that implements [`Procedure`](crate::rpc::Procedure), which names its number, its arguments
-//! and its results.
-//! Results are a [`Result`]: what there is if it went well, or a [`Failed`] with the status and the attributes that come
-//! with it all the same.
+//! Every procedure is a type that implements [`Procedure`](crate::rpc::Procedure), which defines its number, arguments
+//! and results. Results are a [`Result`]; the error is a [`Failed`] with the status and the attributes that a failure
+//! returns nevertheless.
 
 mod answer;
 mod procedures;

@@ -13,19 +13,19 @@ use crate::xdr::{
 use onego_buf::List;
 use onego_wire::{DecodeError, Decoded};
 
-/// The most entries of a directory that are read from one reply: more than fit the largest.
+/// Maximum directory entries in one reply: more than fit the largest.
 const ENTRIES_MAX: usize = 1 << 16;
 
 procedures! {
-    /// Does nothing: tells that the server is there.
+    /// Does nothing; used to check that the server responds.
     Null = 0: () => ();
-    /// Tells the attributes of a file.
+    /// Returns the attributes of a file.
     Getattr = 1: Handle => Answer<Attributes, ()>;
     /// Sets attributes of a file.
     Setattr = 2: SetattrArgs => Answer<Change, Change>;
-    /// Finds a name in a directory.
+    /// Looks up a name in a directory.
     Lookup = 3: Place => Answer<LookupOk, Option<Attributes>>;
-    /// Tells what the caller may do.
+    /// Checks the caller's permissions.
     Access = 4: AccessArgs => Answer<AccessOk, Option<Attributes>>;
     /// Reads a symbolic link.
     Readlink = 5: Handle => Answer<ReadlinkOk, Option<Attributes>>;
@@ -33,33 +33,33 @@ procedures! {
     Read = 6: ReadArgs => Answer<ReadOk, Option<Attributes>>;
     /// Writes to a file.
     Write = 7: WriteArgs => Answer<WriteOk, Change>;
-    /// Makes a regular file.
+    /// Creates a regular file.
     Create = 8: CreateArgs => Answer<CreateOk, Change>;
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir = 9: MkdirArgs => Answer<CreateOk, Change>;
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     Symlink = 10: SymlinkArgs => Answer<CreateOk, Change>;
-    /// Makes a device, a socket or a named pipe.
+    /// Creates a device, a socket or a named pipe.
     Mknod = 11: MknodArgs => Answer<CreateOk, Change>;
-    /// Removes a file that is no directory.
+    /// Removes a file that is not a directory.
     Remove = 12: Place => Answer<Change, Change>;
     /// Removes an empty directory.
     Rmdir = 13: Place => Answer<Change, Change>;
-    /// Gives a file another place.
+    /// Renames a file.
     Rename = 14: RenameArgs => Answer<RenameChange, RenameChange>;
-    /// Gives a file one more name.
+    /// Creates a hard link.
     Link = 15: LinkArgs => Answer<LinkChange, LinkChange>;
-    /// Lists names of a directory.
+    /// Lists the names in a directory.
     Readdir = 16: ReaddirArgs => Answer<ReaddirOk, Option<Attributes>>;
-    /// Lists names of a directory, with attributes and handles.
+    /// Lists the names in a directory, with attributes and handles.
     Readdirplus = 17: ReaddirplusArgs => Answer<ReaddirplusOk, Option<Attributes>>;
-    /// Tells how full the file system is.
+    /// Returns the space and file usage of the file system.
     Fsstat = 18: Handle => Answer<FsstatOk, Option<Attributes>>;
-    /// Tells what the file system and the server can.
+    /// Returns limits and properties of the file system and the server.
     Fsinfo = 19: Handle => Answer<FsinfoOk, Option<Attributes>>;
-    /// Tells what POSIX wants to know of the file system.
+    /// Returns POSIX information about the file system.
     Pathconf = 20: Handle => Answer<PathconfOk, Option<Attributes>>;
-    /// Makes what was written durable.
+    /// Commits unstable writes to stable storage.
     Commit = 21: CommitArgs => Answer<CommitOk, Change>;
 }
 
@@ -68,19 +68,19 @@ xdr_struct! {
     pub struct SetattrArgs {
         /// The file.
         pub file: Handle,
-        /// What to set.
+        /// New attributes.
         pub attributes: SetAttributes,
-        /// Only if this is its ctime.
+        /// Set the attributes only if the file's ctime has this value.
         pub guard: Option<Time>,
     }
 
-    /// What LOOKUP finds.
+    /// Results of LOOKUP.
     pub struct LookupOk {
         /// The file.
         pub file: Handle,
-        /// Its attributes.
+        /// Attributes of the file.
         pub attributes: Option<Attributes>,
-        /// Those of the directory.
+        /// Attributes of the directory.
         pub dir: Option<Attributes>,
     }
 
@@ -88,15 +88,15 @@ xdr_struct! {
     pub struct AccessArgs {
         /// The file.
         pub file: Handle,
-        /// What is asked about (see [`access`](super::access)).
+        /// Requested permissions (see [`access`](super::access)).
         pub wanted: u32,
     }
 
-    /// What ACCESS tells.
+    /// Results of ACCESS.
     pub struct AccessOk {
-        /// The file's attributes.
+        /// Attributes of the file.
         pub attributes: Option<Attributes>,
-        /// What of the wanted is granted.
+        /// The granted subset of the requested permissions.
         pub granted: u32,
     }
 
@@ -106,58 +106,58 @@ xdr_struct! {
         pub file: Handle,
         /// Offset of the first byte.
         pub offset: u64,
-        /// Most bytes to read.
+        /// Maximum number of bytes to read.
         pub count: u32,
     }
 
     /// Arguments of CREATE.
     pub struct CreateArgs {
-        /// Where.
+        /// Location of the new file.
         pub place: Place,
-        /// How.
+        /// Creation mode.
         pub how: CreateHow,
     }
 
-    /// What CREATE, MKDIR, SYMLINK and MKNOD have made.
+    /// Results of CREATE, MKDIR, SYMLINK and MKNOD.
     pub struct CreateOk {
-        /// The file.
+        /// Handle of the new file.
         pub file: Option<Handle>,
-        /// Its attributes.
+        /// Attributes of the new file.
         pub attributes: Option<Attributes>,
-        /// The directory.
+        /// Change of the directory.
         pub dir: Change,
     }
 
     /// Arguments of MKDIR.
     pub struct MkdirArgs {
-        /// Where.
+        /// Location of the new directory.
         pub place: Place,
-        /// Its attributes.
+        /// Attributes of the new directory.
         pub attributes: SetAttributes,
     }
 
     /// Arguments of MKNOD.
     pub struct MknodArgs {
-        /// Where.
+        /// Location of the new file.
         pub place: Place,
-        /// What.
+        /// Type of the new file.
         pub what: Node,
     }
 
     /// Arguments of RENAME.
     pub struct RenameArgs {
-        /// The place that the file has.
+        /// Old location.
         pub from: Place,
-        /// The place that it gets.
+        /// New location.
         pub to: Place,
     }
 
-    /// What RENAME does to the directories.
+    /// Changes that RENAME made to the directories.
     #[derive(Copy, Default)]
     pub struct RenameChange {
-        /// The one that the file leaves.
+        /// The old directory.
         pub from: Change,
-        /// The one that it comes to.
+        /// The new directory.
         pub to: Change,
     }
 
@@ -165,16 +165,16 @@ xdr_struct! {
     pub struct LinkArgs {
         /// The file.
         pub file: Handle,
-        /// Its further place.
+        /// Location of the new link.
         pub link: Place,
     }
 
-    /// What LINK does.
+    /// Results of LINK.
     #[derive(Copy, Default)]
     pub struct LinkChange {
-        /// The file.
+        /// Attributes of the file.
         pub file: Option<Attributes>,
-        /// The directory.
+        /// Change of the directory.
         pub dir: Change,
     }
 
@@ -182,21 +182,21 @@ xdr_struct! {
     pub struct ReaddirArgs {
         /// The directory.
         pub dir: Handle,
-        /// Where to go on; 0: at the start.
+        /// Position to continue from; 0 for the start.
         pub cookie: u64,
-        /// What came with the cookie.
+        /// Verifier that the server returned with the cookie.
         pub verifier: Verifier,
-        /// Most bytes of the reply's results.
+        /// Maximum size of the reply's results in bytes.
         pub count: u32,
     }
 
-    /// A name that READDIR lists.
+    /// A directory entry of READDIR.
     pub struct Entry {
-        /// Which file of the file system it is.
+        /// Number of the file in its file system.
         pub fileid: u64,
-        /// Its name.
+        /// Name.
         pub name: Name,
-        /// Where to go on behind it.
+        /// Position after this entry.
         pub cookie: u64,
     }
 
@@ -204,91 +204,91 @@ xdr_struct! {
     pub struct ReaddirplusArgs {
         /// The directory.
         pub dir: Handle,
-        /// Where to go on; 0: at the start.
+        /// Position to continue from; 0 for the start.
         pub cookie: u64,
-        /// What came with the cookie.
+        /// Verifier that the server returned with the cookie.
         pub verifier: Verifier,
-        /// Most bytes of names, numbers and cookies.
+        /// Maximum size of names, file numbers and cookies, in bytes.
         pub dir_count: u32,
-        /// Most bytes of the reply's results.
+        /// Maximum size of the reply's results in bytes.
         pub max_count: u32,
     }
 
-    /// A name that READDIRPLUS lists.
+    /// A directory entry of READDIRPLUS.
     pub struct EntryPlus {
-        /// Which file of the file system it is.
+        /// Number of the file in its file system.
         pub fileid: u64,
-        /// Its name.
+        /// Name.
         pub name: Name,
-        /// Where to go on behind it.
+        /// Position after this entry.
         pub cookie: u64,
-        /// Its attributes.
+        /// Attributes of the file.
         pub attributes: Option<Attributes>,
-        /// The file.
+        /// Handle of the file.
         pub file: Option<Handle>,
     }
 
-    /// How full the file system is: bytes, and numbers of files.
+    /// Results of FSSTAT: the usage of the file system.
     pub struct FsstatOk {
-        /// The root's attributes.
+        /// Attributes of the root.
         pub attributes: Option<Attributes>,
-        /// Bytes that it has.
+        /// Total size in bytes.
         pub total_bytes: u64,
-        /// Bytes that are free.
+        /// Free space in bytes.
         pub free_bytes: u64,
-        /// Bytes that are free for the caller.
+        /// Free space for the caller in bytes.
         pub available_bytes: u64,
-        /// Files that it may have.
+        /// Total number of files.
         pub total_files: u64,
-        /// Files that may be made.
+        /// Number of free files.
         pub free_files: u64,
-        /// Files that the caller may make.
+        /// Number of free files for the caller.
         pub available_files: u64,
-        /// Seconds for which all of this is expected to stay as it is.
+        /// Number of seconds for which these values are not expected to change.
         pub invariant_seconds: u32,
     }
 
-    /// What the file system and the server can, in bytes.
+    /// Results of FSINFO. Sizes are in bytes.
     pub struct FsinfoOk {
-        /// The root's attributes.
+        /// Attributes of the root.
         pub attributes: Option<Attributes>,
-        /// Most bytes of a READ.
+        /// Maximum size of a READ.
         pub read_max: u32,
-        /// Bytes of a READ that suit best.
+        /// Preferred size of a READ.
         pub read_preferred: u32,
-        /// Reads are best a multiple of it.
+        /// Suggested multiple for the size of READs.
         pub read_multiple: u32,
-        /// Most bytes of a WRITE.
+        /// Maximum size of a WRITE.
         pub write_max: u32,
-        /// Bytes of a WRITE that suit best.
+        /// Preferred size of a WRITE.
         pub write_preferred: u32,
-        /// Writes are best a multiple of it.
+        /// Suggested multiple for the size of WRITEs.
         pub write_multiple: u32,
-        /// Bytes of a READDIR that suit best.
+        /// Preferred size of a READDIR.
         pub readdir_preferred: u32,
-        /// Most bytes of a file.
+        /// Maximum size of a file.
         pub file_max: u64,
-        /// How exact times are.
+        /// Granularity of file times.
         pub time_delta: Time,
         /// See [`properties`].
         pub properties: u32,
     }
 
-    /// What POSIX wants to know.
+    /// Results of PATHCONF.
     pub struct PathconfOk {
-        /// The file's attributes.
+        /// Attributes of the file.
         pub attributes: Option<Attributes>,
-        /// Most hard links to a file.
+        /// Maximum number of hard links to a file.
         pub link_max: u32,
-        /// Most bytes of a name.
+        /// Maximum length of a name in bytes.
         pub name_max: u32,
-        /// Are names that are too long refused, and not cut?
+        /// Set if the server rejects overlong names instead of truncating them.
         pub no_trunc: bool,
-        /// May only a privileged user give files away?
+        /// Set if only a privileged user may change a file's owner.
         pub chown_restricted: bool,
-        /// Is there no difference between upper and lower case?
+        /// Set if names are case-insensitive.
         pub case_insensitive: bool,
-        /// Is the case of names kept?
+        /// Set if the case of names is preserved.
         pub case_preserving: bool,
     }
 
@@ -298,58 +298,58 @@ xdr_struct! {
         pub file: Handle,
         /// Offset of the first byte.
         pub offset: u64,
-        /// How many bytes; 0: all that follow.
+        /// Number of bytes; 0 for everything from `offset`.
         pub count: u32,
     }
 
-    /// What COMMIT has done.
+    /// Results of COMMIT.
     pub struct CommitOk {
-        /// The file.
+        /// Change of the file.
         pub file: Change,
-        /// Another than a WRITE had: the server has started anew in between, and may have lost what it wrote.
+        /// Write verifier. If it differs from that of a WRITE, the server has restarted and may have lost the data.
         pub verifier: Verifier,
     }
 }
 
-/// Bits of what a file system can (FSINFO).
+/// Properties of a file system (FSINFO).
 pub mod properties {
-    /// It has hard links.
+    /// Supports hard links.
     pub const LINK: u32 = 0x01;
-    /// It has symbolic links.
+    /// Supports symbolic links.
     pub const SYMLINK: u32 = 0x02;
-    /// PATHCONF tells the same of all files.
+    /// PATHCONF returns the same for all files.
     pub const HOMOGENEOUS: u32 = 0x08;
     /// SETATTR can set times.
     pub const CAN_SET_TIME: u32 = 0x10;
 }
 
-/// The text of a symbolic link.
+/// Results of READLINK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadlinkOk {
-    /// The link's attributes.
+    /// Attributes of the link.
     pub attributes: Option<Attributes>,
-    /// Where it leads.
+    /// Target of the link.
     pub path: Vec<u8>,
 }
 
-/// What READ has read, without the file's attributes, which come first, and the bytes, which come last.
+/// Results of READ without the attributes that precede them and the data that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadFront {
-    /// Do the bytes reach the file's end?
+    /// Set if the data reaches the end of the file.
     pub eof: bool,
-    /// How many there are.
+    /// Number of bytes read.
     pub count: u32,
 }
 
 impl ReadFront {
-    /// Reads it behind the status of results, whose attributes are skipped.
+    /// Reads the results after their status; skips the attributes.
     pub fn read(r: &mut Reader<'_>) -> Decoded<Self> {
         Attributes::skip(r)?;
         Self::decode(r)
     }
 }
 
-/// Its last word is the length of the payload.
+/// The last word is the length of the payload.
 impl Xdr for ReadFront {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         let (count, eof) = (r.u32("count")?, r.bool("end of file")?);
@@ -366,14 +366,14 @@ impl Xdr for ReadFront {
     }
 }
 
-/// What READ has read.
+/// Results of READ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOk {
-    /// The file's attributes.
+    /// Attributes of the file.
     pub attributes: Option<Attributes>,
-    /// Do the bytes reach the file's end?
+    /// Set if the data reaches the end of the file.
     pub eof: bool,
-    /// The bytes.
+    /// The data.
     pub data: List,
 }
 
@@ -382,88 +382,88 @@ pub struct ReadOk {
 pub struct WriteArgs {
     /// The file.
     pub file: Handle,
-    /// Where the first byte goes.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How durable it has to be.
+    /// Required durability.
     pub stable: Stability,
-    /// The bytes.
+    /// The data.
     pub data: List,
 }
 
 xdr_struct! {
-    /// What WRITE has done.
+    /// Results of WRITE.
     pub struct WriteOk {
-        /// The file.
+        /// Change of the file.
         pub file: Change,
-        /// Bytes that were written.
+        /// Number of bytes written.
         pub count: u32,
-        /// How durable they are.
+        /// Durability of the data.
         pub committed: Stability,
-        /// Another than before: the server has started anew in between.
+        /// Write verifier. It changes when the server restarts.
         pub verifier: Verifier,
     }
 }
 
-/// How CREATE treats a file that is there.
+/// Creation mode of CREATE, which determines the treatment of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateHow {
-    /// It is used.
+    /// Use an existing file.
     Unchecked(SetAttributes),
-    /// It is refused.
+    /// Fail if the file exists.
     Guarded(SetAttributes),
-    /// It is used if it was made with this number, and refused otherwise.
+    /// Use an existing file only if it was created with this verifier.
     Exclusive(Verifier),
 }
 
-/// What MKNOD makes.
+/// The type of file that MKNOD creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
-    /// A character device.
+    /// Character device.
     Character(SetAttributes, Device),
-    /// A block device.
+    /// Block device.
     Block(SetAttributes, Device),
-    /// A socket.
+    /// Socket.
     Socket(SetAttributes),
-    /// A named pipe.
+    /// Named pipe.
     Fifo(SetAttributes),
-    /// What other procedures make: it is refused.
+    /// A type that MKNOD cannot create; servers reject it.
     Other(FileType),
 }
 
 /// Arguments of SYMLINK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymlinkArgs {
-    /// Where.
+    /// Location of the new link.
     pub place: Place,
-    /// Its attributes.
+    /// Attributes of the new link.
     pub attributes: SetAttributes,
-    /// Where it leads.
+    /// Target of the link.
     pub path: Vec<u8>,
 }
 
-/// Names of a directory.
+/// Results of READDIR.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaddirOk {
-    /// The directory's attributes.
+    /// Attributes of the directory.
     pub attributes: Option<Attributes>,
-    /// To be given with cookies.
+    /// Verifier to send with cookies.
     pub verifier: Verifier,
-    /// The names.
+    /// Directory entries.
     pub entries: Vec<Entry>,
-    /// Are these the last?
+    /// Set if the listing is complete.
     pub eof: bool,
 }
 
-/// Names of a directory with attributes.
+/// Results of READDIRPLUS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaddirplusOk {
-    /// The directory's attributes.
+    /// Attributes of the directory.
     pub attributes: Option<Attributes>,
-    /// To be given with cookies.
+    /// Verifier to send with cookies.
     pub verifier: Verifier,
-    /// The names.
+    /// Directory entries.
     pub entries: Vec<EntryPlus>,
-    /// Are these the last?
+    /// Set if the listing is complete.
     pub eof: bool,
 }
 

@@ -1,8 +1,8 @@
-//! How the program is named.
+//! Numbers of the program.
 
-/// The program's number.
+/// RPC program number.
 pub const PROGRAM: u32 = 100_003;
-/// Its version.
+/// Program version.
 pub const VERSION: u32 = 3;
-/// The port where servers are by convention.
+/// Conventional port.
 pub const PORT: u16 = 2049;

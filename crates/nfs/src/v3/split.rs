@@ -1,4 +1,4 @@
-//! Where the payload of a call or a reply begins.
+//! Locates the payloads of calls and replies.
 
 use super::procedures::{Read, Readlink, Symlink, Write};
 use super::program::{PROGRAM, VERSION};
@@ -7,10 +7,10 @@ use crate::rpc::{Accepted, Call, Procedure as _, Reply, Split};
 use crate::xdr::{Reader, Xdr};
 use onego_wire::{DecodeError, Decoded};
 
-/// The length that a payload says to have, or `None` if there is no payload.
+/// Encoded length of the payload, or `None` if there is no payload.
 type Payload = Decoded<Option<u32>>;
 
-/// Where the payload of the call begins whose first bytes these are.
+/// Locates the payload of the call that begins with `start`.
 pub fn split_call(start: &[u8]) -> Split {
     split(start, |r| {
         let call = Call::decode(r)?;
@@ -34,7 +34,7 @@ pub fn split_call(start: &[u8]) -> Split {
     })
 }
 
-/// The same of the reply to a call of that procedure.
+/// Locates the payload of a reply to `procedure`.
 pub fn split_reply(start: &[u8], procedure: u32) -> Split {
     split(start, |r| {
         let reply = Reply::decode(r)?;
@@ -51,7 +51,7 @@ pub fn split_reply(start: &[u8], procedure: u32) -> Split {
     })
 }
 
-/// What cannot be read has no payload: it is told to its sender when the whole of it is read.
+/// Messages that cannot be decoded have no payload: the error is reported when the whole message is decoded.
 fn split(start: &[u8], payload: impl Fn(&mut Reader<'_>) -> Payload) -> Split {
     let mut r = Reader::new(start);
     match payload(&mut r) {

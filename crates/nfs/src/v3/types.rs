@@ -1,36 +1,36 @@
-//! The types that procedures share (RFC 1813, sections 2.5 and 2.6).
+//! Types that several procedures share (RFC 1813, sections 2.5 and 2.6).
 
 use crate::xdr::{Reader, Writer, Xdr, xdr_enum, xdr_struct};
 use onego_wire::Decoded;
 use std::fmt;
 
-/// The most bytes of a file handle (`NFS3_FHSIZE`).
+/// Maximum length of a file handle in bytes (`NFS3_FHSIZE`).
 pub const HANDLE_MAX: usize = 64;
-/// The most bytes of a name that are read. Servers refuse what is longer than their file system's names long before.
+/// Maximum length of a name in bytes when decoding. File systems reject far shorter names.
 pub const NAME_MAX: usize = 4096;
-/// The most bytes of the text of a symbolic link that are read.
+/// Maximum length of a symbolic link's target in bytes when decoding.
 pub const PATH_MAX: usize = 4096;
 
-/// A number that somebody chooses to know something again by.
+/// An opaque value whose change signals a restart or an invalid cookie.
 pub type Verifier = [u8; 8];
 
-/// Names a file to its server: opaque to clients.
+/// A file handle, opaque to clients.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
     len: u8,
-    // Zeros behind `len`, so that equal handles are equal.
+    // Zeros after `len` make equal handles compare equal.
     bytes: [u8; HANDLE_MAX],
 }
 
 impl Handle {
-    /// The handle with these bytes; `None` if there are more than [`HANDLE_MAX`].
+    /// Creates a handle; `None` if there are more than [`HANDLE_MAX`] bytes.
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_MAX];
         bytes.get_mut(..handle.len())?.copy_from_slice(handle);
         Some(Self { len: handle.len() as u8, bytes })
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the handle.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
     }
@@ -55,7 +55,7 @@ impl Xdr for Handle {
     }
 }
 
-/// The name of a file in its directory: any bytes.
+/// The name of a file in its directory; may contain any bytes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Name(pub Vec<u8>);
 
@@ -82,19 +82,19 @@ impl Xdr for Name {
 }
 
 xdr_enum! {
-    /// Why a procedure failed (`nfsstat3`). Success is not among them.
+    /// The reason that a procedure failed (`nfsstat3`). Success is not included.
     pub enum Status {
         /// Not the owner.
         Perm = 1,
         /// No such file or directory.
         Noent = 2,
-        /// A hard error of the disk.
+        /// I/O error.
         Io = 5,
         /// No such device.
         Nxio = 6,
-        /// The caller may not do that.
+        /// Permission denied.
         Access = 13,
-        /// The file is there already.
+        /// The file exists.
         Exist = 17,
         /// A hard link across file systems.
         Xdev = 18,
@@ -102,71 +102,71 @@ xdr_enum! {
         Nodev = 19,
         /// Not a directory.
         Notdir = 20,
-        /// A directory where there must be none.
+        /// Is a directory.
         Isdir = 21,
-        /// An argument without a meaning.
+        /// Invalid argument.
         Inval = 22,
-        /// The file would be too large.
+        /// The file is too large.
         Fbig = 27,
-        /// No space is left.
+        /// No space left on the device.
         Nospc = 28,
-        /// The file system is read-only.
+        /// Read-only file system.
         Rofs = 30,
         /// Too many hard links.
         Mlink = 31,
-        /// The name is too long.
+        /// Name too long.
         Nametoolong = 63,
-        /// The directory is not empty.
+        /// Directory not empty.
         Notempty = 66,
-        /// The quota is used up.
+        /// Quota exceeded.
         Dquot = 69,
-        /// The handle names no file any more.
+        /// Stale file handle.
         Stale = 70,
-        /// The file is not on this server.
+        /// Too many levels of remote access.
         Remote = 71,
-        /// The handle is none of this server's.
+        /// Invalid file handle.
         Badhandle = 10001,
-        /// The attributes have changed in between.
+        /// The attributes have changed since.
         NotSync = 10002,
-        /// The place in the directory is not known any more.
+        /// Stale directory cookie.
         BadCookie = 10003,
-        /// The procedure is not there.
+        /// Operation not supported.
         Notsupp = 10004,
-        /// The buffer or the request is too small.
+        /// Buffer or request too small.
         Toosmall = 10005,
-        /// The server failed in a way that has no other name.
+        /// Another server failure.
         Serverfault = 10006,
-        /// No file of that type can be made.
+        /// File type not supported.
         Badtype = 10007,
-        /// The server has begun and is not done: ask again later.
+        /// The server has started the operation and asks to retry later.
         Jukebox = 10008,
     }
 
-    /// What a file is (`ftype3`).
+    /// The type of a file (`ftype3`).
     pub enum FileType {
-        /// A regular file.
+        /// Regular file.
         Regular = 1,
-        /// A directory.
+        /// Directory.
         Directory = 2,
-        /// A block device.
+        /// Block device.
         BlockDevice = 3,
-        /// A character device.
+        /// Character device.
         CharacterDevice = 4,
-        /// A symbolic link.
+        /// Symbolic link.
         Symlink = 5,
-        /// A socket.
+        /// Socket.
         Socket = 6,
-        /// A named pipe.
+        /// Named pipe.
         Fifo = 7,
     }
 
-    /// How durable written data has to be before the reply (`stable_how`).
+    /// Required durability of written data at the time of the reply (`stable_how`).
     pub enum Stability {
-        /// It may be lost until it is committed.
+        /// The data may be lost until a commit.
         Unstable = 0,
-        /// The data, and what is needed to find it, is durable.
+        /// The data is durable, with the metadata needed to retrieve it.
         DataSync = 1,
-        /// The data and all attributes are durable.
+        /// The data and all metadata are durable.
         FileSync = 2,
     }
 }
@@ -176,120 +176,120 @@ impl fmt::Display for Status {
         f.write_str(match self {
             Self::Perm => "not the owner",
             Self::Noent => "no such file or directory",
-            Self::Io => "a hard error of the server's disk",
+            Self::Io => "I/O error on the server",
             Self::Nxio => "no such device",
             Self::Access => "permission denied",
-            Self::Exist => "the file exists already",
+            Self::Exist => "the file exists",
             Self::Xdev => "a hard link across file systems",
             Self::Nodev => "no such device",
             Self::Notdir => "not a directory",
             Self::Isdir => "is a directory",
             Self::Inval => "invalid argument",
             Self::Fbig => "the file would be too large",
-            Self::Nospc => "no space is left",
+            Self::Nospc => "no space left",
             Self::Rofs => "the file system is read-only",
             Self::Mlink => "too many hard links",
             Self::Nametoolong => "the name is too long",
             Self::Notempty => "the directory is not empty",
-            Self::Dquot => "the quota is used up",
-            Self::Stale => "the file is not there any more (stale handle)",
+            Self::Dquot => "quota exceeded",
+            Self::Stale => "stale file handle",
             Self::Remote => "the file is not on this server",
-            Self::Badhandle => "the handle is none of this server's",
-            Self::NotSync => "the attributes have changed in between",
-            Self::BadCookie => "the place in the directory is not known any more",
-            Self::Notsupp => "the server does not support that",
+            Self::Badhandle => "invalid file handle",
+            Self::NotSync => "the attributes have changed",
+            Self::BadCookie => "stale directory cookie",
+            Self::Notsupp => "operation not supported",
             Self::Toosmall => "the request is too small",
-            Self::Serverfault => "the server has failed",
-            Self::Badtype => "no file of that type can be made",
-            Self::Jukebox => "the server is not done yet",
+            Self::Serverfault => "server failure",
+            Self::Badtype => "file type not supported",
+            Self::Jukebox => "the server asks to retry later",
         })
     }
 }
 
 xdr_struct! {
-    /// A time since 1970, in seconds and nanoseconds (`nfstime3`).
+    /// Seconds and nanoseconds since the Unix epoch (`nfstime3`).
     #[derive(Copy, PartialOrd, Ord, Default)]
     pub struct Time {
         /// Seconds.
         pub seconds: u32,
-        /// Nanoseconds of a second.
+        /// Nanoseconds.
         pub nanoseconds: u32,
     }
 
-    /// The number of a device (`specdata3`).
+    /// Device number (`specdata3`).
     #[derive(Copy, Default)]
     pub struct Device {
-        /// The major number.
+        /// Major number.
         pub major: u32,
-        /// The minor number.
+        /// Minor number.
         pub minor: u32,
     }
 
-    /// What is known of a file (`fattr3`).
+    /// Attributes of a file (`fattr3`).
     #[derive(Copy)]
     pub struct Attributes {
-        /// What it is.
+        /// File type.
         pub file_type: FileType,
         /// Permission bits.
         pub mode: u32,
-        /// Hard links to it.
+        /// Number of hard links.
         pub links: u32,
-        /// Its owner.
+        /// Owner's user ID.
         pub uid: u32,
-        /// Its group.
+        /// Group ID.
         pub gid: u32,
-        /// Bytes in it.
+        /// Size in bytes.
         pub size: u64,
-        /// Bytes that it takes.
+        /// Disk space used, in bytes.
         pub used: u64,
-        /// Which device it is, if it is one.
+        /// Device number of a device file.
         pub device: Device,
-        /// Which file system it is in.
+        /// ID of the file system.
         pub fsid: u64,
-        /// Which file of the file system it is.
+        /// Number of the file in its file system.
         pub fileid: u64,
-        /// When it was read.
+        /// Time of the last read.
         pub atime: Time,
-        /// When it was written.
+        /// Time of the last write.
         pub mtime: Time,
-        /// When its attributes changed.
+        /// Time of the last attribute change.
         pub ctime: Time,
     }
 
-    /// What tells a client whether a file has changed before its own change (`wcc_attr`).
+    /// Attributes before an operation, by which clients detect changes by others (`wcc_attr`).
     #[derive(Copy)]
     pub struct Before {
-        /// Bytes in it.
+        /// Size in bytes.
         pub size: u64,
-        /// When it was written.
+        /// Time of the last write.
         pub mtime: Time,
-        /// When its attributes changed.
+        /// Time of the last attribute change.
         pub ctime: Time,
     }
 
-    /// A file before and after a change (`wcc_data`).
+    /// Attributes of a file before and after an operation (`wcc_data`).
     #[derive(Copy, Default)]
     pub struct Change {
-        /// Before it.
+        /// Attributes before the operation.
         pub before: Option<Before>,
-        /// After it.
+        /// Attributes after the operation.
         pub after: Option<Attributes>,
     }
 
-    /// Attributes to be set (`sattr3`).
+    /// Attributes to set (`sattr3`).
     #[derive(Copy, Default)]
     pub struct SetAttributes {
         /// Permission bits.
         pub mode: Option<u32>,
-        /// The owner.
+        /// Owner's user ID.
         pub uid: Option<u32>,
-        /// The group.
+        /// Group ID.
         pub gid: Option<u32>,
-        /// Bytes in the file.
+        /// Size in bytes.
         pub size: Option<u64>,
-        /// When it was read.
+        /// Time of the last read.
         pub atime: SetTime,
-        /// When it was written.
+        /// Time of the last write.
         pub mtime: SetTime,
     }
 
@@ -297,16 +297,15 @@ xdr_struct! {
     pub struct Place {
         /// The directory.
         pub dir: Handle,
-        /// The name in it.
+        /// Name in the directory.
         pub name: Name,
     }
 }
 
 impl Attributes {
-    /// Bytes of them on the wire.
+    /// Encoded length in bytes.
     pub const LEN: usize = 84;
 
-    /// Passes over them, if they are there, whatever they say.
     pub(super) fn skip(r: &mut Reader<'_>) -> Decoded<()> {
         if r.bool("whether there are attributes")? {
             r.array::<{ Self::LEN }>("attributes")?;
@@ -314,21 +313,21 @@ impl Attributes {
         Ok(())
     }
 
-    /// What tells whether the file changes from here on.
+    /// Returns the attributes by which a later change can be detected.
     pub fn before(&self) -> Before {
         Before { size: self.size, mtime: self.mtime, ctime: self.ctime }
     }
 }
 
-/// How a time is set (`set_atime`, `set_mtime`).
+/// The new value of a time (`set_atime`, `set_mtime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetTime {
-    /// It stays.
+    /// Leave unchanged.
     #[default]
     Leave,
-    /// To the server's time.
+    /// Use the server's time.
     ServerTime,
-    /// To this one.
+    /// Use this time.
     To(Time),
 }
 
@@ -354,20 +353,20 @@ impl Xdr for SetTime {
     }
 }
 
-/// Bits of what a client asks whether it may (ACCESS; RFC 1813, section 3.3.4).
+/// Permissions that clients ask for (ACCESS; RFC 1813, section 3.3.4).
 pub mod access {
     /// Read the file or the directory.
     pub const READ: u32 = 0x01;
     /// Look up a name in the directory.
     pub const LOOKUP: u32 = 0x02;
-    /// Rewrite the file, or change what the directory has.
+    /// Rewrite the file, or modify the entries of the directory.
     pub const MODIFY: u32 = 0x04;
-    /// Write behind the file's end, or add to the directory.
+    /// Write past the end of the file, or add entries to the directory.
     pub const EXTEND: u32 = 0x08;
-    /// Delete from the directory.
+    /// Delete an entry of the directory.
     pub const DELETE: u32 = 0x10;
     /// Execute the file.
     pub const EXECUTE: u32 = 0x20;
-    /// All of them.
+    /// All permissions.
     pub const ALL: u32 = 0x3f;
 }

@@ -1,4 +1,4 @@
-//! Requests to files that are cancelled, before a server that answers when the test says.
+//! Cancellation in the file client, with a server that replies when the test tells it to.
 
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::client::{Config, Error, FileClient, Way};
@@ -7,7 +7,6 @@ use onego_nfs::v3::{Commit, Handle, Read, Stability, Write};
 use onego_nfs::xdr::{Reader, Writer, Xdr as _};
 use onego_wire::{Action, ConnId, LocalPort, Machine as _, Time};
 
-/// Takes calls as they come.
 struct Whole;
 
 impl Splitter for Whole {
@@ -20,7 +19,6 @@ impl Splitter for Whole {
     }
 }
 
-/// A client of files, and the server's end of its connection.
 struct Ends {
     client: FileClient<u32>,
     now: Time,
@@ -36,12 +34,11 @@ impl Ends {
         Self { client, now: Time::default(), conn: None, stream: Stream::new(1 << 20, pool) }
     }
 
-    /// Cancels what has that ticket.
     fn cancel(&mut self, ticket: u32) {
         self.client.cancel_where(self.now, |other| *other == ticket);
     }
 
-    /// The calls that come to the server now: their numbers and procedures.
+    /// Returns the xids and procedures of the calls that reach the server now.
     fn calls(&mut self) -> Vec<(u32, u32)> {
         while let Some(action) = self.client.next_action(self.now) {
             match action {
@@ -55,7 +52,7 @@ impl Ends {
                     self.stream.received(out.to_segment());
                 }
                 Action::LowWater { .. } => {}
-                other => panic!("a client does not want {other:?}"),
+                other => panic!("unexpected action {other:?}"),
             }
         }
         let next = || self.stream.next(&mut Whole).unwrap();
@@ -64,7 +61,7 @@ impl Ends {
         calls.map(|call| (call.xid, call.procedure)).collect()
     }
 
-    /// The server answers a call by these words, and these bytes.
+    /// Sends a successful reply with these words and bytes.
     fn answer(&mut self, xid: u32, words: &[u32], bytes: &[u8]) {
         let mut front = Writer::new();
         rpc::Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);
@@ -76,7 +73,7 @@ impl Ends {
         self.client.received(self.now, self.conn.unwrap(), out.to_segment());
     }
 
-    /// The only request that is done: its ticket, its error, and the length of its buffer.
+    /// Returns the ticket, error and buffer length of the only completion.
     fn done(&mut self) -> (u32, Option<Error>, Option<usize>) {
         let done = self.client.completion().expect("a request is done");
         assert!(self.client.completion().is_none(), "a request completes once");
@@ -91,7 +88,7 @@ fn file() -> Handle {
 const CANCELLED: Option<Error> = Some(Error::Cancelled);
 
 #[test]
-fn a_read_that_is_cancelled_before_it_is_sent_is_never_sent() {
+fn a_read_cancelled_before_it_is_sent_is_never_sent() {
     for len in [4 << 10, 24 << 10] {
         let mut ends = Ends::new();
         ends.client.read(ends.now, file(), 0, SegmentMut::zeroed(len), 1);
@@ -103,11 +100,11 @@ fn a_read_that_is_cancelled_before_it_is_sent_is_never_sent() {
 }
 
 #[test]
-fn a_read_that_is_cancelled_in_flight_asks_for_nothing_more() {
+fn a_read_cancelled_in_flight_sends_no_more_calls() {
     let mut ends = Ends::new();
     ends.client.read(ends.now, file(), 0, SegmentMut::zeroed(16 << 10), 1);
     assert_eq!(ends.calls(), [(1000, Read::NUMBER), (1001, Read::NUMBER)]);
-    // Four bytes of the first part have come, and the rest of it is asked for.
+    // The first part returns four bytes, and the client requests its rest.
     ends.answer(1000, &[0, 0, 4, 0, 4], b"abcd");
     ends.cancel(1);
     ends.answer(1001, &[0, 0, 4, 0, 4], b"abcd");
@@ -119,7 +116,7 @@ fn a_read_that_is_cancelled_in_flight_asks_for_nothing_more() {
 }
 
 #[test]
-fn what_is_made_durable_waits_for_a_write_that_was_cancelled_in_flight() {
+fn a_sync_waits_for_a_write_cancelled_in_flight() {
     let mut ends = Ends::new();
     ends.client.write(ends.now, file(), 0, vec![7; 12 << 10].into(), Stability::Unstable, 1);
     assert_eq!(ends.calls(), [(1000, Write::NUMBER), (1001, Write::NUMBER)]);

@@ -1,4 +1,4 @@
-//! A client of calls, and a server that says what the test wants, with nothing between them.
+//! An RPC client, and a server that replies as the test specifies, without a network.
 
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::client::{Awaited, Call, Client, Config, Error, ServerId, Sink, WaitCause, Waiting, Way};
@@ -8,7 +8,6 @@ use onego_nfs::xdr::{Reader, Writer, Xdr as _};
 use onego_wire::{Action, ConnId, Disconnect, LocalPort, Machine as _, Time};
 use std::time::Duration;
 
-/// Takes calls as they come.
 struct Calls;
 
 impl Splitter for Calls {
@@ -21,7 +20,6 @@ impl Splitter for Calls {
     }
 }
 
-/// A client of one server by one connection, and the other end of that.
 struct Ends {
     client: Client<u32>,
     server: ServerId,
@@ -44,7 +42,6 @@ impl Ends {
         self.client.call(self.now, self.server, call, ticket);
     }
 
-    /// Does what the client wants. Connections open at once.
     fn drive(&mut self) {
         while let Some(action) = self.client.next_action(self.now) {
             match action {
@@ -60,12 +57,12 @@ impl Ends {
                 }
                 Action::Close { .. } => self.conn = None,
                 Action::LowWater { .. } => {}
-                other => panic!("a client does not want {other:?}"),
+                other => panic!("unexpected action {other:?}"),
             }
         }
     }
 
-    /// The numbers of the calls that have come to the server.
+    /// Returns the xids of the calls that have reached the server.
     fn calls(&mut self) -> Vec<u32> {
         self.drive();
         let record = |stream: &mut Stream| stream.next(&mut Calls).unwrap();
@@ -73,7 +70,7 @@ impl Ends {
         std::iter::from_fn(|| record(&mut self.stream)).map(xid).collect()
     }
 
-    /// The server answers a call by these words.
+    /// Sends a successful reply with these results.
     fn answer(&mut self, xid: u32, results: &[u8]) {
         let mut front = Writer::new();
         rpc::Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);
@@ -98,7 +95,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn calls_without_a_reply_are_sent_again_in_order_and_under_their_numbers() {
+fn calls_without_a_reply_are_resent_in_order_under_their_xids() {
     let mut ends = Ends::new();
     (1..=3).for_each(|ticket| ends.getattr(ticket));
     assert_eq!(ends.calls(), [1000, 1001, 1002]);
@@ -107,13 +104,13 @@ fn calls_without_a_reply_are_sent_again_in_order_and_under_their_numbers() {
     let conn = ends.conn.unwrap();
     ends.client.disconnected(ends.now, conn, Disconnect::Closed);
     assert_eq!(ends.calls(), [1000, 1002]);
-    // A reply to what was answered before changes nothing.
+    // A reply to a call that was already answered changes nothing.
     ends.answer(1001, &words(&[0]));
     assert!(ends.client.completion().is_none());
 }
 
 #[test]
-fn behind_a_connection_without_a_reply_the_next_begins_with_one_call() {
+fn after_a_connection_without_a_reply_the_next_starts_with_one_call() {
     let mut ends = Ends::new();
     (1..=4).for_each(|ticket| ends.getattr(ticket));
     assert_eq!(ends.calls().len(), 4);
@@ -127,7 +124,7 @@ fn behind_a_connection_without_a_reply_the_next_begins_with_one_call() {
 }
 
 #[test]
-fn a_call_that_is_overdue_is_sent_again_over_another_connection() {
+fn an_overdue_call_is_resent_over_another_connection() {
     let mut ends = Ends::new();
     ends.getattr(1);
     assert_eq!(ends.calls(), [1000]);
@@ -141,7 +138,7 @@ fn a_call_that_is_overdue_is_sent_again_over_another_connection() {
 }
 
 #[test]
-fn a_call_that_has_no_more_time_fails() {
+fn a_call_past_its_deadline_fails() {
     let mut ends = Ends::new();
     let deadline = Some(ends.now + Duration::from_secs(1));
     let call = Call { deadline, ..Call::new::<Getattr>(&Handle::new(b"file").unwrap()) };
@@ -155,7 +152,7 @@ fn a_call_that_has_no_more_time_fails() {
 }
 
 #[test]
-fn a_server_that_is_not_done_is_asked_again_under_another_number() {
+fn a_call_is_resent_under_a_new_xid_after_jukebox() {
     let mut ends = Ends::new();
     ends.getattr(1);
     assert_eq!(ends.calls(), [1000]);
@@ -171,11 +168,11 @@ fn a_server_that_is_not_done_is_asked_again_under_another_number() {
 }
 
 #[test]
-fn a_payload_comes_to_its_sink_or_to_fresh_memory_and_is_never_more_than_that() {
+fn a_payload_is_received_into_its_sink_or_into_fresh_memory() {
     const LEN: usize = 40_000;
     let args = ReadArgs { file: Handle::new(b"file").unwrap(), offset: 0, count: LEN as u32 };
     let contents: Vec<u8> = (0..LEN).map(|at| at as u8).collect();
-    // No attributes, all bytes, and the file ends.
+    // No attributes, all bytes, end of file.
     let results = [words(&[0, 0, LEN as u32, 1, LEN as u32]), contents.clone()].concat();
     let cases = [
         (Sink::Buffer(SegmentMut::zeroed(LEN + 2)), Some(LEN + 2)),
@@ -202,14 +199,13 @@ fn a_payload_comes_to_its_sink_or_to_fresh_memory_and_is_never_more_than_that() 
     }
 }
 
-/// A call of READ to this buffer.
 fn read_call(buffer: SegmentMut) -> Call {
     let args = ReadArgs { file: Handle::new(b"file").unwrap(), offset: 0, count: buffer.len() as u32 };
     Call { sink: Sink::Buffer(buffer), ..Call::new::<Read>(&args) }
 }
 
 #[test]
-fn a_call_that_is_cancelled_before_it_is_sent_is_never_sent() {
+fn a_call_cancelled_before_it_is_sent_is_never_sent() {
     let mut ends = Ends::new();
     ends.client.call(ends.now, ends.server, read_call(SegmentMut::zeroed(4096)), 1);
     ends.getattr(2);
@@ -221,12 +217,12 @@ fn a_call_that_is_cancelled_before_it_is_sent_is_never_sent() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_in_flight_is_forgotten_when_its_reply_comes() {
+fn a_call_cancelled_in_flight_completes_with_its_reply() {
     let mut ends = Ends::new();
     ends.client.call(ends.now, ends.server, read_call(SegmentMut::zeroed(4096)), 1);
     assert_eq!(ends.calls(), [1000]);
     ends.client.cancel_where(|ticket| *ticket == 1);
-    assert!(ends.client.completion().is_none(), "its reply may come into its buffer");
+    assert!(ends.client.completion().is_none(), "its reply may still arrive in its buffer");
     let mut results = words(&[0, 0, 4096, 1, 4096]);
     results.extend([7; 4096]);
     ends.answer(1000, &results);
@@ -234,14 +230,14 @@ fn a_call_that_is_cancelled_in_flight_is_forgotten_when_its_reply_comes() {
     assert_eq!(cancelled.result.unwrap_err(), Error::Cancelled);
     let sink = cancelled.sink.unwrap();
     assert_eq!(sink.len(), 4096);
-    assert!(sink.iter().all(|byte| *byte == 0), "what is dropped is not copied before");
+    assert!(sink.iter().all(|byte| *byte == 0), "a dropped payload is not copied");
     assert!(ends.client.is_idle());
     ends.getattr(2);
-    assert_eq!(ends.calls(), [1001], "the connection goes on");
+    assert_eq!(ends.calls(), [1001], "the connection stays usable");
 }
 
 #[test]
-fn a_call_that_is_cancelled_is_not_sent_again() {
+fn a_cancelled_call_is_not_resent() {
     let mut ends = Ends::new();
     (1..=3).for_each(|ticket| ends.getattr(ticket));
     assert_eq!(ends.calls().len(), 3);
@@ -257,7 +253,7 @@ fn a_call_that_is_cancelled_is_not_sent_again() {
     assert_eq!(ends.calls(), [1001]);
 }
 
-/// What the client waits for, which something has made it do for longer than nothing.
+/// Returns what the client waits for, also as a sentence.
 fn waiting(ends: &Ends) -> (Waiting, String) {
     let waiting = ends.client.waiting(ends.now).expect("the client waits for something");
     let sentence = waiting.to_string();
@@ -265,7 +261,7 @@ fn waiting(ends: &Ends) -> (Waiting, String) {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_waited_for_with_the_reason_of_the_last_attempt() {
+fn waiting_for_an_unreachable_server_reports_the_last_failure() {
     let mut ends = Ends::new();
     assert_eq!(ends.client.waiting(ends.now), None);
     ends.getattr(1);
@@ -283,7 +279,7 @@ fn a_server_that_cannot_be_reached_is_waited_for_with_the_reason_of_the_last_att
 }
 
 #[test]
-fn a_call_that_was_sent_waits_for_its_reply_and_an_old_failure_is_no_reason_any_more() {
+fn waiting_for_a_reply_does_not_report_an_old_failure() {
     let mut ends = Ends::new();
     ends.getattr(1);
     assert_eq!(ends.calls(), [1000]);
@@ -299,11 +295,11 @@ fn a_call_that_was_sent_waits_for_its_reply_and_an_old_failure_is_no_reason_any_
     ends.answer(1000, &words(&[Status::Stale as u32]));
     assert_eq!(ends.client.waiting(ends.now), None);
     ends.getattr(2);
-    assert_eq!(waiting(&ends).0.cause, WaitCause::Unanswered, "replies have come by this connection");
+    assert_eq!(waiting(&ends).0.cause, WaitCause::Unanswered, "this connection has received replies");
 }
 
 #[test]
-fn a_server_that_wants_to_be_asked_later_is_said_to() {
+fn waiting_after_jukebox_is_reported() {
     let mut ends = Ends::new();
     ends.getattr(1);
     assert_eq!(ends.calls(), [1000]);
@@ -311,7 +307,7 @@ fn a_server_that_wants_to_be_asked_later_is_said_to() {
     assert_eq!(waiting(&ends).0.cause, WaitCause::Jukebox);
     ends.pass(Duration::from_millis(1100));
     assert_eq!(ends.calls(), [1001]);
-    assert_eq!(waiting(&ends).0.cause, WaitCause::Jukebox, "it was asked again, and has not answered");
+    assert_eq!(waiting(&ends).0.cause, WaitCause::Jukebox, "the retry has no reply yet");
     ends.client.cancel_where(|_| true);
-    assert_eq!(ends.client.waiting(ends.now), None, "nobody waits for a call that was cancelled");
+    assert_eq!(ends.client.waiting(ends.now), None, "a cancelled call is not waited for");
 }

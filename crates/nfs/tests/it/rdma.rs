@@ -1,4 +1,4 @@
-//! Both ends of RPC over RDMA against each other: messages of every shape.
+//! The RPC-over-RDMA client against the server, with messages of every shape.
 
 use crate::ends::{Ends, NONE, Splits, config, front, noise, payload, word};
 use onego_buf::{List, Segment, SegmentMut};
@@ -6,8 +6,7 @@ use onego_nfs::rpc::Splitter;
 use onego_nfs::rpc::rdma::{Config, RdmaError};
 use onego_rdma::Memory;
 
-/// What goes over the wire for a call: RDMA Writes, Read requests, sends, sends with invalidation. For FPDUs that are
-/// not cut.
+/// Counts RDMA Writes, Read requests, sends, and sends with invalidation. FPDUs must not be split.
 fn opcodes(bytes: &[u8]) -> [usize; 4] {
     let mut counts = [0; 4];
     let mut at = 0;
@@ -26,12 +25,12 @@ fn opcodes(bytes: &[u8]) -> [usize; 4] {
     counts
 }
 
-/// One call with an answer: lengths of front and payload of both.
+/// Makes and answers one call; `call` and `reply` are the lengths of front and payload.
 fn exchange(ends: &mut Ends, xid: u32, call: (usize, u32), reply: (usize, u32), sink: Option<usize>) {
     let words = [reply.0 as u32, reply.1];
     let call_front = front(xid, call.0, call.1, words);
     let bytes = if call.1 == NONE { Vec::new() } else { noise(call.1 as usize, xid) };
-    // In two pieces.
+    // In two segments.
     let mut list = List::from(bytes[..bytes.len() / 3].to_vec());
     list.push(Segment::copy_from(&bytes[bytes.len() / 3..]));
     let beside = if sink.is_some() || reply.1 == NONE { 0 } else { reply.1 as usize + 3 };
@@ -91,7 +90,7 @@ fn messages_of_every_shape_arrive() {
 }
 
 #[test]
-fn what_fits_is_sent_and_what_does_not_is_read_and_written() {
+fn small_messages_are_sent_inline_and_large_ones_read_and_written() {
     let traffic = |inline, invalidation, call, reply, sink| {
         let config = Config { inline, remote_invalidation: invalidation, ..config() };
         let mut ends = Ends::new(config.clone(), config, 4);
@@ -102,7 +101,7 @@ fn what_fits_is_sent_and_what_does_not_is_read_and_written() {
         (opcodes(&ends.to_server.all), opcodes(&ends.to_client.all))
     };
     let sent = ([0, 0, 1, 0], [0, 0, 1, 0]);
-    // 28 bytes are the header's.
+    // The header takes 28 bytes.
     assert_eq!(traffic(1024, true, (96, 900), (64, NONE), None), sent);
     assert_eq!(traffic(1024, true, (96, 901), (64, NONE), None), ([0, 0, 1, 0], [0, 1, 0, 1]));
     assert_eq!(traffic(1024, false, (96, 901), (64, NONE), None), ([0, 0, 1, 0], [0, 1, 1, 0]));
@@ -112,12 +111,12 @@ fn what_fits_is_sent_and_what_does_not_is_read_and_written() {
     assert_eq!(traffic(4096, true, (96, NONE), (128, 4096), Some(4096)), ([0, 0, 1, 0], [1, 0, 0, 1]));
     assert_eq!(traffic(4096, false, (96, NONE), (128, 4096), Some(4096)), ([0, 0, 1, 0], [1, 0, 1, 0]));
     assert_eq!(traffic(4096, true, (96, NONE), (5000, NONE), None), ([0, 0, 1, 0], [1, 0, 0, 1]));
-    // Two regions: neither may be invalidated from afar alone.
+    // Two regions: remote invalidation of only one is not allowed.
     assert_eq!(traffic(1024, true, (96, 4096), (2000, NONE), None), ([0, 0, 1, 0], [1, 1, 1, 0]));
 }
 
 #[test]
-fn ends_of_different_sizes_agree_on_the_smaller() {
+fn sides_with_different_sizes_agree_on_the_smaller() {
     for (ours, theirs) in [(1024, 65536), (65536, 1024), (4096, 8192)] {
         let mut ends =
             Ends::new(Config { inline: ours, ..config() }, Config { inline: theirs, ..config() }, 5);
@@ -128,9 +127,9 @@ fn ends_of_different_sizes_agree_on_the_smaller() {
 }
 
 #[test]
-fn a_reply_that_finds_no_room_is_an_error_of_its_call_alone() {
+fn a_reply_that_does_not_fit_fails_only_its_call() {
     let mut ends = Ends::new(config(), config(), 6);
-    // The client expects less than it gets: nothing, some, and a payload of another size.
+    // The client expects less than it gets: no reply chunk, a short one, and a payload of another size.
     for (xid, sink, reply_max, words) in
         [(1, None, 64, [5000, NONE]), (2, None, 6000, [8000, NONE]), (3, Some(5000), 64, [64, 5001])]
     {
@@ -153,14 +152,14 @@ fn a_reply_that_finds_no_room_is_an_error_of_its_call_alone() {
 }
 
 #[test]
-fn no_more_calls_are_under_way_than_are_granted() {
+fn calls_in_flight_never_exceed_the_grant() {
     for (ours, theirs, agreed) in [(128, 8, 8), (4, 128, 4), (1, 1, 1), (128, 128, 128)] {
         let mut ends =
             Ends::new(Config { credits: ours, ..config() }, Config { credits: theirs, ..config() }, 7);
         let call = |ends: &mut Ends, xid| {
             ends.client.call(&front(xid, 40, 9000, [40, NONE]), List::from(noise(9000, xid)), None, 64);
         };
-        // One before the first reply.
+        // One call before the first reply.
         (0..300).for_each(|xid| call(&mut ends, xid));
         ends.settle();
         assert_eq!(ends.calls.len(), 1);
@@ -180,7 +179,7 @@ fn no_more_calls_are_under_way_than_are_granted() {
 }
 
 #[test]
-fn a_server_reads_no_more_at_a_time_than_its_bound() {
+fn a_server_limits_its_concurrent_reads() {
     let server = Config { reading_max: 100_000, ..config() };
     let mut ends = Ends::new(config(), server, 8);
     exchange(&mut ends, 0, (40, NONE), (40, NONE), None);
@@ -188,11 +187,11 @@ fn a_server_reads_no_more_at_a_time_than_its_bound() {
     for xid in 1..=20 {
         ends.client.call(&front(xid, 40, 60_000, [40, NONE]), List::from(noise(60_000, xid)), None, 64);
     }
-    // All that can be sent without the answers to reads.
+    // Everything that can be sent before reads are answered.
     while ends.to_server.fill(ends.client.queue_pair_mut(), 1 << 20) {}
     while ends.to_server.drain(ends.server.queue_pair_mut(), usize::MAX) {}
     ends.collect();
-    assert_eq!((ends.splits.placed, ends.server.under_way()), (1, 20), "others wait, and have no memory yet");
+    assert_eq!((ends.splits.placed, ends.server.under_way()), (1, 20), "the others wait, without memory");
     ends.settle();
     assert_eq!((ends.splits.placed, ends.calls.len()), (20, 20));
     for record in std::mem::take(&mut ends.calls) {
@@ -201,7 +200,7 @@ fn a_server_reads_no_more_at_a_time_than_its_bound() {
 }
 
 #[test]
-fn calls_that_lose_their_connection_come_back_with_their_memory() {
+fn calls_of_a_lost_connection_are_returned_with_their_memory() {
     for steps in 0..60 {
         let mut ends = Ends::new(config(), Config { credits: 4, ..config() }, steps);
         for xid in 0..8 {
@@ -231,18 +230,18 @@ fn calls_that_lose_their_connection_come_back_with_their_memory() {
 }
 
 #[test]
-fn a_call_that_is_given_up_costs_neither_its_sink_nor_the_connection() {
+fn giving_up_a_call_loses_neither_its_sink_nor_the_connection() {
     for (seed, remote_invalidation) in (0..100).map(|seed| (seed, seed % 2 == 0)) {
         let config = Config { remote_invalidation, credits: 3, ..config() };
         let mut ends = Ends::new(config.clone(), config, seed);
         exchange(&mut ends, 0, (40, NONE), (40, NONE), None);
         let call = |ends: &mut Ends, xid| {
-            // Long enough for both a sink and a reply chunk.
+            // Long enough to need both a sink and a reply chunk.
             let front = front(xid, 40, NONE, [5000, 30_000]);
             ends.client.call(&front, List::new(), Some(Memory::Sink(SegmentMut::zeroed(30_000))), 5000);
         };
         (1..=4).for_each(|xid| call(&mut ends, xid));
-        // The server may have begun to answer: anything may be on its way.
+        // The server may have begun to answer, with anything in flight.
         for _ in 0..seed / 2 {
             ends.step();
             for record in std::mem::take(&mut ends.calls) {
@@ -277,7 +276,7 @@ fn a_call_that_is_given_up_costs_neither_its_sink_nor_the_connection() {
 }
 
 #[test]
-fn a_call_that_is_given_up_keeps_its_place_until_the_server_has_answered_it() {
+fn a_given_up_call_keeps_its_credit_until_it_is_answered() {
     let config = Config { credits: 1, ..config() };
     let mut ends = Ends::new(config.clone(), config, 3);
     ends.client.call(
@@ -289,14 +288,14 @@ fn a_call_that_is_given_up_keeps_its_place_until_the_server_has_answered_it() {
     ends.settle();
     assert!(ends.client.give_up(1, true).unwrap().is_some());
     assert!(!ends.client.has_room() && ends.client.is_under_way(1));
-    // And is none of those that come back, where the connection ends before.
+    // If the connection ends first, the call is not among the unanswered.
     ends.client.queue_pair_mut().closed();
     ends.collect();
     assert!(ends.client.unanswered().is_empty());
 }
 
 #[test]
-fn a_call_that_is_forgotten_makes_room_for_another() {
+fn a_forgotten_call_frees_its_credit() {
     let mut ends = Ends::new(config(), Config { credits: 1, ..config() }, 9);
     ends.client.call(&front(1, 40, NONE, [40, NONE]), List::new(), None, 64);
     ends.settle();
@@ -304,13 +303,13 @@ fn a_call_that_is_forgotten_makes_room_for_another() {
     assert_eq!(ends.server.under_way(), 1);
     ends.server.forget(1);
     assert_eq!(ends.server.under_way(), 0);
-    // Nobody replies to it now.
+    // A reply to it is ignored now.
     ends.server.reply(&front(1, 40, NONE, [0; 2]), List::new());
     assert_eq!(ends.server.unsent(), 0);
 }
 
 #[test]
-fn a_place_is_asked_for_with_the_length_that_the_front_says() {
+fn a_splitter_is_called_with_the_payload_length_of_the_front() {
     struct Exact(Splits);
     impl Splitter for Exact {
         fn split(&mut self, start: &[u8]) -> onego_nfs::rpc::Split {

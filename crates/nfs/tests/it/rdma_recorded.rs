@@ -1,5 +1,5 @@
-//! Calls of the kernel's client over RDMA, which our server's end answers as the kernel's server did, and the replies of
-//! that server, which our client's end takes.
+//! Replays recorded kernel traffic over RDMA: our server answers the kernel client's calls as the kernel's server did,
+//! and our client processes the replies of that server.
 
 use crate::ends::raw::Raw;
 use crate::ends::{NOW, RecordedPipe, config, entropy, noise, payload, word};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const RECORDED: &str = include_str!("../data/rdma.txt");
 
-/// What the kernel's client tells of itself, and its server, too (RFC 8797): messages of 4 KiB, remote invalidation.
+/// Private data of the kernel's client and server (RFC 8797): 4 KiB messages, remote invalidation.
 const TOLD: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
 
 struct Nfs;
@@ -34,7 +34,6 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// A message: its header, and what follows.
 fn parse(message: &[u8]) -> (Header, Vec<u8>) {
     let mut r = Reader::new(message);
     let header = Header::decode(&mut r).unwrap();
@@ -48,7 +47,7 @@ fn chunks(header: &mut Header) -> &mut Chunks {
     }
 }
 
-/// All memory of a header, and whether it is to be read.
+/// Returns all segments of a header, and whether each is to be read.
 fn targets(header: &mut Header) -> impl Iterator<Item = (&mut RdmaSegment, bool)> {
     let Chunks { reads, writes, reply } = chunks(header);
     let sinks = writes.iter_mut().chain(reply).flat_map(|chunk| &mut chunk.0);
@@ -105,8 +104,8 @@ impl RecordedServer {
         }
     }
 
-    /// Makes a recorded call, with memory of this test, and answers it with what was recorded. Checks that the message
-    /// of the reply is that, with the memory as it was recorded, and that it invalidates the same.
+    /// Makes a recorded call with memory of this test and replies with the recorded data. Checks that the reply's
+    /// message matches the recorded one, with the recorded handles, and that it invalidates the same handle.
     fn replay(&mut self, call: &[u8], reply: &[u8], invalidates: Option<u32>) {
         let (mut header, body) = parse(call);
         let mut original = BTreeMap::new();
@@ -126,10 +125,10 @@ impl RecordedServer {
         let beside = lengths(in_chunks.writes.iter().flat_map(|chunk| &chunk.0));
         let in_reply_chunk = lengths(in_chunks.reply.iter().flat_map(|chunk| &chunk.0));
         if in_reply_chunk > 0 {
-            // It was not in the message.
+            // The front was not in the message.
             front = header.xid.to_be_bytes().to_vec();
             front.resize(in_reply_chunk, 0);
-            // The kernel's server uses such a chunk whenever there is one, and ours only for what does not fit.
+            // The kernel's server uses a reply chunk whenever there is one; ours only for replies that do not fit.
             let unused = Chunks { reply: in_chunks.reply.clone(), ..Chunks::default() };
             answer.content = Content::Message(unused);
             targets(&mut answer).for_each(|(target, _)| target.length = 0);
@@ -144,7 +143,6 @@ impl RecordedServer {
     }
 }
 
-/// Takes replies to calls of that procedure.
 struct Replies(u32);
 
 impl Splitter for Replies {
@@ -157,7 +155,7 @@ impl Splitter for Replies {
     }
 }
 
-/// Our client, and a server that says what was recorded.
+/// Our client, and a server that sends the recorded data.
 struct RecordedClient {
     requester: Requester<Connection>,
     incoming: RecordedPipe,
@@ -174,7 +172,7 @@ impl RecordedClient {
         Self { requester, incoming: RecordedPipe::default(), server: Raw::server() }
     }
 
-    /// What comes of it for a call of that procedure.
+    /// Exchanges all data and returns the answer to a call of `procedure`, if any.
     fn settle(&mut self, procedure: u32) -> Option<Answer> {
         let mut answer = None;
         loop {
@@ -199,8 +197,8 @@ impl RecordedClient {
         }
     }
 
-    /// Makes a call with memory like that of a recorded one, checks that it offers the same, has the server do and say what
-    /// was recorded, and checks what the client makes of that.
+    /// Makes a call with memory like that of a recorded one, and checks that it offers the same. The server then
+    /// performs the recorded writes and reply, and the client's result is checked.
     fn replay(&mut self, call: &[u8], reply: &[u8], invalidates: Option<u32>) {
         let (mut original, front) = parse(call);
         let procedure = word(&front, 5).unwrap();
@@ -225,7 +223,7 @@ impl RecordedClient {
         let told = chunks(&mut answer);
         let beside = noise(lengths(told.writes.iter().flat_map(|chunk| &chunk.0)), 2);
         if let Some(chunk) = &mut told.reply {
-            // Its bytes were not in the message, and the client had three regions for them where ours has one.
+            // The data was not in the message, and the kernel's client had three regions for it where ours has one.
             recorded = [&original.xid.to_be_bytes()[..], &noise(lengths(&chunk.0) - 4, 3)].concat();
             chunk.0 = vec![RdmaSegment { length: recorded.len() as u32, ..ours[0] }];
         }
@@ -255,7 +253,7 @@ impl RecordedClient {
     }
 }
 
-/// What was recorded: calls, their replies, and what these invalidate.
+/// Returns the recorded calls, their replies, and the handles that these invalidate.
 fn recorded() -> impl Iterator<Item = (Vec<u8>, Vec<u8>, Option<u32>)> {
     RECORDED.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut words = line.split(' ');
@@ -265,7 +263,7 @@ fn recorded() -> impl Iterator<Item = (Vec<u8>, Vec<u8>, Option<u32>)> {
 }
 
 #[test]
-fn our_client_takes_the_replies_of_the_kernels_server() {
+fn our_client_accepts_the_replies_of_the_kernels_server() {
     let mut client = RecordedClient::new();
     client.settle(0);
     recorded().for_each(|(call, reply, invalidates)| client.replay(&call, &reply, invalidates));

@@ -1,7 +1,7 @@
-//! A client that makes random calls and a server that answers them in any order, by seed, on a connection that may break at
-//! any moment: every call is answered as it should be or comes back, once, with its memory.
+//! Random calls and replies by seed, in any order, on a connection that may break at any moment: every call is either
+//! answered correctly or returned, exactly once, with its memory.
 //!
-//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
+//! [`onego_testkit::seeds`] documents how to run more seeds, or a single one again.
 
 use crate::ends::{Ends, NONE, config, front, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
@@ -12,7 +12,6 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 
-/// A call that has no answer yet.
 struct Made {
     call: Vec<u8>,
     payload: u32,
@@ -51,7 +50,6 @@ struct Run {
     ends: Ends,
     rng: SmallRng,
     made: BTreeMap<u32, Made>,
-    /// Calls that the server has and will answer.
     to_answer: Vec<onego_nfs::rpc::Record>,
     next: u32,
 }
@@ -64,7 +62,7 @@ impl Run {
         let reply = (any_front(rng) as u32, any_len(rng));
         let len = any_len(rng);
         let call = front(xid, any_front(rng), len, [reply.0, reply.1]);
-        // A sink is as long as the payload may be, which may be less.
+        // A sink is at least as long as the payload.
         let has_sink = reply.1 != NONE && rng.random_bool(0.7);
         let sink = has_sink.then(|| reply.1 as usize + rng.random_range(0..2) * rng.random_range(0..5000));
         let beside = if sink.is_some() || reply.1 == NONE { 0 } else { reply.1 as usize + 3 };
@@ -98,7 +96,7 @@ impl Run {
             let expected =
                 if made.reply.1 == NONE { Vec::new() } else { noise(made.reply.1 as usize, xid ^ 5) };
             assert_eq!(payload(&record), expected);
-            // What fits into the message with the reply needs no fresh memory.
+            // An inline payload needs no fresh memory.
             if let Some(len) = made.sink
                 && !(made.is_fresh && record.placed.is_none())
             {
@@ -124,7 +122,7 @@ impl Run {
     }
 }
 
-/// Returns how many calls were answered, and how many came back because the connection ended.
+/// Returns the number of calls that were answered, and of those returned because the connection ended.
 fn run(seed: u64) -> (usize, usize) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let ends = Ends::new(any_config(&mut rng), any_config(&mut rng), seed);
@@ -146,7 +144,7 @@ fn run(seed: u64) -> (usize, usize) {
         for call in run.ends.client.unanswered() {
             back += 1;
             let made = run.made.remove(&call.xid).expect("a call comes back once");
-            // Nobody misses memory that was never taken from its pool.
+            // Memory that was never allocated from its pool is not returned.
             let sink = call.sink.map(|sink| sink.len());
             assert!(sink == made.sink || (made.is_fresh && sink.is_none()));
         }
@@ -159,14 +157,14 @@ fn run(seed: u64) -> (usize, usize) {
         assert_eq!((run.ends.client.under_way(), run.ends.server.under_way()), (0, 0));
         assert_eq!((&run.ends.faults[..], &run.ends.errors[..]), (&[][..], &[][..]));
     }
-    assert!(run.made.is_empty(), "calls that nobody knows of any more: {:?}", run.made.keys());
+    assert!(run.made.is_empty(), "lost calls: {:?}", run.made.keys());
     (run.next as usize - 1 - back, back)
 }
 
 #[test]
-fn every_call_is_answered_or_comes_back() {
+fn every_call_is_answered_or_returned() {
     let seeds = Seeds { short: 300, long: 10_000 };
     let Some(seen) = seeds.each("-p onego-nfs --test it rdma_simulation::", run) else { return };
     let (answered, back) = seen.iter().fold((0, 0), |(a, b), (answered, back)| (a + answered, b + back));
-    assert!(answered > 1000 && back > 100, "{answered} calls are answered, and {back} come back");
+    assert!(answered > 1000 && back > 100, "{answered} answered, {back} returned");
 }

@@ -1,4 +1,4 @@
-//! Peers that break the rules of RPC over RDMA: each gets the answer that the RFC has for it, and nobody else is harmed.
+//! Peers that violate RPC over RDMA: each gets the error that the RFC prescribes, and no one else is affected.
 
 use crate::ends::raw::{Raw, header, message, reads, writes};
 use crate::ends::{NONE, NOW, RecordedPipe, Splits, config, entropy, front, noise, payload, word};
@@ -10,7 +10,7 @@ use onego_nfs::rpc::rdma::{
 use onego_rdma::iwarp::{self, Connection, Event, Violation};
 use std::sync::Arc;
 
-/// A server, and a client that says what a test wants.
+/// A server, and a client that sends what a test specifies.
 struct LyingServer {
     responder: Responder<Connection>,
     incoming: RecordedPipe,
@@ -65,7 +65,7 @@ impl LyingServer {
         }
     }
 
-    /// What the server says to a message; `None`: nothing.
+    /// Returns the server's reply to a message, if any.
     fn told(&mut self, bytes: &[u8]) -> Option<Content> {
         self.client.say(bytes, None);
         self.settle();
@@ -74,7 +74,6 @@ impl LyingServer {
         self.client.messages.pop().map(|message| header(&message).content)
     }
 
-    /// A call as it should be is answered.
     fn serves(&mut self) {
         let source = self.client.source(noise(5000, 3));
         let call = front(99, 40, 5000, [40, NONE]);
@@ -91,7 +90,7 @@ impl LyingServer {
 }
 
 #[test]
-fn what_a_server_cannot_use_is_told_to_the_client() {
+fn a_server_reports_unusable_messages_to_the_client() {
     let mut server = LyingServer::new(Config { inline: 64 << 10, ..config() });
     let call = front(7, 40, 5000, [40, NONE]);
     let plain = front(7, 40, NONE, [40, NONE]);
@@ -108,31 +107,31 @@ fn what_a_server_cannot_use_is_told_to_the_client() {
     many.reads = vec![reads([(40, of(1))]).reads[0]; 513];
     let chunk = Some(Content::Error(RdmaError::Chunk));
     let table: Vec<(&str, Vec<u8>, Option<Content>)> = vec![
-        ("no number", vec![1, 2, 3], None),
+        ("no xid", vec![1, 2, 3], None),
         ("another version", version, Some(Content::Error(RdmaError::Version(1, 1)))),
-        ("a procedure that nobody uses", procedure, chunk.clone()),
+        ("an unused procedure", procedure, chunk.clone()),
         ("half a header", send(with(reads([(40, of(5000))])), &[])[..40].to_vec(), chunk.clone()),
         ("an error", send(Content::Error(RdmaError::Chunk), &[]), None),
-        ("more segments than there may be", send(with(many), &call), chunk.clone()),
+        ("too many segments", send(with(many), &call), chunk.clone()),
         ("no message", send(with(Chunks::default()), &[]), chunk.clone()),
-        ("the number of another call", message(8, 1, with(Chunks::default()), &plain), chunk.clone()),
-        ("no chunk that has the message", send(alone(Chunks::default()), &[]), chunk.clone()),
-        ("a message that is in a chunk, too", send(with(reads([(0, of(40))])), &plain), chunk.clone()),
-        ("payloads at two places", send(with(reads([(40, of(5000)), (44, of(4))])), &call), chunk.clone()),
+        ("the xid of another call", message(8, 1, with(Chunks::default()), &plain), chunk.clone()),
+        ("no chunk with the message", send(alone(Chunks::default()), &[]), chunk.clone()),
+        ("a message both inline and in a chunk", send(with(reads([(0, of(40))])), &plain), chunk.clone()),
+        ("payloads at two positions", send(with(reads([(40, of(5000)), (44, of(4))])), &call), chunk.clone()),
         ("a payload within the front", send(with(reads([(36, of(5000))])), &call), chunk.clone()),
-        ("a payload behind the message", send(with(reads([(44, of(5000))])), &call), chunk.clone()),
+        ("a payload past the message", send(with(reads([(44, of(5000))])), &call), chunk.clone()),
         ("too little payload", send(with(reads([(40, of(4999))])), &call), chunk.clone()),
         ("too much payload", send(with(reads([(40, of(5001))])), &call), chunk.clone()),
-        ("a payload where there is none", send(with(reads([(40, of(5000))])), &plain), chunk.clone()),
-        ("a payload of nothing", send(with(reads([(40, of(0))])), &front(7, 40, 0, [0; 2])), chunk.clone()),
-        ("a message of nothing", send(alone(reads([(0, of(0))])), &[]), chunk.clone()),
-        ("more than there is memory for", send(alone(reads([(0, of(u32::MAX))])), &[]), chunk.clone()),
+        ("a payload of a message without one", send(with(reads([(40, of(5000))])), &plain), chunk.clone()),
+        ("an empty payload", send(with(reads([(40, of(0))])), &front(7, 40, 0, [0; 2])), chunk.clone()),
+        ("an empty message", send(alone(reads([(0, of(0))])), &[]), chunk.clone()),
+        ("more than the maximum", send(alone(reads([(0, of(u32::MAX))])), &[]), chunk.clone()),
         (
-            "more than there is memory for, in parts",
+            "more than the maximum, in segments",
             send(alone(reads([(0, of(600_000)), (0, of(600_000))])), &[]),
             chunk.clone(),
         ),
-        ("a message that has another number, in a chunk", send(alone(reads([(0, of(400))])), &[]), chunk),
+        ("a message with another xid, in a chunk", send(alone(reads([(0, of(400))])), &[]), chunk),
     ];
     for (what, bytes, expected) in table {
         assert_eq!(server.told(&bytes), expected, "{what}");
@@ -143,7 +142,7 @@ fn what_a_server_cannot_use_is_told_to_the_client() {
 }
 
 #[test]
-fn a_payload_may_be_filled_up_in_its_chunk() {
+fn a_payload_may_be_padded_in_its_chunk() {
     let mut server = LyingServer::new(config());
     let source = server.client.source(noise(5004, 1));
     let call = front(7, 40, 5001, [40, NONE]);
@@ -152,7 +151,7 @@ fn a_payload_may_be_filled_up_in_its_chunk() {
 }
 
 #[test]
-fn a_message_that_says_to_have_more_than_it_has_is_left_to_who_reads_it() {
+fn a_truncated_message_is_delivered_to_its_reader() {
     let mut server = LyingServer::new(config());
     for len in [1, 9, u32::MAX - 1] {
         let call = front(7, 40, len, [40, NONE]);
@@ -165,7 +164,7 @@ fn a_message_that_says_to_have_more_than_it_has_is_left_to_who_reads_it() {
 }
 
 #[test]
-fn memory_that_the_client_does_not_have_ends_its_connection() {
+fn reading_unregistered_memory_ends_the_connection() {
     let mut server = LyingServer::new(config());
     let target = RdmaSegment { handle: 0x1234_5678, length: 5000, offset: 0 };
     let call = front(7, 40, 5000, [40, NONE]);
@@ -184,7 +183,7 @@ fn a_client_that_repeats_a_call_on_a_connection_gets_one_reply() {
 }
 
 #[test]
-fn a_client_has_no_more_calls_under_way_than_it_was_granted() {
+fn a_client_that_exceeds_its_grant_is_disconnected() {
     let credits = 5;
     let mut server = LyingServer::new(Config { credits, ..config() });
     for xid in 0..20 {
@@ -197,7 +196,7 @@ fn a_client_has_no_more_calls_under_way_than_it_was_granted() {
 }
 
 #[test]
-fn a_client_that_takes_no_answers_cannot_fill_the_memory() {
+fn a_client_that_reads_no_answers_cannot_exhaust_memory() {
     for broken in [false, true] {
         let mut server = LyingServer::new(Config { credits: 5, ..config() });
         let mut most = 0;
@@ -218,7 +217,7 @@ fn a_client_that_takes_no_answers_cannot_fill_the_memory() {
     }
 }
 
-/// A client, and a server that says what a test wants.
+/// A client, and a server that sends what a test specifies.
 struct LyingClient {
     requester: Requester<Connection>,
     incoming: RecordedPipe,
@@ -267,7 +266,8 @@ impl LyingClient {
         }
     }
 
-    /// Makes a call with a sink, and one without that may have a long reply. Returns what the server is offered.
+    /// Makes one call with a sink, and one without that may have a long reply. Returns the memory offered to the
+    /// server.
     fn calls(&mut self) -> (RdmaSegment, RdmaSegment) {
         let call = |xid| message(xid, 64, Content::Message(Chunks::default()), &front(xid, 40, NONE, [0; 2]));
         // An answer raises the credits.
@@ -295,12 +295,12 @@ impl LyingClient {
 }
 
 #[test]
-fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
+fn an_invalid_reply_ends_the_connection_without_losing_memory() {
     let reply = |xid, payload| front(xid, 40, payload, [0; 2]);
     type Say = fn(&RdmaSegment, &RdmaSegment) -> (Content, u32);
     let none: Say = |_, _| (Content::Message(Chunks::default()), NONE);
     let table: [(&str, Say, Error); 12] = [
-        ("memory of its own", |sink, _| (Content::Message(reads([(40, *sink)])), NONE), Error::NoReply),
+        ("read chunks in a reply", |sink, _| (Content::Message(reads([(40, *sink)])), NONE), Error::NoReply),
         (
             "another region written",
             |sink, _| (Content::Message(writes([RdmaSegment { handle: sink.handle ^ 1, ..*sink }])), 9000),
@@ -312,7 +312,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
             Error::Written(2),
         ),
         (
-            "more written than there is",
+            "more written than offered",
             |sink, _| (Content::Message(writes([RdmaSegment { length: 9001, ..*sink }])), 9001),
             Error::Written(2),
         ),
@@ -326,7 +326,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
             Error::Written(2),
         ),
         (
-            "more told than written",
+            "more announced than written",
             |sink, _| (Content::Message(writes([RdmaSegment { length: 10, ..*sink }])), 11),
             Error::Length { xid: 2, told: 11, written: 10 },
         ),
@@ -336,7 +336,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
             Error::Length { xid: 2, told: 10, written: 0 },
         ),
         (
-            "written, and not told",
+            "written but not announced",
             |sink, _| (Content::Message(writes([*sink])), NONE),
             Error::Length { xid: 2, told: 0, written: 9000 },
         ),
@@ -368,7 +368,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_message_that_is_no_reply_ends_the_connection() {
+fn a_message_that_is_not_a_reply_ends_the_connection() {
     let good = message(2, 5, Content::Message(Chunks::default()), &[]);
     for (at, value) in [(7, 2), (15, 2), (15, 5), (19, 7)] {
         let mut client = LyingClient::new(config());
@@ -381,7 +381,7 @@ fn a_message_that_is_no_reply_ends_the_connection() {
 }
 
 #[test]
-fn a_reply_that_nobody_waits_for_is_passed_over() {
+fn a_reply_to_an_unknown_call_is_ignored() {
     let mut client = LyingClient::new(config());
     client.calls();
     client
@@ -393,7 +393,7 @@ fn a_reply_that_nobody_waits_for_is_passed_over() {
 }
 
 #[test]
-fn what_is_granted_is_taken_within_bounds() {
+fn grants_are_clamped() {
     for (granted, at_once) in [(0, 1), (1, 1), (3, 3), (u32::MAX, 16)] {
         let mut client = LyingClient::new(Config { credits: 16, ..config() });
         client.requester.call(&front(1, 40, NONE, [0; 2]), List::new(), None, 64);
@@ -411,7 +411,7 @@ fn what_is_granted_is_taken_within_bounds() {
 }
 
 #[test]
-fn a_server_that_writes_after_its_reply_touches_nothing() {
+fn a_server_cannot_write_after_its_reply() {
     let mut client = LyingClient::new(config());
     let (sink, _) = client.calls();
     let unused = writes([RdmaSegment { length: 0, ..sink }]);

@@ -1,4 +1,4 @@
-//! What the Linux kernel's client and server said to each other, read and written again byte for byte.
+//! Recorded messages between the Linux kernel's client and server survive a round trip byte for byte.
 
 use onego_buf::List;
 use onego_nfs::rpc::rdma::{Content, Header};
@@ -13,7 +13,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Reads the header and what follows it, and checks that they are written in the same way.
+/// Decodes the header and the body, and checks that they are encoded identically.
 fn check<H: Xdr + std::fmt::Debug, B: Body>(name: &str, hex: &str) -> H {
     let message = bytes(hex);
     let mut r = Reader::new(&message);
@@ -45,7 +45,7 @@ fn reply<P: Procedure>(hex: &str) {
 }
 
 #[test]
-fn what_the_kernel_says_is_read_and_written_as_it_is() {
+fn kernel_messages_survive_a_round_trip() {
     call::<mount::Mnt>(
         "a8a8c5990000000000000002000186a50000000300000001000000010000001c0000000000000006286e6f6e6529000000000000\
          000000000000000000000000000000000000000b2f746d702f6578706f727400",
@@ -140,7 +140,7 @@ fn what_the_kernel_says_is_read_and_written_as_it_is() {
 }
 
 #[test]
-fn what_the_kernel_says_over_rdma_is_read_and_written_as_it_is() {
+fn kernel_headers_over_rdma_survive_a_round_trip() {
     let recorded = [
         // NULL; a call with a reply chunk, and its reply in it; WRITE; READ.
         ("bb02aa2d000000010000008000000000000000000000000000000000", 128, [0, 0, 0]),

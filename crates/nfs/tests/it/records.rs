@@ -1,4 +1,4 @@
-//! Records on a stream that comes in pieces: what is read is what was written, wherever the pieces and the fragments end.
+//! Record marking on a fragmented stream: messages survive a round trip, wherever pieces and fragments end.
 
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::{
@@ -10,11 +10,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 const BOUND: usize = 1 << 20;
-/// Bytes of the front of a call.
 const FRONT_MAX: usize = 64 << 10;
 const LAST: u32 = 1 << 31;
 
-/// The server's: payloads of some size on have a place.
+/// A server's splitter; payloads from `places_from` bytes on get a buffer.
 struct Calls {
     places_from: usize,
     placed: usize,
@@ -37,7 +36,6 @@ fn handle() -> Handle {
     Handle::new(&[7; 24]).unwrap()
 }
 
-/// A call: its front, its payload.
 fn message<P: Procedure>(xid: u32, args: &P::Args) -> (Vec<u8>, List) {
     let (mut w, mut payload) = (Writer::new(), List::new());
     Call::new(xid, v3::PROGRAM, v3::VERSION, P::NUMBER, Credential::None).encode(&mut w);
@@ -59,7 +57,7 @@ fn random_message(random: &mut SmallRng, xid: u32) -> (Vec<u8>, List) {
     message::<v3::Write>(xid, &WriteArgs { file: handle(), offset: 9, stable: Stability::Unstable, data })
 }
 
-/// The record of a message in fragments of any lengths.
+/// Encodes a message as a record with fragments of random lengths.
 fn fragments(random: &mut SmallRng, message: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), message);
     loop {
@@ -74,7 +72,7 @@ fn fragments(random: &mut SmallRng, message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Gives a reader a stream in random pieces, as a driver would, and returns what it reads.
+/// Feeds a stream to a reader in random pieces, as a driver would, and returns the records.
 fn read(random: &mut SmallRng, stream: &[u8], calls: &mut Calls) -> Result<Vec<Record>, RecordError> {
     read_by(RecordReader::new(BOUND), random, stream, calls)
 }
@@ -101,7 +99,7 @@ fn read_by(
         while let Some(record) = reader.next(&mut bytes, calls)? {
             records.push(record);
         }
-        assert!(bytes.is_empty(), "what is here is taken");
+        assert!(bytes.is_empty(), "all input is consumed");
     }
     Ok(records)
 }
@@ -114,7 +112,7 @@ fn payload_of(record: &Record) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_read_is_what_was_written() {
+fn messages_survive_a_round_trip() {
     let mut placed = 0;
     for seed in 0..200 {
         let random = &mut SmallRng::seed_from_u64(seed);
@@ -140,7 +138,7 @@ fn what_is_read_is_what_was_written() {
 }
 
 #[test]
-fn what_is_put_together_for_the_wire_is_one_fragment() {
+fn put_record_writes_one_fragment() {
     let random = &mut SmallRng::seed_from_u64(1);
     let (mut arena, mut out) = (Arena::new(Pool::new(1 << 20)), List::new());
     let messages: Vec<_> = (0..50).map(|xid| random_message(random, xid)).collect();
@@ -159,7 +157,7 @@ fn what_is_put_together_for_the_wire_is_one_fragment() {
 }
 
 #[test]
-fn lengths_that_lie_end_the_connection() {
+fn wrong_lengths_end_the_connection() {
     let random = &mut SmallRng::seed_from_u64(2);
     let mut calls = Calls { places_from: 1, placed: 0 };
     let data = List::from(Segment::from(vec![1; 100]));
@@ -176,7 +174,7 @@ fn lengths_that_lie_end_the_connection() {
     let at = front.len() - 4;
     huge[at..at + 4].copy_from_slice(&u32::MAX.to_be_bytes());
     assert!(matches!(read(random, &record(&huge), &mut calls), Err(RecordError::Length { .. })));
-    assert_eq!(calls.placed, 0, "no memory is taken for what cannot come");
+    assert_eq!(calls.placed, 0, "no memory is allocated for an impossible payload");
 
     let beyond = (LAST | (BOUND as u32 + 1)).to_be_bytes();
     let error = read(random, &beyond, &mut calls).unwrap_err();
@@ -188,7 +186,7 @@ fn lengths_that_lie_end_the_connection() {
 }
 
 #[test]
-fn a_server_takes_records_whose_lengths_lie_and_those_behind_them() {
+fn a_server_accepts_records_with_wrong_lengths_and_later_ones() {
     let mut broken = 0;
     for seed in 0..300 {
         let random = &mut SmallRng::seed_from_u64(seed);
@@ -224,25 +222,24 @@ fn a_server_takes_records_whose_lengths_lie_and_those_behind_them() {
     assert!(broken > 300, "{broken}");
 }
 
-/// A fragment with these bytes that is not the last of its record.
 fn fragment(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
 }
 
 #[test]
-fn a_front_in_fragments_of_one_byte_keeps_no_received_memory() {
+fn a_front_in_fragments_of_one_byte_keeps_no_receive_buffers() {
     let mut reader = RecordReader::for_server(BOUND, FRONT_MAX);
     let mut calls = Calls { places_from: 1000, placed: 0 };
     let (front, _) = message::<v3::Read>(1, &ReadArgs { file: handle(), offset: 5, count: 4096 });
     let pool = Pool::new(1 << 20);
     for byte in &front[..front.len() - 1] {
-        // Each comes with a receive of its own, which takes a block of memory that others share.
+        // Each byte is received separately into a large block that others would share.
         let mut block = pool.get(1 << 18);
         block[..5].copy_from_slice(&fragment(&[*byte]));
         assert!(reader.next(&mut block.freeze().slice(..5), &mut calls).unwrap().is_none());
         let unfinished = reader.unfinished().unwrap();
         assert!(unfinished.held > 0 && unfinished.held <= front.len());
-        assert_eq!(pool.stats().idle_bytes, 1 << 18, "the block is free again");
+        assert_eq!(pool.stats().idle_bytes, 1 << 18, "the block has returned to the pool");
     }
     let mut end = Segment::from([&(LAST | 1).to_be_bytes()[..], &front[front.len() - 1..]].concat());
     let record = reader.next(&mut end, &mut calls).unwrap().unwrap();
@@ -250,7 +247,7 @@ fn a_front_in_fragments_of_one_byte_keeps_no_received_memory() {
 }
 
 #[test]
-fn a_server_takes_no_front_that_is_longer_than_any_call_has() {
+fn a_server_rejects_an_overlong_front() {
     let mut calls = Calls { places_from: 1000, placed: 0 };
     let (front, _) = message::<v3::Read>(7, &ReadArgs { file: handle(), offset: 5, count: 4096 });
     let long = [&front[..], &vec![1; BOUND - front.len()]].concat();
@@ -272,7 +269,7 @@ fn a_server_takes_no_front_that_is_longer_than_any_call_has() {
 }
 
 #[test]
-fn nothing_that_comes_makes_it_panic() {
+fn no_input_causes_a_panic() {
     for seed in 0..300 {
         let random = &mut SmallRng::seed_from_u64(seed);
         let (front, payload) = random_message(random, 1);

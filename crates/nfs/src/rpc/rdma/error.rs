@@ -1,34 +1,32 @@
-//! Why a connection cannot go on.
-
 use onego_rdma::PostError;
 use thiserror::Error;
 
-/// The connection cannot go on: end it.
+/// An error after which the connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The transport does not carry what is needed.
+    /// The transport lacks a required capability.
     #[error("the transport does not carry RPC over RDMA: {0}")]
     Transport(#[from] PostError),
-    /// The server sent what cannot be read, or has what only calls have.
-    #[error("the server sent a message that is no reply")]
+    /// The server sent a message that cannot be decoded or is not a reply.
+    #[error("the server sent a message that is not a reply")]
     NoReply,
-    /// The server invalidated memory that it was not to.
-    #[error("the server invalidated memory that does not belong to the call {0:#010x} that it answered")]
+    /// The server invalidated memory outside of the call that it answered.
+    #[error("the server invalidated memory that does not belong to call {0:#010x}, which it answered")]
     Invalidated(u32),
-    /// The server says that it wrote what it cannot have written.
-    #[error("the server says of call {0:#010x} that it wrote other memory than it was given")]
+    /// The server reports writes outside of the memory that it was offered.
+    #[error("the server reports writes outside of the memory offered with call {0:#010x}")]
     Written(u32),
-    /// A reply has a payload of another length than was written.
-    #[error("the server's reply to call {xid:#010x} tells of {told} bytes, and {written} were written")]
+    /// The payload length in a reply differs from the number of bytes written.
+    #[error("the server's reply to call {xid:#010x} announces {told} bytes, but {written} were written")]
     Length {
-        /// The call.
+        /// Xid of the call.
         xid: u32,
-        /// Bytes that the reply tells of.
+        /// Payload length in the reply, in bytes.
         told: usize,
-        /// Bytes that were written.
+        /// Number of bytes written.
         written: usize,
     },
-    /// Memory is still being written after the reply that says that it is.
-    #[error("the server still writes to memory of call {0:#010x}, which it has answered")]
+    /// The server answered a call but is still writing to its memory.
+    #[error("the server still writes to memory of call {0:#010x} after its reply")]
     StillWriting(u32),
 }

@@ -1,67 +1,66 @@
-//! The transport header of RPC over RDMA, version 1 (RFC 8166, section 4), and what both ends tell each other when they
-//! connect (RFC 8797).
+//! The transport header of RPC over RDMA, version 1 (RFC 8166, section 4), and the private data of connections (RFC
+//! 8797).
 
 use crate::xdr::{Reader, Writer, Xdr, decode_chain, encode_chain, xdr_struct};
 use onego_rdma::{Key, Remote};
 use onego_wire::{DecodeError, Decoded};
 use thiserror::Error;
 
-/// The version of the header.
 const VERSION: u32 = 1;
 
-/// What a message is (`rdma_proc`).
+/// Message types (`rdma_proc`).
 mod procedure {
     pub(super) const MESSAGE: u32 = 0;
     pub(super) const NO_MESSAGE: u32 = 1;
     pub(super) const ERROR: u32 = 4;
 }
 
-/// What an error is (`rpc_rdma_errcode`).
+/// Error codes (`rpc_rdma_errcode`).
 mod errcode {
     pub(super) const VERSION: u32 = 1;
     pub(super) const CHUNK: u32 = 2;
 }
 
-/// The most segments of all chunks of a kind: those of a payload of 1 MiB in pages, twice.
+/// Maximum segments in all chunks of one kind: twice those of a 1 MiB payload in pages.
 const SEGMENTS_MAX: usize = 512;
-/// The most chunks for results of one call. NFS has use for one.
+/// Maximum write chunks per call. NFS needs one.
 const WRITE_CHUNKS_MAX: usize = 16;
 
 xdr_struct! {
-    /// Memory of the sender that is registered for the receiver (`xdr_rdma_segment`).
+    /// Memory that the sender has registered for the receiver (`xdr_rdma_segment`).
     #[derive(Copy)]
     pub struct RdmaSegment {
-        /// Names the memory.
+        /// Handle (STag) of the memory.
         pub handle: u32,
-        /// Bytes of it; in a reply, those that were written.
+        /// Length in bytes; in a reply, the number of bytes written.
         pub length: u32,
-        /// Where it begins.
+        /// Offset of the first byte.
         pub offset: u64,
     }
 
-    /// Memory that the receiver is to read (`xdr_read_chunk`). Neighbours in the list that have one position are one chunk.
+    /// Memory that the receiver reads (`xdr_read_chunk`). Consecutive segments with the same position form one chunk.
     #[derive(Copy)]
     pub struct ReadSegment {
-        /// Where in the encoded message its bytes belong; 0: they are the message.
+        /// Position of the data in the encoded message; 0 if the data is the message itself.
         pub position: u32,
-        /// The memory.
+        /// The memory to read.
         pub target: RdmaSegment,
     }
 }
 
 impl RdmaSegment {
-    /// `length` bytes of registered memory.
+    /// Creates a segment of `length` bytes.
     pub fn new(memory: Remote, length: u32) -> Self {
         Self { handle: memory.key.0, length, offset: memory.offset }
     }
 
-    /// Where its first byte is for the verbs.
+    /// Returns the address for RDMA Reads and Writes.
     pub fn remote(&self) -> Remote {
         Remote { key: Key(self.handle), offset: self.offset }
     }
 }
 
-/// Memory that the receiver is to write, piece by piece (`xdr_write_chunk`).
+/// Memory that the receiver writes, in segments (`xdr_write_chunk`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteChunk(pub Vec<RdmaSegment>);
 
@@ -77,14 +76,14 @@ impl Xdr for WriteChunk {
     }
 }
 
-/// What is moved beside a message (RFC 8166, section 3.4).
+/// Data that is transferred separately from the message (RFC 8166, section 3.4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chunks {
-    /// Memory of the sender's that is to be read, in the order of positions.
+    /// Memory of the sender to read, ordered by position.
     pub reads: Vec<ReadSegment>,
-    /// Memory of the caller's for results, one chunk each.
+    /// Memory of the caller for results, one chunk per result.
     pub writes: Vec<WriteChunk>,
-    /// Memory of the caller's for a reply that is too long to be sent.
+    /// Memory of the caller for a reply that is too long to send.
     pub reply: Option<WriteChunk>,
 }
 
@@ -104,51 +103,51 @@ impl Xdr for Chunks {
     }
 }
 
-/// Why a message could not be taken (`rpc_rdma_error`).
+/// An error that the peer reports (`rpc_rdma_error`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RdmaError {
-    /// Versions from the lowest to the highest are known.
+    /// The version is not supported; these are the lowest and highest that are.
     Version(u32, u32),
-    /// Its chunks cannot be read or used.
+    /// The chunks are malformed or unusable.
     Chunk,
 }
 
-/// What a header is about.
+/// The body of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A message of RPC follows (`RDMA_MSG`).
+    /// An RPC message follows (`RDMA_MSG`).
     Message(Chunks),
-    /// The message is in a chunk (`RDMA_NOMSG`).
+    /// The RPC message is in a chunk (`RDMA_NOMSG`).
     NoMessage(Chunks),
-    /// A message could not be taken (`RDMA_ERROR`).
+    /// A message could not be processed (`RDMA_ERROR`).
     Error(RdmaError),
 }
 
-/// The header before, or instead of, each message.
+/// The header that precedes or replaces an RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The number of the call.
+    /// Transaction ID of the RPC message.
     pub xid: u32,
-    /// Calls that the sender asks to have under way, or grants.
+    /// Number of calls that the client requests or the server grants to have in flight.
     pub credits: u32,
-    /// What follows.
+    /// The body.
     pub content: Content,
 }
 
-/// A header that cannot be read. The sender can be told so if its number is known.
+/// A header that cannot be decoded. It can be answered with an error if its xid is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a header of RPC over RDMA cannot be read: {why}")]
+#[error("invalid RPC-over-RDMA header: {why}")]
 pub struct Unreadable {
-    /// The number of the call.
+    /// Transaction ID, if it could be read.
     pub xid: Option<u32>,
-    /// What to tell.
+    /// Error to report to the sender.
     pub error: RdmaError,
-    /// What is wrong.
+    /// Reason for the failure.
     pub why: DecodeError,
 }
 
 impl Header {
-    /// Reads it; what is left to read is the message.
+    /// Decodes the header and leaves the message.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Unreadable> {
         let unreadable = |xid, error| move |why| Unreadable { xid, error, why };
         let xid = r.u32("xid").map_err(unreadable(None, RdmaError::Chunk))?;
@@ -163,7 +162,7 @@ impl Header {
         Ok(Self { xid, credits, content })
     }
 
-    /// Appends it.
+    /// Appends the encoded header.
     pub fn encode(&self, w: &mut Writer) {
         w.u32(self.xid);
         w.u32(VERSION);
@@ -178,7 +177,7 @@ impl Xdr for Content {
             procedure::MESSAGE => Chunks::decode(r).map(Self::Message),
             procedure::NO_MESSAGE => Chunks::decode(r).map(Self::NoMessage),
             procedure::ERROR => RdmaError::decode(r).map(Self::Error),
-            // RDMA_MSGP and RDMA_DONE are not to be used (RFC 8166, section 4.2.4).
+            // RDMA_MSGP and RDMA_DONE must not be used (RFC 8166, section 4.2.4).
             other => Err(DecodeError::Invalid { what: "procedure of RPC over RDMA", value: other.into() }),
         }
     }
@@ -222,37 +221,37 @@ impl Xdr for RdmaError {
     }
 }
 
-/// What an end tells of itself in the private data of its connection (RFC 8797, section 4).
+/// Transport parameters in the private data of a connection (RFC 8797, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// May the peer invalidate this end's memory by its sends?
+    /// Whether the peer may invalidate the sender's memory with its sends.
     pub remote_invalidation: bool,
-    /// Most bytes of a message that this end sends...
+    /// Maximum size of a message that the sender sends, in bytes.
     pub send_size: u32,
-    /// ...and of one that it takes.
+    /// Maximum size of a message that the sender receives, in bytes.
     pub receive_size: u32,
 }
 
 impl Default for Parameters {
-    /// Those of an end that tells nothing (RFC 8166, section 3.3.2).
+    /// Defaults for a peer without private data (RFC 8166, section 3.3.2).
     fn default() -> Self {
         Self { remote_invalidation: false, send_size: 1024, receive_size: 1024 }
     }
 }
 
 impl Parameters {
-    /// Bytes of them.
+    /// Encoded length in bytes.
     pub const LEN: usize = 8;
-    /// The largest size that can be told.
+    /// Maximum message size that the encoding can express, in bytes.
     pub const SIZE_MAX: u32 = 256 << 10;
 
     const MAGIC: [u8; 4] = [0xf6, 0xab, 0x0e, 0x18];
     const FORMAT: u8 = 1;
     const REMOTE_INVALIDATION: u8 = 1;
-    /// Sizes are told in that many bytes, less one.
+    /// Sizes are encoded in multiples of this number of bytes, less one.
     const SIZE_UNIT: u32 = 1024;
 
-    /// Reads private data; `None` if it tells nothing of the kind, as that of older peers.
+    /// Decodes private data. Returns `None` for other formats, such as those of older peers.
     pub fn decode(private_data: &[u8]) -> Option<Self> {
         let (magic, rest) = private_data.split_first_chunk::<4>()?;
         let &[Self::FORMAT, flags, send, receive] = rest.first_chunk::<4>()? else { return None };
@@ -264,7 +263,8 @@ impl Parameters {
         })
     }
 
-    /// Private data that tells them. Sizes are rounded down to KiB, and to what can be told.
+    /// Encodes the parameters as private data. Sizes are clamped to the range that the format can express, and rounded
+    /// down to whole KiB.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let told = |size: u32| {
             let size = size.clamp(Self::SIZE_UNIT, Self::SIZE_MAX);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_as_they_were_written() {
+    fn headers_survive_a_round_trip() {
         let reads = vec![ReadSegment { position: 132, target: target(1) }; 3];
         let chunks =
             Chunks { reads, writes: vec![WriteChunk(vec![target(2)]); 2], reply: Some(WriteChunk(vec![])) };
@@ -312,7 +312,7 @@ mod tests {
                 assert_eq!(error.xid, (len >= 4).then_some(7), "{len} bytes");
             }
         }
-        // RFC 8166, section 4.3: 28 bytes are the least.
+        // RFC 8166, section 4.3: the minimum is 28 bytes.
         assert_eq!(
             written(&Header { xid: 0, credits: 0, content: Content::Message(Chunks::default()) }).len(),
             28
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_in_the_right_way() {
+    fn unreadable_headers_yield_the_right_error() {
         let mut bytes = written(&Header { xid: 9, credits: 1, content: Content::Message(Chunks::default()) });
         let told = |bytes: &[u8]| Header::decode(&mut Reader::new(bytes)).unwrap_err().error;
         bytes[7] = 2;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_what_the_kernel_tells() {
+    fn parameters_match_those_of_the_kernel() {
         // Linux's client: 4 KiB both ways, remote invalidation.
         let told = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
         let parameters = Parameters { remote_invalidation: true, send_size: 4096, receive_size: 4096 };

@@ -1,32 +1,33 @@
-//! The configuration of both ends, and what follows from it and from what the peer says.
+//! Configuration of both sides, and limits negotiated with the peer.
 
 use super::header::Parameters;
 use onego_buf::Pool;
 
-/// The smallest and the largest message that an end may be told to take: what everybody takes (RFC 8166, section 3.3.2),
-/// and what Linux has as its bound.
+/// Range of the inline threshold: the RFC's default that every peer accepts (RFC 8166, section 3.3.2), and Linux's
+/// maximum.
 const INLINE: (u32, u32) = (1 << 10, 64 << 10);
 
-/// What the connections of one process have in common.
+/// Shared configuration of a process's connections.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Most bytes of a message: what is longer goes by RDMA Reads and Writes. From 1 KiB to 64 KiB; messages in one
-    /// direction are as long as both ends allow.
+    /// Maximum size of a message in bytes, from 1 KiB to 64 KiB; longer data is transferred by RDMA Reads and Writes.
+    /// Each direction uses the smaller limit of the two sides.
     pub inline: u32,
-    /// Calls that may be under way.
+    /// Maximum number of calls in flight per connection.
     pub credits: u32,
-    /// Let the peer invalidate memory of this side (client), or invalidate the peer's if it wants that (server).
+    /// On a client, whether the server may invalidate its memory; on a server, whether to invalidate the memory of
+    /// clients that allow it.
     pub remote_invalidation: bool,
-    /// Most bytes of a call or a reply.
+    /// Maximum size of a call or a reply in bytes.
     pub message_max: usize,
-    /// Bytes that a server reads from a client's memory at a time, or one call if that has more.
+    /// Maximum number of bytes that a server reads from one client at a time. A single larger call is still read.
     pub reading_max: usize,
-    /// Gives the memory of messages that come in, and of headers.
+    /// Pool for received messages and headers.
     pub pool: Pool,
 }
 
 impl Config {
-    /// What suits NFS: messages of 4 KiB and 128 calls, as Linux's client has them, and payloads of 1 MiB.
+    /// Creates a configuration for NFS: 4 KiB messages and 128 calls like Linux's client, and 1 MiB payloads.
     pub fn new(pool: Pool) -> Self {
         Self {
             inline: 4 << 10,
@@ -38,7 +39,7 @@ impl Config {
         }
     }
 
-    /// What is told to the peer, as private data of the connection.
+    /// Returns the parameters to send to the peer as private data.
     pub fn parameters(&self) -> Parameters {
         let inline = self.inline();
         Parameters { remote_invalidation: self.remote_invalidation, send_size: inline, receive_size: inline }
@@ -48,13 +49,12 @@ impl Config {
         self.inline.clamp(INLINE.0, INLINE.1) & !(INLINE.0 - 1)
     }
 
-    /// Calls that may be under way: one at least.
     pub(super) fn credits(&self) -> usize {
         self.credits.max(1) as usize
     }
 }
 
-/// Most bytes of messages, by direction.
+/// Negotiated maximum message sizes in bytes, by direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inline {
     pub(super) send: usize,
@@ -62,7 +62,7 @@ pub(super) struct Inline {
 }
 
 impl Inline {
-    /// What both ends allow (RFC 8797, section 4.2).
+    /// Combines the limits of both sides (RFC 8797, section 4.2).
     pub(super) fn agreed(ours: Parameters, peers: Parameters) -> Self {
         Self {
             send: ours.send_size.min(peers.receive_size) as usize,

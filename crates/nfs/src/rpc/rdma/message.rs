@@ -1,21 +1,19 @@
-//! What both ends do with messages.
+//! Message helpers for both sides.
 
 use super::header::RdmaSegment;
 use crate::rpc::record::{Record, Split, Splitter};
 use crate::xdr::padding;
 use onego_buf::{List, Segment};
 
-/// Bytes of a chunk.
 pub(super) fn total(targets: &[RdmaSegment]) -> u64 {
     targets.iter().map(|target| u64::from(target.length)).sum()
 }
 
-/// The number of a message of RPC.
 pub(super) fn number(message: &[u8]) -> Option<u32> {
     message.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Where the payload of a whole message begins, and how long it says to be.
+/// Returns the lengths of a complete message's front and payload.
 pub(super) fn split(message: &[u8], splitter: &mut dyn Splitter) -> Option<(usize, usize)> {
     match splitter.split(message) {
         Split::At(front, payload) => Some((front, payload)),
@@ -23,8 +21,8 @@ pub(super) fn split(message: &[u8], splitter: &mut dyn Splitter) -> Option<(usiz
     }
 }
 
-/// Cuts a message that came in one piece in front and payload. One that says to be longer than it is stays whole, and
-/// is found to be broken by who reads it.
+/// Splits a message that was received inline into front and payload. A message shorter than it claims stays whole and
+/// is marked broken.
 pub(super) fn cut(mut message: Segment, splitter: &mut dyn Splitter) -> Record {
     let parts = split(&message, splitter);
     let whole = |&(front, payload): &(usize, usize)| {
@@ -45,7 +43,6 @@ pub(super) fn cut(mut message: Segment, splitter: &mut dyn Splitter) -> Record {
     }
 }
 
-/// A payload that is filled up to whole units, as it follows its front.
 pub(super) fn fill_up(mut payload: List) -> List {
     payload.push(Segment::from_static(&[0; 3][..padding(payload.len())]));
     payload

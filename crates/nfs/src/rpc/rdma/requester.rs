@@ -1,4 +1,4 @@
-//! The end of a client: offers memory with its calls, and takes replies and what was written with them.
+//! The client side of RPC over RDMA: sends calls, lends memory to the server, and receives replies.
 
 use super::error::Error;
 use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
@@ -11,54 +11,47 @@ use onego_buf::{Arena, List, Segment, SegmentMut};
 use onego_rdma::{CompletedWork, Completion, Key, Memory, PostError, QueuePair, Refused, SendFlags, Status};
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes of a header without chunks, and what one segment of each kind adds (RFC 8166, section 4.3).
+/// Encoded size of a header without chunks, and of one segment of each kind (RFC 8166, section 4.3).
 const HEADER_LEN: usize = 28;
 const READ_LEN: usize = 24;
 const WRITE_LEN: usize = 24;
 const REPLY_LEN: usize = 20;
 
-/// The end of a client.
+/// The client side of a connection.
 ///
-/// Its owner drives the queue pair, makes [calls](Self::call), and asks for [answers](Self::next) whenever the queue pair
-/// may have completed something. Once the connection is over it takes back what is [unanswered](Self::unanswered).
+/// The owner drives the queue pair, makes [calls](Self::call), and polls for [answers](Self::next) whenever the queue
+/// pair may have completed work. After the connection has ended it takes the [unanswered](Self::unanswered) calls.
 #[derive(Debug)]
 pub struct Requester<Q> {
     queue_pair: Q,
     config: Config,
     inline: Inline,
-    /// Calls that the server lets be under way: none before it lets us in, and one until it has answered
-    /// (RFC 8166, section 3.3.1).
+    /// Credits: calls that the server allows in flight. None until the server accepts the connection, and one until its
+    /// first reply (RFC 8166, section 3.3.1).
     granted: usize,
     calls: HashMap<u32, RequesterCall>,
-    /// Calls that wait for others to be answered.
     waiting: VecDeque<Waiting>,
     works: Works,
-    /// Memory could not be registered.
     failed: Option<PostError>,
     arena: Arena,
     writer: Writer,
 }
 
-/// A call that is under way: what of its memory is where.
 #[derive(Debug, Default)]
 struct RequesterCall {
     source: Option<Key>,
     sink: Sink,
     reply: Sink,
-    /// Nobody waits for its reply any more.
     given_up: bool,
 }
 
-/// Memory for a reply.
 #[derive(Debug, Default)]
 enum Sink {
     #[default]
     None,
-    /// It is here.
     Here(SegmentMut),
-    /// The server may write it there.
     Offered(RdmaSegment),
-    /// It was taken back, and what the server writes is dropped.
+    /// Withdrawn; the server's writes are dropped.
     Withdrawn(Key),
 }
 
@@ -71,29 +64,29 @@ struct Waiting {
     reply_max: usize,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// The call.
+    /// Xid of the call.
     pub xid: u32,
-    /// The reply, with the payload in the beginning of the sink; or why the server could not take the call.
+    /// The reply, with its payload at the start of the sink, or the error with which the server rejected the call.
     pub reply: Result<Record, RdmaError>,
-    /// The rest of the sink that was given with the call.
+    /// The unfilled rest of the call's sink.
     pub rest: Option<SegmentMut>,
 }
 
-/// A call that has no answer, and will have none on this connection.
+/// A call that the connection ended without answering.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// The call.
+    /// Xid of the call.
     pub xid: u32,
-    /// The sink that was given with it.
+    /// The call's sink.
     pub sink: Option<SegmentMut>,
 }
 
 impl<Q: QueuePair> Requester<Q> {
-    /// The end of a connection that is being opened, with the [parameters](Config::parameters) as private data. Receives
-    /// are posted at once, as many as there may be replies.
+    /// Creates the client side of a connection that is being opened with the configuration's
+    /// [parameters](Config::parameters) as private data. Posts receives for all replies that may arrive.
     pub fn new(queue_pair: Q, config: Config) -> Self {
         let inline = Inline::agreed(config.parameters(), Parameters::default());
         let arena = Arena::new(config.pool.clone());
@@ -113,7 +106,7 @@ impl<Q: QueuePair> Requester<Q> {
         this
     }
 
-    /// The server let us in, and told that of itself.
+    /// Handles the server's acceptance of the connection, with its private data.
     pub fn connected(&mut self, private_data: &[u8]) {
         let told = Parameters::decode(private_data).unwrap_or_default();
         self.inline = Inline::agreed(self.config.parameters(), told);
@@ -121,46 +114,47 @@ impl<Q: QueuePair> Requester<Q> {
         self.start_waiting();
     }
 
-    /// The queue pair.
+    /// Returns the queue pair.
     pub fn queue_pair(&self) -> &Q {
         &self.queue_pair
     }
 
-    /// The queue pair, for its driver.
+    /// Returns the queue pair for its driver.
     pub fn queue_pair_mut(&mut self) -> &mut Q {
         &mut self.queue_pair
     }
 
-    /// Bytes that are not with the transport yet.
+    /// Returns the number of bytes that the transport has not taken yet.
     pub fn unsent(&self) -> usize {
         self.works.unsent()
     }
 
-    /// Has that call no answer yet, be it that nobody waits for it any more?
+    /// Returns whether the call has no answer yet, even if it was given up.
     pub fn is_under_way(&self, xid: u32) -> bool {
         self.calls.contains_key(&xid) || self.waiting.iter().any(|waiting| waiting.xid == xid)
     }
 
-    /// Has the queue pair refused something for good? [`next`](Self::next) says what, and the connection has to end.
+    /// Returns whether the queue pair has permanently rejected work. [`next`](Self::next) returns the error, and the
+    /// connection must be closed.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some() || self.works.has_failed()
     }
 
-    /// Calls that were made and are not answered.
+    /// Returns the number of unanswered calls.
     pub fn under_way(&self) -> usize {
         self.calls.len() + self.waiting.len()
     }
 
-    /// Would a call go out at once? If not it waits until others are answered.
+    /// Returns whether a call would be sent at once, without waiting for credits.
     pub fn has_room(&self) -> bool {
         self.waiting.is_empty() && self.calls.len() < self.granted
     }
 
-    /// Makes the call with the number that its front begins with, and that no other call under way has. The payload of
-    /// the reply goes to `sink`, which is as long as that may be; the reply has at most `reply_max` bytes beside it.
+    /// Makes a call under the xid at the start of `front`, which must be unused. The payload of the reply goes to
+    /// `sink`, which must be large enough for it; the rest of the reply has at most `reply_max` bytes.
     ///
     /// # Panics
-    /// If the front has no number.
+    /// If the front is shorter than an xid.
     pub fn call(&mut self, front: &[u8], payload: List, sink: Option<Memory>, reply_max: usize) {
         let xid = number(front).expect("a call begins with its number");
         if self.has_room() {
@@ -171,11 +165,10 @@ impl<Q: QueuePair> Requester<Q> {
         }
     }
 
-    /// Gives up a call, whose reply is dropped when it comes. Until then the call keeps its place among those that the server
-    /// lets be under way, and the server the memory that it was offered; but the sink comes back at once if `take_sink`
-    /// says so.
+    /// Gives up a call; its reply will be dropped. Until the reply arrives, the call keeps its credit and the server
+    /// keeps the memory that it was offered. With `take_sink`, however, the sink is returned at once.
     ///
-    /// An error is one that ends the connection: with it, the sink comes back from [`unanswered`](Self::unanswered).
+    /// On an error the connection must be closed; the sink is then returned by [`unanswered`](Self::unanswered).
     pub fn give_up(&mut self, xid: u32, take_sink: bool) -> Result<Option<SegmentMut>, Error> {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.xid == xid) {
             return Ok(self.waiting.remove(at).and_then(|waiting| Sink::here(waiting.sink?).take()));
@@ -206,7 +199,7 @@ impl<Q: QueuePair> Requester<Q> {
         }
     }
 
-    /// Sends a call. One that cannot be sent, because its memory cannot be registered, stays unanswered.
+    /// Sends a call. If its memory cannot be registered, the call stays unanswered.
     fn start(&mut self, xid: u32, front: &[u8], payload: List, sink: Option<Memory>, reply_max: usize) {
         let (mut call, mut chunks) = (RequesterCall::default(), Chunks::default());
         let prepared = self
@@ -215,13 +208,13 @@ impl<Q: QueuePair> Requester<Q> {
         self.calls.insert(xid, call);
         match prepared {
             Ok(body) => self.send(xid, front, body, chunks),
-            // Its end is told by the queue pair.
+            // The queue pair reports its own end.
             Err(PostError::Over) => {}
             Err(error) => self.failed = Some(error),
         }
     }
 
-    /// Memory for what may not fit in one message with the reply.
+    /// Prepares memory for the parts of the reply that may not fit inline.
     fn offer_for_reply(
         &mut self,
         sink: Option<Memory>,
@@ -246,7 +239,8 @@ impl<Q: QueuePair> Requester<Q> {
         Ok(())
     }
 
-    /// What is sent behind the front; `None`: nothing is sent behind the header, not even the front.
+    /// Returns the message body that follows the front. Registers data that does not fit inline; `None` means that the
+    /// front is part of it.
     fn lend_what_is_long(
         &mut self,
         front: &[u8],
@@ -273,7 +267,6 @@ impl<Q: QueuePair> Requester<Q> {
         Ok((position > 0).then(List::new))
     }
 
-    /// Registers memory that the server may write.
     fn offer(&mut self, memory: Memory, to: &mut Sink) -> Result<WriteChunk, PostError> {
         let len = memory.len();
         match self.queue_pair.register(memory) {
@@ -302,12 +295,12 @@ impl<Q: QueuePair> Requester<Q> {
         }
         self.arena.flush(&mut message);
         self.works.send(message, SendFlags::default());
-        // What goes wrong here is told by the next look for answers.
+        // `next` returns the error.
         let _ = self.works.post(&mut self.queue_pair);
     }
 
-    /// The next answer. `splitter` says where the payload of a reply begins that came in one piece with it, and is asked
-    /// where it belongs if its call had no sink.
+    /// Returns the next answer. `splitter` locates the payload of an inline reply, and provides a buffer for it if the
+    /// call has no sink.
     pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Answer>, Error> {
         loop {
             if let Some(error) = self.failed {
@@ -333,12 +326,11 @@ impl<Q: QueuePair> Requester<Q> {
 
     fn post_receive(&mut self) {
         let buffer = self.config.pool.get(self.config.parameters().receive_size as usize);
-        // It is refused only by a connection that is over, or too small for the configuration: then replies will find
-        // no receive, and the connection ends.
+        // The post is rejected only if the connection has ended, or if its queue is too small for the configuration. In
+        // the latter case a reply will find no receive, which ends the connection.
         let _ = self.queue_pair.post_receive(0, buffer);
     }
 
-    /// A message came.
     fn message(
         &mut self,
         mut bytes: Segment,
@@ -349,7 +341,7 @@ impl<Q: QueuePair> Requester<Q> {
         let header = Header::decode(&mut r).map_err(|_| Error::NoReply)?;
         bytes.advance(bytes.len() - r.left());
         let xid = header.xid;
-        // RFC 8166, section 4.2.3: a grant of none would leave no way to go on.
+        // RFC 8166, section 4.2.3: a grant of zero credits would cause a deadlock.
         self.granted = (header.credits as usize).clamp(1, self.config.credits());
         let Some(mut call) = self.calls.remove(&xid) else {
             return match invalidated {
@@ -357,7 +349,7 @@ impl<Q: QueuePair> Requester<Q> {
                     self.keep(key, memory);
                     Err(Error::Invalidated(xid))
                 }
-                // A late reply that nobody waits for.
+                // A late reply to a call that no longer exists.
                 None => Ok(None),
             };
         };
@@ -387,14 +379,14 @@ impl<Q: QueuePair> Requester<Q> {
         match reply {
             Ok(reply) => Ok(Some(Answer { xid, reply, rest: call.sink.take() })),
             Err(error) => {
-                // Its memory goes back with that of the others.
+                // `unanswered` returns its memory with that of the other calls.
                 self.calls.insert(xid, call);
                 Err(error)
             }
         }
     }
 
-    /// Takes the memory of a call that is answered back from the server, before anybody looks at it.
+    /// Deregisters the memory of an answered call, before anything reads it.
     fn settle(
         &mut self,
         xid: u32,
@@ -412,7 +404,7 @@ impl<Q: QueuePair> Requester<Q> {
                 *sink = Sink::Here(memory);
             } else if let Sink::Withdrawn(key) = *sink {
                 *sink = Sink::None;
-                // It may have gone when its memory did.
+                // The registration may have ended with its memory.
                 let _ = self.reclaim(xid, key, invalidated);
             }
         }
@@ -434,11 +426,11 @@ impl<Q: QueuePair> Requester<Q> {
         if let Some((_, memory)) = invalidated.take_if(|(invalidated, _)| *invalidated == key) {
             return Ok(memory);
         }
-        // Bytes that are still being written keep it, and end the connection.
+        // Memory that is still being written stays registered, and the connection must end.
         self.queue_pair.invalidate(key)?.ok_or(Error::StillWriting(xid))
     }
 
-    /// Memory came back on its own: it stays with its call.
+    /// Keeps memory that the queue pair has released in the call that it belongs to.
     fn keep(&mut self, key: Key, memory: Memory) {
         let Memory::Sink(memory) = memory else { return };
         let mut sinks = self.calls.values_mut().flat_map(|call| [&mut call.sink, &mut call.reply]);
@@ -449,7 +441,8 @@ impl<Q: QueuePair> Requester<Q> {
         }
     }
 
-    /// The calls that are not answered, and were not given up, once the connection is over and everything has come back.
+    /// Returns the calls that are neither answered nor given up, after the connection has ended and all memory has
+    /// returned.
     pub fn unanswered(mut self) -> Vec<Unanswered> {
         while let Some(completion) = self.queue_pair.poll() {
             if let CompletedWork::Released(key, memory) = completion.done {
@@ -467,7 +460,7 @@ impl<Q: QueuePair> Requester<Q> {
 }
 
 impl Sink {
-    /// Memory that was not offered. What is still in a pool stays there.
+    /// Keeps memory that was not offered. Memory of a pool is dropped.
     fn here(memory: Memory) -> Self {
         match memory {
             Memory::Sink(memory) => Self::Here(memory),
@@ -482,7 +475,6 @@ impl Sink {
         }
     }
 
-    /// The memory, if it is here.
     fn take(&mut self) -> Option<SegmentMut> {
         match std::mem::take(self) {
             Self::Here(memory) => Some(memory),
@@ -494,7 +486,8 @@ impl Sink {
     }
 }
 
-/// How many bytes the server says to have written of the payload and of the reply, to what was offered for them.
+/// Validates the chunks of a reply. Returns the number of bytes that the server wrote to the sink and to the reply
+/// chunk.
 fn written(xid: u32, chunks: &Chunks, offered: [Option<RdmaSegment>; 2]) -> Result<(usize, usize), Error> {
     if !chunks.reads.is_empty() {
         return Err(Error::NoReply);
@@ -511,7 +504,7 @@ fn written(xid: u32, chunks: &Chunks, offered: [Option<RdmaSegment>; 2]) -> Resu
     payload.zip(reply).ok_or(Error::Written(xid))
 }
 
-/// A reply whose payload was written to where it belongs: its front ends with the length of it.
+/// Completes a reply with a payload that the server wrote to the sink: the front ends with its length.
 fn beside(
     xid: u32,
     mut message: Segment,
@@ -525,13 +518,13 @@ fn beside(
     if told != written {
         return Err(Error::Length { xid, told, written });
     }
-    // Some fill the payload up behind the front.
+    // Some servers send the payload's padding after the front.
     message.truncate(front);
     let placed = parts.map(|_| rest.split_to(told));
     Ok(Record { placed, ..Record::of(message) })
 }
 
-/// A reply in one piece: its payload goes to the sink, if there is one.
+/// Completes an inline reply: copies its payload to the sink, if there is one.
 fn inside(
     xid: u32,
     mut message: Segment,

@@ -1,4 +1,4 @@
-//! The end of a server: takes calls, and fetches what goes with them; sends replies, and writes what goes with them.
+//! The server side of RPC over RDMA: receives calls and reads their data, sends replies and writes their data.
 
 use super::error::Error;
 use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
@@ -13,85 +13,76 @@ use onego_wire::Unfinished;
 use std::collections::{HashMap, VecDeque};
 use std::iter::{once, repeat};
 
-/// The end of a server.
+/// The server side of a connection.
 ///
-/// Its owner drives the queue pair, asks for [calls](Self::next) whenever that may have completed something, and gives a
-/// [reply](Self::reply) to each. It stops asking while too much is [unsent](Self::unsent).
+/// The owner drives the queue pair, polls for [calls](Self::next) whenever it may have completed work, and sends a
+/// [reply](Self::reply) to each. It stops polling while too much data is [unsent](Self::unsent).
 #[derive(Debug)]
 pub struct Responder<Q> {
     queue_pair: Q,
     config: Config,
     inline: Inline,
-    /// The client lets its memory be invalidated.
     invalidates: bool,
-    /// Receives that are posted.
     receives: usize,
-    /// Calls of which something is to be read, when it is their turn.
+    /// Calls that wait for their data to be read.
     arrived: VecDeque<Arrived>,
-    /// Calls of which something is being read, in the order of the reads.
+    /// Calls whose data is being read, in the order of the reads.
     reading: VecDeque<Reading>,
-    /// Bytes that are being read.
     reading_len: usize,
-    /// Calls that are with the owner.
+    /// Calls that the owner processes.
     calls: HashMap<u32, Call>,
     works: Works,
-    /// What else has completed, and was not looked at.
+    /// Completions that were polled but not processed.
     completed: VecDeque<Completion>,
     arena: Arena,
     writer: Writer,
 }
 
-/// What is needed of a call for its reply.
 #[derive(Debug)]
 struct Call {
     xid: u32,
-    /// Calls that the client would like to have under way.
+    /// Number of calls that the client wants to have in flight.
     credits: u32,
     writes: Vec<WriteChunk>,
     reply: Option<WriteChunk>,
-    /// The one region that the call told of, which the reply may invalidate.
+    /// The only region of the call's chunks, which the reply may invalidate.
     key: Option<Key>,
 }
 
-/// A call, with what is to be read for it.
 #[derive(Debug)]
 struct Arrived {
     call: Call,
-    /// The message, as far as it was sent...
+    /// The message, if it was sent inline.
     message: Segment,
-    /// ...or where it is to be read from.
+    /// Segments of the message, if it must be read.
     whole: Vec<RdmaSegment>,
     payload: Payload,
 }
 
-/// The chunk that has the payload.
 #[derive(Debug, Default)]
 struct Payload {
     position: u32,
     targets: Vec<RdmaSegment>,
 }
 
-/// A call of which something is being read.
 #[derive(Debug)]
 struct Reading {
     call: Call,
     what: What,
-    /// Reads that are not done.
     left: usize,
-    /// Bytes of all of them.
     len: usize,
     sink: Option<SegmentMut>,
 }
 
 #[derive(Debug)]
 enum What {
-    /// The message.
     Whole(Payload),
-    /// The payload of the message with that front; in the place where it belongs?
+    /// The payload of a message, with its front, and whether the splitter provided the buffer.
     Payload(Segment, bool),
 }
 
-/// The region, if all segments are of one (RFC 8166, section 3.4.1: memory may be invalidated by the reply).
+/// Returns the key that all segments share, if they do: the reply may invalidate only one region (RFC 8166, section
+/// 3.4.1).
 fn only_key(chunks: &Chunks) -> Option<Key> {
     let reads = chunks.reads.iter().map(|read| &read.target);
     let writes = chunks.writes.iter().chain(&chunks.reply).flat_map(|chunk| &chunk.0);
@@ -101,7 +92,7 @@ fn only_key(chunks: &Chunks) -> Option<Key> {
 }
 
 impl<Q: QueuePair> Responder<Q> {
-    /// The end of a connection that a client opens. Receives are posted at once.
+    /// Creates the server side of a connection that a client opens. Posts receives at once.
     pub fn new(queue_pair: Q, config: Config) -> Self {
         let inline = Inline::agreed(config.parameters(), Parameters::default());
         let arena = Arena::new(config.pool.clone());
@@ -124,48 +115,49 @@ impl<Q: QueuePair> Responder<Q> {
         this
     }
 
-    /// Takes what the client told of itself when it asked to connect, before it is let in, and returns what it is told.
+    /// Processes the client's private data before the connection is accepted, and returns the server's.
     pub fn requested(&mut self, private_data: &[u8]) -> [u8; Parameters::LEN] {
         let told = Parameters::decode(private_data).unwrap_or_default();
         let ours = self.config.parameters();
         self.inline = Inline::agreed(ours, told);
         self.invalidates = told.remote_invalidation && self.config.remote_invalidation;
-        // Only clients have memory that is invalidated.
+        // Only the memory of clients is invalidated.
         Parameters { remote_invalidation: false, ..ours }.encode()
     }
 
-    /// The queue pair.
+    /// Returns the queue pair.
     pub fn queue_pair(&self) -> &Q {
         &self.queue_pair
     }
 
-    /// The queue pair, for its driver.
+    /// Returns the queue pair for its driver.
     pub fn queue_pair_mut(&mut self) -> &mut Q {
         &mut self.queue_pair
     }
 
-    /// Bytes of replies that are not with the transport yet.
+    /// Returns the number of reply bytes that the transport has not taken yet.
     pub fn unsent(&self) -> usize {
         self.works.unsent()
     }
 
-    /// Has the queue pair refused something for good? [`next`](Self::next) says what, and the connection has to end.
+    /// Returns whether the queue pair has permanently rejected work. [`next`](Self::next) returns the error, and the
+    /// connection must be closed.
     pub fn has_failed(&self) -> bool {
         self.works.has_failed()
     }
 
-    /// Calls that are not answered yet: those that are still being read, and those that the owner has.
+    /// Returns the number of unanswered calls: those whose data is being read, and those that the owner has.
     pub fn under_way(&self) -> usize {
         self.calls.len() + self.arrived.len() + self.reading.len()
     }
 
-    /// Calls whose data is being read from the client's memory. How much of it is here is not known.
+    /// Returns the size of the calls being read from the client's memory. The number of bytes read so far is unknown.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
         (self.reading_len > 0).then_some(Unfinished { announced: self.reading_len, held: 0 })
     }
 
-    /// The transport has taken something: counts again what is [unsent](Self::unsent), and gives it more.
+    /// Handles output that the transport has taken: updates [`unsent`](Self::unsent) and posts more work.
     pub fn taken(&mut self) {
         while let Some(completion) = self.queue_pair.poll() {
             match completion.done {
@@ -177,7 +169,7 @@ impl<Q: QueuePair> Responder<Q> {
         self.post();
     }
 
-    /// The next call that is here with all its data. `splitter` is asked where its payload belongs.
+    /// Returns the next call with all its data. `splitter` provides a buffer for its payload.
     pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, Error> {
         loop {
             self.works.post(&mut self.queue_pair)?;
@@ -200,7 +192,7 @@ impl<Q: QueuePair> Responder<Q> {
         let record = match done {
             CompletedWork::Received { buffer, len, .. } => {
                 self.receives -= 1;
-                // What is flushed is of no use any more.
+                // Flushed receives are useless.
                 (status == Status::Success).then(|| self.message(buffer.freeze().slice(..len), splitter))?
             }
             CompletedWork::Read(sink) if status == Status::Success => self.read(sink, splitter),
@@ -210,13 +202,12 @@ impl<Q: QueuePair> Responder<Q> {
         record
     }
 
-    /// A message came.
     fn message(&mut self, mut bytes: Segment, splitter: &mut dyn Splitter) -> Option<Record> {
         let mut r = Reader::new(&bytes);
         let header = match Header::decode(&mut r) {
             Ok(header) => header,
             Err(unreadable) => {
-                // A message without a number cannot be answered.
+                // A message without an xid cannot be answered.
                 self.error(unreadable.xid?, 0, unreadable.error);
                 return None;
             }
@@ -225,7 +216,7 @@ impl<Q: QueuePair> Responder<Q> {
         let (chunks, has_message) = match header.content {
             Content::Message(chunks) => (chunks, true),
             Content::NoMessage(chunks) => (chunks, false),
-            // A client has nothing to complain of.
+            // Clients have no errors to report.
             Content::Error(_) => return None,
         };
         let key = only_key(&chunks);
@@ -242,7 +233,8 @@ impl<Q: QueuePair> Responder<Q> {
         None
     }
 
-    /// What is to be read: the message, and the one payload that a call of NFS may have. `None`: that cannot be.
+    /// Sorts the segments to read into the message and the single payload that an NFS call may have. Returns `None` for
+    /// invalid combinations.
     fn sort(&self, reads: Vec<ReadSegment>, has_message: bool) -> Option<(Vec<RdmaSegment>, Payload)> {
         let (mut whole, mut payload) = (Vec::new(), Payload::default());
         for ReadSegment { position, target } in reads {
@@ -258,11 +250,11 @@ impl<Q: QueuePair> Responder<Q> {
         }
         let bound = self.config.message_max as u64;
         let lengths_fit = total(&whole).saturating_add(total(&payload.targets)) <= bound;
-        // The message is either here or to be read (RFC 8166, section 3.5.2).
+        // The message is either inline or must be read (RFC 8166, section 3.5.2).
         (lengths_fit && whole.is_empty() == has_message).then_some((whole, payload))
     }
 
-    /// Begins to read for calls whose turn it is.
+    /// Starts reading for waiting calls, within `reading_max`.
     fn admit(&mut self, splitter: &mut dyn Splitter) {
         while let Some(next) = self.arrived.front() {
             let targets = if next.whole.is_empty() { &next.payload.targets } else { &next.whole };
@@ -280,7 +272,6 @@ impl<Q: QueuePair> Responder<Q> {
         }
     }
 
-    /// Reads the payload of a message to where it belongs. The message ends where the payload begins.
     fn fetch_payload(&mut self, call: Call, front: Segment, payload: Payload, splitter: &mut dyn Splitter) {
         let there = total(&payload.targets) as usize;
         let len = match split(&front, splitter) {
@@ -289,7 +280,7 @@ impl<Q: QueuePair> Responder<Q> {
             }
             _ => return self.refuse(&call),
         };
-        // What fills up the last unit may be in the chunk or not (RFC 8166, section 3.4.5.2).
+        // The chunk may or may not include the padding (RFC 8166, section 3.4.5.2).
         if there != len && there != len + padding(len) {
             return self.refuse(&call);
         }
@@ -300,7 +291,7 @@ impl<Q: QueuePair> Responder<Q> {
         self.fetch(call, What::Payload(front, placed), &payload.targets, sink);
     }
 
-    /// Reads as much as the sink holds.
+    /// Posts reads that fill `sink`.
     fn fetch(&mut self, call: Call, what: What, targets: &[RdmaSegment], mut sink: SegmentMut) {
         let (len, mut left) = (sink.len(), 0);
         for target in targets {
@@ -311,14 +302,14 @@ impl<Q: QueuePair> Responder<Q> {
             }
         }
         if left == 0 {
-            // Chunks of no bytes carry nothing.
+            // Empty chunks are invalid.
             return self.refuse(&call);
         }
         self.reading_len += len;
         self.reading.push_back(Reading { call, what, left, len, sink: None });
     }
 
-    /// A part of what is being read for the first call is here.
+    /// Processes a completed read, which belongs to the first call in `reading`.
     fn read(&mut self, part: SegmentMut, splitter: &mut dyn Splitter) -> Option<Record> {
         let reading = self.reading.front_mut()?;
         match &mut reading.sink {
@@ -348,20 +339,18 @@ impl<Q: QueuePair> Responder<Q> {
         }
     }
 
-    /// A call is here in one piece.
     fn whole(&mut self, call: Call, message: Segment, splitter: &mut dyn Splitter) -> Option<Record> {
         let record = cut(message, splitter);
         self.deliver(call, record)
     }
 
-    /// A call is here with all its data.
     fn deliver(&mut self, call: Call, record: Record) -> Option<Record> {
         if number(&record.front) != Some(call.xid) {
-            // RFC 8166, section 4.2.1: both numbers are the same.
+            // RFC 8166, section 4.2.1: both xids must be equal.
             self.refuse(&call);
             return None;
         }
-        // A client that repeats a call on one connection gets the reply to the first.
+        // A client that repeats a call on the same connection gets the reply to the first.
         if self.calls.contains_key(&call.xid) {
             return None;
         }
@@ -369,31 +358,31 @@ impl<Q: QueuePair> Responder<Q> {
         Some(record)
     }
 
-    /// Gives a call up: there will be no reply.
+    /// Drops a call that will not be answered.
     pub fn forget(&mut self, xid: u32) {
         self.calls.remove(&xid);
         self.replenish();
     }
 
-    /// Sends a reply to the call of its number. Nothing happens if there is no such call.
+    /// Sends a reply to the call with its xid. Does nothing if there is no such call.
     pub fn reply(&mut self, front: &[u8], payload: List) {
         let Some(call) = number(front).and_then(|xid| self.calls.remove(&xid)) else { return };
         if !self.try_reply(&call, front, payload) {
-            // What was offered for the reply is too small for it (RFC 8166, section 4.5.3).
+            // The offered memory is too small for the reply (RFC 8166, section 4.5.3).
             self.refuse(&call);
         }
         self.replenish();
         self.post();
     }
 
-    /// Posts what waits. What goes wrong is told by the next look for calls.
+    /// Posts waiting work. `next` returns its error.
     fn post(&mut self) {
         let _ = self.works.post(&mut self.queue_pair);
     }
 
-    /// `false`: there is no way for it.
+    /// Returns `false` if the offered memory is too small.
     fn try_reply(&mut self, call: &Call, front: &[u8], payload: List) -> bool {
-        // The payload goes to the first chunk that there is for it, alone and not filled up (RFC 8166, section 3.4.6).
+        // The payload alone goes to the first write chunk, without padding (RFC 8166, section 3.4.6).
         let (mut beside, mut body) = (List::new(), List::new());
         match call.writes.is_empty() {
             true => body = fill_up(payload),
@@ -433,14 +422,12 @@ impl<Q: QueuePair> Responder<Q> {
         true
     }
 
-    /// Writes the header of a reply.
     fn header(&mut self, call: &Call, content: Content) {
         let credits = self.granted(call.credits);
         self.writer.clear();
         Header { xid: call.xid, credits, content }.encode(&mut self.writer);
     }
 
-    /// Tells a client that the chunks of its call cannot be used.
     fn refuse(&mut self, call: &Call) {
         self.error(call.xid, call.credits, RdmaError::Chunk);
     }
@@ -452,13 +439,13 @@ impl<Q: QueuePair> Responder<Q> {
         self.works.send(List::from(Segment::copy_from(self.writer.as_slice())), SendFlags::default());
     }
 
-    /// Calls that a client may have under way that asks for `asked`: never more than there are receives for.
+    /// Returns the credits to grant: never more than there are receives.
     fn granted(&self, asked: u32) -> u32 {
         asked.clamp(1, self.config.credits() as u32)
     }
 
-    /// Posts a receive for each call that may come: there is none for those that are not answered, nor for those whose
-    /// answers are not taken.
+    /// Posts receives for the calls that may arrive. Unanswered calls, and replies that the transport has not taken,
+    /// count against the credits.
     fn replenish(&mut self) {
         let credits = self.config.credits();
         let kept = self.under_way() + self.works.messages().saturating_sub(credits);
@@ -472,7 +459,7 @@ impl<Q: QueuePair> Responder<Q> {
     }
 }
 
-/// What is said of a chunk to which `len` bytes are written. `None`: they have no room in it.
+/// Returns the chunk with the lengths written to each segment, or `None` if `len` bytes do not fit.
 fn used(chunk: &WriteChunk, mut len: usize) -> Option<WriteChunk> {
     let mut chunk = chunk.clone();
     for target in &mut chunk.0 {
@@ -483,7 +470,7 @@ fn used(chunk: &WriteChunk, mut len: usize) -> Option<WriteChunk> {
     (len == 0).then_some(chunk)
 }
 
-/// Writes to memory of the client, as many bytes to each piece as it says.
+/// Writes `bytes` to the client's memory, as many to each segment as it specifies.
 fn write(works: &mut Works, targets: &[RdmaSegment], bytes: &mut List) {
     for target in targets.iter().filter(|target| target.length > 0) {
         let part = bytes.split_to(target.length as usize);

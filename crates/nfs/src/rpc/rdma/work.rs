@@ -1,4 +1,4 @@
-//! Work for a queue pair, in its order, with as much posted as the queue pair takes.
+//! Queue of work requests, posted in order as the queue pair has room.
 
 use onego_buf::{List, SegmentMut};
 use onego_rdma::{CompletedWork, PostError, QueuePair, Refused, Remote, SendFlags};
@@ -11,17 +11,16 @@ enum Work {
     Read(SegmentMut, Remote),
 }
 
-/// What is to be posted, and what is posted.
 #[derive(Debug, Default)]
 pub(super) struct Works {
     waiting: VecDeque<Work>,
-    /// Bytes of sends and writes that are posted, which complete in their order.
+    /// Sizes of posted sends and writes, which complete in order.
     posted: VecDeque<usize>,
-    /// Bytes of sends and writes that are not with the transport yet.
+    /// Total bytes of sends and writes that have not completed.
     unsent: usize,
-    /// Sends that are not.
+    /// Number of sends that have not completed.
     messages: usize,
-    /// Something was refused for good: what was to be sent is lost, and the connection has to end.
+    /// Work was permanently rejected: unsent data is lost, and the connection must be closed.
     failed: Option<PostError>,
 }
 
@@ -41,17 +40,15 @@ impl Works {
         self.waiting.push_back(Work::Read(sink, from));
     }
 
-    /// Bytes that are not with the transport yet.
     pub(super) fn unsent(&self) -> usize {
         self.unsent
     }
 
-    /// Messages that are not.
     pub(super) fn messages(&self) -> usize {
         self.messages
     }
 
-    /// Posts what the queue pair takes. What a connection that is over does not take is dropped.
+    /// Posts work while the queue pair has room. Drops it if the connection has ended.
     pub(super) fn post(&mut self, queue_pair: &mut impl QueuePair) -> Result<(), PostError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -90,12 +87,11 @@ impl Works {
         Ok(())
     }
 
-    /// Was something refused for good? [`post`](Self::post) says what.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// A send or a write is done.
+    /// Accounts for a completed send or write.
     pub(super) fn done(&mut self, done: &CompletedWork) {
         if matches!(done, CompletedWork::Sent | CompletedWork::Written) {
             self.unsent -= self.posted.pop_front().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A client and a server that speak RPC over RDMA, joined in memory by pipes that cut the bytes anywhere.
+//! An RPC-over-RDMA client and server, joined in memory by pipes that split the bytes anywhere.
 
 pub(crate) mod raw;
 
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 pub(crate) const NOW: Time = Time::from_nanos(1_000_000_000);
 
-/// There is no payload.
+/// Payload length of messages without a payload.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A message of these tests: number, length of the front, length of the payload, two words for the one who is called,
-/// and words up to the front's length that are unlike others.
+/// Builds a message of these tests: xid, length of the front, length of the payload, two words for the server, and
+/// pseudo-random words up to the front's length.
 pub(crate) fn front(xid: u32, len: usize, payload: u32, words: [u32; 2]) -> Vec<u8> {
     assert!(len >= 20 && len.is_multiple_of(4));
     let mut front: Vec<u8> =
@@ -27,7 +27,6 @@ pub(crate) fn front(xid: u32, len: usize, payload: u32, words: [u32; 2]) -> Vec<
     front
 }
 
-/// Bytes by a number.
 pub(crate) fn noise(len: usize, seed: u32) -> Vec<u8> {
     let mut bytes = vec![0; len];
     SmallRng::seed_from_u64(seed.into()).fill_bytes(&mut bytes);
@@ -38,7 +37,7 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(4 * at..4 * at + 4).map(|word| u32::from_be_bytes(word.try_into().unwrap()))
 }
 
-/// Where payloads are, and whether they have a place.
+/// Locates payloads, and provides buffers for them if `places` is set.
 #[derive(Default)]
 pub(crate) struct Splits {
     pub(crate) places: bool,
@@ -61,7 +60,6 @@ impl Splitter for Splits {
     }
 }
 
-/// The payload of a message.
 pub(crate) fn payload(record: &Record) -> Vec<u8> {
     match &record.placed {
         Some(placed) => placed.to_vec(),
@@ -78,16 +76,15 @@ pub(crate) fn config() -> Config {
     Config::new(Pool::new(8 << 20))
 }
 
-/// What is on its way to one end.
+/// A pipe to one side that keeps all data.
 #[derive(Default)]
 pub(crate) struct RecordedPipe {
     pub(crate) pipe: Pipe,
-    /// Bytes of all that ever went through.
+    /// All data that ever went through.
     pub(crate) all: Vec<u8>,
 }
 
 impl RecordedPipe {
-    /// Takes what a connection has to send.
     pub(crate) fn fill(&mut self, from: &mut Connection, limit: usize) -> bool {
         let mut out = List::new();
         from.transmit(&mut out, limit);
@@ -97,7 +94,7 @@ impl RecordedPipe {
         !bytes.is_empty()
     }
 
-    /// Gives a connection up to `limit` bytes, as a driver would.
+    /// Delivers up to `limit` bytes to a connection, as a driver would.
     pub(crate) fn drain(&mut self, to: &mut Connection, limit: usize) -> bool {
         let delivered = self.pipe.deliver(to.landing(), limit, |delivery| match delivery {
             Delivery::Landed(place, n) => to.landed(NOW, place, n),
@@ -107,7 +104,6 @@ impl RecordedPipe {
     }
 }
 
-/// Both ends.
 pub(crate) struct Ends {
     pub(crate) client: Requester<Connection>,
     pub(crate) server: Responder<Connection>,
@@ -122,7 +118,6 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// A connection that is established.
     pub(crate) fn new(client: Config, server: Config, seed: u64) -> Self {
         let transport = iwarp::Config { foresee_writes: true, ..iwarp::Config::new(Pool::new(8 << 20)) };
         let transport = Arc::new(transport);
@@ -145,7 +140,7 @@ impl Ends {
         this
     }
 
-    /// Moves some bytes and takes what comes of it. `false`: nothing moved.
+    /// Moves some bytes and collects the results. Returns `false` if nothing moved.
     pub(crate) fn step(&mut self) -> bool {
         let limit = if self.rng.random_bool(0.5) { 1 } else { 1 << 20 };
         let cut = match self.rng.random_range(0..4) {
@@ -167,7 +162,6 @@ impl Ends {
         while self.step() {}
     }
 
-    /// Takes events, calls and answers.
     pub(crate) fn collect(&mut self) {
         while let Some(event) = self.client.queue_pair_mut().event() {
             match event {
@@ -202,7 +196,7 @@ impl Ends {
         }
     }
 
-    /// Answers a call as its two words want it: a front of that length, and a payload.
+    /// Answers a call as its two words specify: the length of the front, and that of the payload.
     pub(crate) fn answer(&mut self, call: &Record) {
         let xid = word(&call.front, 0).unwrap();
         let (len, payload) = (word(&call.front, 3).unwrap(), word(&call.front, 4).unwrap());

@@ -1,4 +1,4 @@
-//! An end that says whatever a test wants it to say.
+//! A raw side of a connection that sends whatever a test specifies.
 
 use super::{NOW, RecordedPipe, entropy};
 use onego_buf::{List, Pool, SegmentMut};
@@ -10,10 +10,8 @@ use std::sync::Arc;
 
 pub(crate) struct Raw {
     pub(crate) connection: Connection,
-    /// What is on its way to it.
     pub(crate) incoming: RecordedPipe,
     pub(crate) messages: Vec<Vec<u8>>,
-    /// Memory that the other end has invalidated.
     pub(crate) invalidated: Vec<u32>,
     pub(crate) fault: Option<Error>,
 }
@@ -41,7 +39,7 @@ impl Raw {
         }
     }
 
-    /// Takes what came. `told` is what it tells who asks to connect.
+    /// Collects what was received. `told` is the private data for accepting a connection.
     pub(crate) fn collect(&mut self, told: &[u8]) {
         while let Some(event) = self.connection.event() {
             match event {
@@ -66,7 +64,7 @@ impl Raw {
         let _ = self.connection.post_send(0, List::from(bytes.to_vec()), flags);
     }
 
-    /// Registers memory of a kind like that of the target, and tells where it is now.
+    /// Registers memory of the same length and kind as the target, and returns its segment.
     pub(crate) fn stand_in(&mut self, target: &RdmaSegment, is_source: bool) -> RdmaSegment {
         let len = target.length as usize;
         let memory = match is_source {
@@ -77,7 +75,6 @@ impl Raw {
         RdmaSegment { handle: key.0, ..*target }
     }
 
-    /// Memory to be read.
     pub(crate) fn source(&mut self, bytes: Vec<u8>) -> RdmaSegment {
         let length = bytes.len() as u32;
         let key = self.connection.register_at(Memory::Source(List::from(bytes)), 0).unwrap();
@@ -85,7 +82,6 @@ impl Raw {
     }
 }
 
-/// A message with its header.
 pub(crate) fn message(xid: u32, credits: u32, content: Content, body: &[u8]) -> Vec<u8> {
     let mut w = Writer::new();
     Header { xid, credits, content }.encode(&mut w);
