@@ -1,37 +1,33 @@
-//! What comes in on one connection: headers, and what is behind them.
+//! Input of one connection: headers, and the bodies that follow them.
 
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Ahead, Landing, Part, Pieces, Place, Unfinished};
 use std::collections::VecDeque;
 
-/// Bytes of the longest header.
+/// Size of the longest header in bytes.
 pub const HEADER_MAX: usize = 32;
 
-/// Payloads from this size on are received into a buffer of their own. Smaller ones are sliced from what was received: it
-/// costs less to copy them, if they are kept, than to receive them apart.
+/// Minimum size in bytes of payloads that are received into their own buffer. Smaller ones are slices of the receive
+/// buffer: copying them when needed is cheaper than a separate receive.
 pub const LARGE: usize = 16 << 10;
 
-/// Messages for which a connection is taken to carry bulk after a large payload: that is received right into its buffer, and
-/// bytes that are read ahead of its header would be copied to it.
+/// Number of messages for which bulk transfer is assumed after a large payload. Bulk is received directly into its
+/// buffer, while data read ahead with a header would have to be copied.
 const BULK_LASTS: u8 = 16;
 
-/// What is behind a header.
 #[derive(Default)]
 enum Body {
-    /// Nothing.
     #[default]
     None,
-    /// Bytes that are kept as they come.
+    /// Data kept in the receive buffers, with the number of missing bytes.
     Pieces(Pieces, usize),
-    /// Bytes that have a place in a buffer.
     Placed(SegmentMut, Place),
-    /// Bytes that are dropped.
+    /// Data to drop, with the number of missing bytes.
     Skipped(u64),
 }
 
-/// What was received on one connection, and the message that is being put together.
+/// Received data, and the message in progress.
 pub struct Inbound {
-    /// Not looked at yet.
     received: VecDeque<Segment>,
     header: Part<HEADER_MAX>,
     body: Body,
@@ -50,23 +46,23 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// Bytes have come.
+    /// Adds received data.
     #[inline]
     pub fn received(&mut self, bytes: Segment) {
         self.received.push_back(bytes);
     }
 
-    /// Is there nothing that nobody has looked at?
+    /// Returns whether all received data has been parsed.
     pub fn is_empty(&self) -> bool {
         self.received.is_empty() && self.header.is_empty()
     }
 
-    /// Where the next bytes go.
+    /// Returns the receive target for the next bytes.
     pub fn landing(&mut self) -> Landing {
         match &mut self.body {
             Body::Placed(buffer, place) => {
                 let rest = place.left();
-                // What waits comes before what is received next.
+                // Buffered data comes before newly received data.
                 let part = if self.received.is_empty() { place.hand_out(buffer, rest) } else { None };
                 self.ahead.landing(part, rest)
             }
@@ -75,14 +71,14 @@ impl Inbound {
         }
     }
 
-    /// A receive buffer is back.
+    /// Returns a receive buffer, with its first `filled` bytes received.
     pub fn landed(&mut self, buffer: SegmentMut, filled: usize) {
         if let Body::Placed(whole, place) = &mut self.body {
             place.landed(whole, buffer, filled);
         }
     }
 
-    /// The next `n` bytes, at the front of an array, once all are here.
+    /// Returns the next `n` bytes at the start of an array, once all have arrived.
     ///
     /// # Panics
     /// If `n` is more than [`HEADER_MAX`].
@@ -96,7 +92,7 @@ impl Inbound {
                 (copy, used)
             });
             let Some((header, used)) = taken else {
-                // All of it is in the part.
+                // The part has consumed all of it.
                 self.received.pop_front();
                 continue;
             };
@@ -108,41 +104,41 @@ impl Inbound {
         }
     }
 
-    /// A message without a payload has begun.
+    /// Declares a message without a body.
     #[inline]
     pub fn expect_nothing(&mut self) {
         self.ahead.message(0);
     }
 
-    /// The next `n` bytes are kept as they come.
+    /// Declares a body of `n` bytes, kept in the receive buffers.
     pub fn expect(&mut self, n: usize) {
         self.ahead.message(0);
         self.body = Body::Pieces(Pieces::default(), n);
     }
 
-    /// The next bytes go to that buffer, until it is full.
+    /// Declares a body that fills `buffer`.
     pub fn expect_in(&mut self, buffer: SegmentMut) {
         let n = buffer.len();
         self.expect_at(buffer, 0, n);
     }
 
-    /// The next `n` bytes go to that buffer from `at` on.
+    /// Declares a body of `n` bytes that goes to `buffer` at offset `at`.
     ///
     /// # Panics
-    /// If the buffer ends before.
+    /// If the buffer is too short.
     pub fn expect_at(&mut self, buffer: SegmentMut, at: usize, n: usize) {
         assert!(at + n <= buffer.len(), "the buffer has room for what is expected");
         self.ahead.message(n);
         self.body = Body::Placed(buffer, Place::new(at, n));
     }
 
-    /// The next `n` bytes are dropped.
+    /// Declares a body of `n` bytes to drop.
     pub fn expect_to_skip(&mut self, n: u64) {
         self.ahead.message(0);
         self.body = Body::Skipped(n);
     }
 
-    /// What is behind the header, once all of it is here. Of what is dropped, nothing.
+    /// Returns the body once it is complete; empty for a dropped body.
     pub fn body(&mut self) -> Option<List> {
         self.is_filled().then(|| match std::mem::take(&mut self.body) {
             Body::None | Body::Skipped(_) => List::new(),
@@ -151,12 +147,12 @@ impl Inbound {
         })
     }
 
-    /// The buffer that the bytes behind the header [were expected in](Self::expect_at), once all of them are.
+    /// Returns the buffer of a body [declared with one](Self::expect_at), once it is complete.
     pub fn buffer(&mut self) -> Option<SegmentMut> {
         if self.is_filled() { self.take_buffer() } else { None }
     }
 
-    /// The same buffer, if it is here, however much of it is filled: nothing more comes.
+    /// Returns the partially filled buffer after the connection has ended, unless it is lent out.
     pub fn take_buffer(&mut self) -> Option<SegmentMut> {
         match std::mem::take(&mut self.body) {
             Body::Placed(buffer, place) if !place.is_out() => Some(buffer),
@@ -167,17 +163,17 @@ impl Inbound {
         }
     }
 
-    /// Is a buffer out for a receive?
+    /// Returns whether a buffer is lent out for a receive.
     pub fn is_out(&self) -> bool {
         matches!(&self.body, Body::Placed(_, place) if place.is_out())
     }
 
-    /// Takes what is here of what is behind the header. Is that all of it?
+    /// Consumes buffered data for the body. Returns whether the body is complete.
     fn is_filled(&mut self) -> bool {
         while !self.body.is_whole() {
             let Some(bytes) = self.received.front_mut() else {
                 if let Body::Pieces(pieces, _) = &mut self.body {
-                    // What is here of a message must not keep the memory that many messages are received in.
+                    // A partial message must not keep the receive buffer that it shares with other messages.
                     pieces.settle();
                 }
                 return false;
@@ -207,7 +203,7 @@ impl Inbound {
         true
     }
 
-    /// The message of which a part has come and a part has not.
+    /// Returns the size and progress of a partially received message.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
         let is_between = matches!(self.body, Body::None) && self.header.is_empty();
@@ -223,8 +219,8 @@ impl Inbound {
         Some(Unfinished { announced, held: held + waits })
     }
 
-    /// What was received is not looked at for a while: lets go of the memory that it shares with other messages, if it is
-    /// the lesser part of that.
+    /// Copies small unparsed data out of receive buffers that it shares with other messages. To be called when the data
+    /// will not be parsed soon.
     pub fn settle(&mut self) {
         for bytes in self.received.iter_mut().filter(|bytes| bytes.len() <= bytes.block_len() / 4) {
             *bytes = Segment::copy_from(bytes);

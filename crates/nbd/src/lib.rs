@@ -1,11 +1,11 @@
-//! The Network Block Device protocol, without sockets.
+//! The Network Block Device protocol, without I/O.
 //!
-//! - [`codec`] has the messages, [`Inbound`] the way from bytes to them, and [`tls`] what may be below, for servers and clients
-//!   alike.
-
+//! - [`client`] is a client as a state machine.
+//! - [`codec`] encodes and decodes messages, [`Inbound`] splits received bytes into them, and [`tls`] encrypts
+//!   connections, for servers and clients.
 //!
-//! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md,
-//! 'Section name'"; for extended headers that of its branch `extension-ext-header`.
+//! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md, 'Section
+//! name'"; for extended headers, its branch `extension-ext-header`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 

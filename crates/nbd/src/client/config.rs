@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Most connections of one client: more bring nothing, and servers count them.
+/// Maximum connections of one client: more bring no benefit, and servers limit them.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
-/// Where a server is.
+/// The address of a server.
 pub enum Endpoint {
-    /// At one of these addresses, which are tried in turn.
+    /// TCP addresses, tried in rotation.
     Tcp(Vec<SocketAddr>),
-    /// A function connects a socket, of whatever family, and does not block.
+    /// A function that connects a socket of any family without blocking.
     Dial(Box<dyn FnMut() -> io::Result<OwnedFd>>),
 }
 
@@ -27,25 +27,26 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What a client is told to be.
+/// Configuration of a client.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The export, by its name; the empty name is that of the default.
+    /// Name of the export; empty for the default export.
     pub export: String,
-    /// The connections are sealed by TLS. `None`: they are in the clear.
+    /// TLS configuration; `None` connects in the clear.
     pub tls: Option<ClientTls>,
-    /// Connections, from 1 to 16. More than one are opened only if a flush on one covers the writes on the others.
+    /// Number of connections, from 1 to 16. More than one are only opened if the server allows it (`CAN_MULTI_CONN`: a
+    /// flush on one connection covers writes on the others).
     pub connections: usize,
-    /// How long a request waits for a server that is away or does not answer, before it fails.
+    /// Time after which requests fail if the server is unreachable or does not answer.
     pub patience: Duration,
-    /// Any number that differs between clients: it spreads their attempts to connect.
+    /// Random seed that should differ between clients: it spreads their reconnect attempts.
     pub seed: u64,
-    /// Gives memory for reads and headers.
+    /// Pool for read data and headers.
     pub pool: Pool,
 }
 
 impl Config {
-    /// One connection to the export of that name, and a minute of patience.
+    /// Creates a configuration with one connection and a patience of one minute.
     pub fn new(export: &str) -> Self {
         Self {
             export: export.to_owned(),
@@ -57,7 +58,6 @@ impl Config {
         }
     }
 
-    /// Is the name one that can be sent?
     pub(super) fn has_name(&self) -> bool {
         self.export.len() <= STRING_MAX
     }

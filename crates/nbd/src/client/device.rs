@@ -1,4 +1,4 @@
-//! The export as a device, and what it shares with the machine.
+//! The export as a block device, and the state it shares with the machine.
 
 use super::error::ClientError;
 use super::negotiation::Agreed;
@@ -12,32 +12,26 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Most bytes of a read or write, if the server takes more.
+/// Maximum length of a read or write in bytes, even if the server accepts more.
 const MAX_IO: u32 = 32 << 20;
 
-/// What the device and the machine share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// Requests that the machine has not looked at. Their callers bound them.
+    /// Requests that the machine has not taken yet. Their callers bound the number.
     pub(super) inbox: RefCell<VecDeque<Request>>,
-    /// `None` until the server has said it.
+    /// `None` until the first handshake has finished.
     geometry: Cell<Option<Geometry>>,
-    /// Why the first connection failed.
     failed: RefCell<Option<ClientError>>,
-    /// Waits for the first connection.
     waker: RefCell<Option<Waker>>,
-    /// The machine is gone, or about to go.
     is_closed: Cell<bool>,
 }
 
 impl Shared {
-    /// A connection is there, and this is what was agreed on.
     pub(super) fn set_agreed(&self, agreed: &Agreed) {
         self.geometry.set(Some(geometry(agreed)));
         self.wake();
     }
 
-    /// The first connection has failed.
     pub(super) fn fail(&self, error: ClientError) {
         *self.failed.borrow_mut() = Some(error);
         self.wake();
@@ -53,7 +47,7 @@ impl Shared {
         }
     }
 
-    /// Requests fail from here on.
+    /// Fails queued and future requests.
     pub(super) fn close(&self, now: Time) {
         self.is_closed.set(true);
         let left = std::mem::take(&mut *self.inbox.borrow_mut());
@@ -61,7 +55,6 @@ impl Shared {
     }
 }
 
-/// What a caller of the device has to know.
 fn geometry(agreed: &Agreed) -> Geometry {
     type Can = TransmissionFlags;
     let can = |flag| agreed.info.flags.contains(flag);
@@ -78,7 +71,7 @@ fn geometry(agreed: &Agreed) -> Geometry {
     geometry
 }
 
-/// Completes when the first connection is there, or has failed.
+/// Future that resolves when the first connection is established or has failed.
 pub struct Opened {
     pub(super) shared: Rc<Shared>,
 }
@@ -104,13 +97,12 @@ impl Future for Opened {
     }
 }
 
-/// The export as a device.
 pub(super) struct NbdDevice {
     pub(super) shared: Rc<Shared>,
 }
 
 impl Device for NbdDevice {
-    /// A device of no bytes, until the server has said what it is.
+    /// Returns an empty geometry until the first handshake has finished.
     fn geometry(&self) -> Geometry {
         self.shared.geometry.get().unwrap_or(Geometry::new(0))
     }

@@ -6,13 +6,13 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A form of the handshake that this client does not speak (nbd proto.md, 'Handshake phase').
+/// A handshake variant that this client does not support (nbd proto.md, 'Handshake phase').
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OldHandshake {
-    /// The server describes its only export at once.
+    /// The server describes its only export immediately.
     Oldstyle,
-    /// The server ends the connection when it does not know an option.
+    /// The server disconnects on unknown options.
     UnfixedNewstyle,
 }
 
@@ -25,106 +25,104 @@ impl fmt::Display for OldHandshake {
     }
 }
 
-/// Why a server cannot be used, or a connection to it has ended.
+/// The reason that a server cannot be used, or that a connection ended.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection came about.
+    /// The connection could not be established.
     #[error("no connection to the server: {0}")]
     Unreachable(Arc<io::Error>),
-    /// The connection ended.
+    /// The server closed the connection.
     #[error("the server has closed the connection")]
     Closed,
     /// The connection failed.
     #[error("the connection to the server failed: {0}")]
     Failed(Arc<io::Error>),
-    /// The server did not answer in time.
-    #[error("the server does not answer")]
+    /// The server did not respond in time.
+    #[error("the server does not respond")]
     Silent,
     /// The server has no such export.
     #[error("the server has no export {name:?}{}", said(.message))]
     NoExport {
-        /// The name that was asked for.
+        /// Name of the requested export.
         name: String,
-        /// What the server said, if it said something.
+        /// The server's message; may be empty.
         message: String,
     },
-    /// The export ends in a part of a block.
+    /// The size of the export is not a multiple of the minimum block size.
     #[error(
-        "the export has {size} bytes, no multiple of the server's minimum block size {minimum}: its end cannot be read or written"
+        "the export size {size} is not a multiple of the server's minimum block size {minimum}: its end is inaccessible"
     )]
     PartialBlock {
-        /// Bytes of the export.
+        /// Size of the export in bytes.
         size: u64,
-        /// Bytes of the smallest request.
+        /// Minimum block size in bytes.
         minimum: u32,
     },
-    /// The server speaks an older form of the handshake.
+    /// The server uses an older handshake.
     #[error(
         "the server speaks the {0} handshake, which is too old: upgrade it, or have it speak the fixed newstyle one (nbdkit: \
          leave out --oldstyle)"
     )]
     TooOld(OldHandshake),
-    /// The server wants TLS.
+    /// The server requires TLS.
     #[error(
-        "the server wants TLS: name it by nbds:// with tls-certificates=FOLDER, or let it serve this client without"
+        "the server wants TLS: use nbds:// with tls-certificates=FOLDER, or configure the server to allow clients without TLS"
     )]
     TlsRequired,
-    /// The server has no TLS.
-    #[error("the server does not offer TLS{}: name it by nbd:// to use it in the clear", said(.message))]
+    /// The server does not offer TLS.
+    #[error("the server does not offer TLS{}: use nbd:// to connect without encryption", said(.message))]
     NoTls {
-        /// What the server said, if it said something.
+        /// The server's message; may be empty.
         message: String,
     },
-    /// Bytes came in the clear where TLS was to begin.
+    /// Cleartext arrived where TLS should have begun.
     #[error(
-        "bytes came in the clear behind the server's answer about TLS: somebody on the way may have added them"
+        "unencrypted data followed the server's reply to STARTTLS: it may have been injected on the network path"
     )]
     ClearBehindStartTls,
-    /// The server has ended the connection before it had answered by TLS. Some say no more to clients whom they do not trust.
+    /// The server disconnected before its TLS handshake. Some servers silently drop clients that they do not trust.
     #[error(
-        "the server has ended the connection instead of going on by TLS: it may want a certificate in client-cert.pem, of the \
-         authority that it trusts"
+        "the server closed the connection instead of starting TLS: it may require a client certificate \
+         (client-cert.pem) signed by an authority that it trusts"
     )]
     TlsEnded,
     /// TLS failed.
     #[error("{}", tls_advice(.0))]
     Tls(#[from] TlsFault),
-    /// The server refuses.
+    /// The server refuses the export.
     #[error("the server refuses the export ({error:?}){}", said(.message))]
     Refused {
-        /// Why, in the protocol's terms.
+        /// The protocol's error code.
         error: OptionError,
-        /// What the server said, if it said something.
+        /// The server's message; may be empty.
         message: String,
     },
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(&'static str),
-    /// What the server sent cannot be read.
+    /// A message from the server cannot be decoded.
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
     /// The name of the export is too long.
-    #[error("the name of an export has at most 4096 bytes")]
+    #[error("the name of the export exceeds 4096 bytes")]
     Name,
 }
 
-/// What failed, and what to do about it.
 fn tls_advice(fault: &TlsFault) -> String {
     match fault {
         TlsFault::Tls(rustls::Error::InvalidCertificate(why)) => format!(
-            "the server's certificate is refused: it has to be valid now, for the name by which the server is reached, and of the \
+            "the server's certificate is rejected: it must be valid now, be issued for the server's name, and be signed by the \
              authority in ca-cert.pem ({why:?})"
         ),
         TlsFault::Tls(rustls::Error::AlertReceived(alert)) => format!(
-            "the server has refused this client's part of TLS ({alert:?}): client-cert.pem has to be of the authority that the \
-             server trusts"
+            "the server rejected this client's TLS handshake ({alert:?}): client-cert.pem must be signed by an authority that \
+             the server trusts"
         ),
         fault => fault.to_string(),
     }
 }
 
-/// What a server said, behind what is made of it.
 fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }

@@ -1,4 +1,4 @@
-//! One connection to the server, through all its phases.
+//! A connection to the server, in all its phases.
 
 use super::error::ClientError;
 use super::negotiation::{Agreed, Awaits, HandshakeStep, Negotiation};
@@ -16,40 +16,39 @@ use onego_wire::{Backoff, ConnId, Landing, Reader, Time};
 use slab::Slab;
 use std::time::Duration;
 
-/// Requests that are on one connection at a time: as many as the kernel's client has by default.
+/// Maximum requests in flight per connection: the kernel client's default.
 const REQUESTS_MAX: usize = 128;
 
-/// Most bytes of the data of a reply to an option: a description and a name of the longest.
+/// Maximum size of an option reply's data in bytes: fits the longest description and name.
 const OPTION_REPLY_MAX: usize = 10_000;
 
-/// Waits between attempts to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Where a connection stands.
 pub(super) enum Phase {
-    /// There is none, and none is to be.
     Unused,
-    /// There is none until then.
-    Down { until: Time },
-    /// It is being opened.
-    Connecting { until: Time },
-    /// The two sides agree on how to go on.
+    Down {
+        until: Time,
+    },
+    Connecting {
+        until: Time,
+    },
     Handshake {
         negotiation: Negotiation,
-        /// The TLS that is to begin.
+        /// TLS to start during the handshake.
         tls: Option<ClientTls>,
         until: Time,
     },
-    /// Requests are carried out.
-    Ready { agreed: Agreed, replies: Replies },
-    /// It has to go, and has to give a receive buffer back before.
+    Ready {
+        agreed: Agreed,
+        replies: Replies,
+    },
+    /// Must close, but a receive buffer is still lent out.
     Closing,
-    /// The server was told that nothing more comes.
+    /// A disconnect request is queued.
     Leaving,
 }
 
-/// Requests that wait to be sent.
 struct Outbound {
     arena: Arena,
     unsent: List,
@@ -70,22 +69,20 @@ impl ClearText for Outbound {
     }
 }
 
-/// One connection to the server.
 pub(super) struct Link {
     pub(super) conn: Option<ConnId>,
     pub(super) phase: Phase,
     pub(super) backoff: Backoff,
-    /// Requests that have no reply.
     pub(super) in_flight: usize,
-    /// When bytes last came, or the first request went out.
+    /// Time of the last received bytes, or of the first request sent while idle.
     pub(super) heard: Time,
     inbound: Inbound,
     outbound: Outbound,
     tls: Option<Box<TlsLayer>>,
-    /// Why nothing more is taken from the server.
+    /// Error after which input is ignored.
     failed: Option<ClientError>,
     pool: Pool,
-    /// The driver was told that there is something to send.
+    /// Pending output has been announced to the driver.
     pub(super) is_announced: bool,
 }
 
@@ -106,7 +103,6 @@ impl Link {
         }
     }
 
-    /// Has room for a request.
     pub(super) fn has_room(&self) -> bool {
         matches!(self.phase, Phase::Ready { .. }) && self.in_flight < REQUESTS_MAX
     }
@@ -137,12 +133,11 @@ impl Link {
         }
     }
 
-    /// Why nothing more is taken from the server, once all that came before is handled.
+    /// Returns the error after which input is ignored. To be called after earlier input has been processed.
     pub(super) fn failure(&mut self) -> Option<ClientError> {
         self.failed.clone()
     }
 
-    /// Is a receive buffer out?
     pub(super) fn is_out(&self) -> bool {
         self.inbound.is_out()
     }
@@ -150,7 +145,7 @@ impl Link {
     pub(super) fn has_unsent(&self) -> bool {
         match &self.tls {
             None => self.outbound.unsent() > 0,
-            // What is to be sealed waits for the end of the handshake.
+            // Output to encrypt waits for the end of the handshake.
             Some(tls) => tls.unsent() > 0 || self.outbound.unsent() > 0 && !tls.is_handshaking(),
         }
     }
@@ -164,8 +159,8 @@ impl Link {
         }
     }
 
-    /// All that follows is sealed, but for what is still to be sent. Bytes that are here already would be taken for what the server
-    /// has sealed, and anybody on the way may have added them.
+    /// Starts TLS for everything that follows the queued output. Fails if input is already buffered: it would be taken
+    /// for encrypted data from the server, but anyone on the path could have injected it.
     fn start_tls(&mut self) -> Result<(), ClientError> {
         let Phase::Handshake { negotiation, tls: Some(tls), .. } = &mut self.phase else { return Ok(()) };
         if !self.inbound.is_empty() {
@@ -180,14 +175,13 @@ impl Link {
         Ok(())
     }
 
-    /// Appends a request.
     pub(super) fn send(&mut self, header: &RequestHeader, style: HeaderStyle, mut payload: List) {
         let Outbound { arena, unsent } = &mut self.outbound;
         arena.bytes(&header.encode(style), unsent);
         arena.pieces(&mut payload, unsent, |_| {});
     }
 
-    /// Says that nothing more comes (nbd proto.md, 'Terminating the transmission phase').
+    /// Queues a disconnect request (nbd proto.md, 'Terminating the transmission phase').
     pub(super) fn leave(&mut self) {
         let Some(agreed) = self.agreed() else { return };
         let (flags, command) = (CommandFlags::default(), RequestType::Disconnect);
@@ -196,7 +190,7 @@ impl Link {
         self.phase = Phase::Leaving;
     }
 
-    /// Goes on with a handshake as far as the bytes go. `true`: it is over.
+    /// Continues the handshake as far as the input allows. Returns whether it has finished.
     pub(super) fn shake_hands(&mut self) -> Result<bool, ClientError> {
         loop {
             let Phase::Handshake { negotiation, .. } = &mut self.phase else { return Ok(false) };
@@ -221,7 +215,7 @@ impl Link {
                     let Some(bytes) = self.inbound.header(OPTION_REPLY_LEN) else { return Ok(false) };
                     let reply = OptionReply::decode(&mut Reader::new(&bytes[..OPTION_REPLY_LEN]))?;
                     if reply.length as usize > OPTION_REPLY_MAX {
-                        return Err(ClientError::Protocol("it answers an option with too many bytes"));
+                        return Err(ClientError::Protocol("its reply to an option is too long"));
                     }
                     self.inbound.expect(reply.length as usize);
                     negotiation.expect(reply);
@@ -243,7 +237,6 @@ impl Link {
         }
     }
 
-    /// Takes the next reply that is whole.
     pub(super) fn reply(
         &mut self,
         pending: &mut Slab<Pending>,
@@ -255,7 +248,7 @@ impl Link {
         }
     }
 
-    /// Forgets the bytes of a connection that is gone; gives a read its buffer back.
+    /// Resets the state after the connection has ended; returns a buffer to its read.
     pub(super) fn reset(&mut self, pending: &mut Slab<Pending>) {
         if let Phase::Ready { replies, .. } = &self.phase {
             replies.give_back(&mut self.inbound, pending);

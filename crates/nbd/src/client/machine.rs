@@ -1,4 +1,4 @@
-//! The client as one machine: its connections, and the requests that are on them or wait for them.
+//! The client's machine: connections, and requests that are in flight or waiting.
 
 use super::config::{CONNECTIONS_MAX, Config, Endpoint};
 use super::device::{NbdDevice, Opened, Shared};
@@ -20,47 +20,43 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for a connection to be opened, and for the handshake.
+/// Timeout for connecting, and for the handshake.
 const OPENING: Duration = Duration::from_secs(30);
 
-/// A client of the export of one server, as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says,
-/// alone or together with what uses its [device](Self::device).
+/// NBD client of one export, as a sans-I/O state machine. Drive it as [`Machine`] describes, alone or together with the
+/// users of its [device](Self::device).
 pub struct NbdClient {
     config: Config,
     endpoint: Endpoint,
     shared: Rc<Shared>,
     links: Vec<Link>,
-    /// The link of each connection.
     conns: ConnTable<usize>,
     pending: Slab<Pending>,
     /// Requests that wait for a connection, oldest first.
     waiting: VecDeque<usize>,
     actions: VecDeque<Action>,
-    /// Names the next request that is sent.
+    /// Sequence number of the last request sent.
     sequence: u32,
-    /// Attempts to connect.
     attempts: u64,
-    /// Since when no connection is ready.
+    /// Time since which no connection has been ready.
     down_since: Option<Time>,
-    /// Why the last connection ended.
     last_error: Option<ClientError>,
     unflushed: Unflushed,
     is_leaving: bool,
 }
 
-/// What the server has acknowledged, and could lose.
+/// Acknowledged changes that the server could lose.
 #[derive(Debug, Default)]
 struct Unflushed {
-    /// Changes that were acknowledged and were not made with FUA.
+    /// Number of acknowledged changes without FUA.
     acknowledged: u64,
-    /// How many of them flushes have covered.
+    /// Number of them that flushes have covered.
     flushed: u64,
-    /// All connections were gone when some were not covered: they may be lost.
+    /// All connections were lost while some changes were not covered: these may be lost.
     doubtful: bool,
 }
 
 impl Unflushed {
-    /// All connections are gone.
     fn all_gone(&mut self) {
         self.doubtful |= self.acknowledged > self.flushed;
         self.flushed = self.acknowledged;
@@ -77,7 +73,7 @@ impl fmt::Debug for NbdClient {
 }
 
 impl NbdClient {
-    /// A client that connects as soon as it is driven. Fails if there can be no export of that name.
+    /// Creates a client that connects as soon as it is driven. Fails if the export's name is too long.
     pub fn new(config: Config, endpoint: Endpoint) -> Result<Self, ClientError> {
         if !config.has_name() {
             return Err(ClientError::Name);
@@ -103,17 +99,18 @@ impl NbdClient {
         })
     }
 
-    /// The export as a device. It has no bytes before the client [has opened it](Self::opened).
+    /// Returns the export as a device. It is empty until the client [has opened it](Self::opened).
     pub fn device(&self) -> Rc<dyn Device> {
         Rc::new(NbdDevice { shared: Rc::clone(&self.shared) })
     }
 
-    /// Waits until the export is open, or the first connection has failed: the client does not try again then.
+    /// Waits until the export is open or the first connection has failed. The client does not retry the first
+    /// connection.
     pub fn opened(&self) -> Opened {
         Opened { shared: Rc::clone(&self.shared) }
     }
 
-    /// Opens the connections whose time has come.
+    /// Opens the connections whose delay has elapsed.
     fn connect(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let Phase::Down { until } = self.links[index].phase else { continue };
@@ -146,7 +143,6 @@ impl NbdClient {
         }
     }
 
-    /// Takes the requests of the device, and sends what there is room for.
     fn dispatch(&mut self, now: Time) {
         while let Some(request) = { self.shared.inbox.borrow_mut().pop_front() } {
             let key = self.pending.insert(Pending::new(request));
@@ -160,7 +156,6 @@ impl NbdClient {
         }
     }
 
-    /// Sends the next step of a request.
     fn send(&mut self, now: Time, index: usize, key: usize) {
         let link = &mut self.links[index];
         let (Some(agreed), Some(pending)) = (link.agreed(), self.pending.get_mut(key)) else { return };
@@ -186,7 +181,7 @@ impl NbdClient {
         }
     }
 
-    /// Says that a link has something to send.
+    /// Tells the driver, once, about pending output.
     fn announce(&mut self, index: usize) {
         let link = &mut self.links[index];
         if let Some(conn) = link.conn
@@ -203,7 +198,6 @@ impl NbdClient {
         }
     }
 
-    /// Bytes have come: goes on with what they are about.
     fn progress(&mut self, now: Time, index: usize) {
         self.links[index].heard = now;
         self.take_messages(now, index);
@@ -213,7 +207,6 @@ impl NbdClient {
         self.dispatch(now);
     }
 
-    /// Handles the messages that are here.
     fn take_messages(&mut self, now: Time, index: usize) {
         if matches!(self.links[index].phase, Phase::Handshake { .. }) {
             match self.links[index].shake_hands() {
@@ -236,7 +229,7 @@ impl NbdClient {
         }
     }
 
-    /// A connection carries requests from here on.
+    /// Handles the end of a handshake: opens further connections if the server allows them.
     fn ready(&mut self, now: Time, index: usize) {
         let Some(agreed) = self.links[index].agreed() else { return };
         tracing::debug!(index, ?agreed, "connected to an export");
@@ -251,7 +244,7 @@ impl NbdClient {
         }
     }
 
-    /// A request has its reply: it is over, or its next step is sent.
+    /// Handles the reply to a request, which is then complete or waits for its next step.
     fn settled(&mut self, now: Time, index: usize, Settled(key): Settled) -> Result<(), ClientError> {
         let link = &mut self.links[index];
         link.in_flight -= 1;
@@ -266,7 +259,7 @@ impl NbdClient {
             }
         }
         if pending.step_done(&agreed) {
-            // Before what waits: it was there first.
+            // Resume it before newer requests.
             self.waiting.push_front(key);
             return Ok(());
         }
@@ -274,13 +267,12 @@ impl NbdClient {
         finish(now, pending)
     }
 
-    /// Closes a connection that cannot go on.
     fn give_up(&mut self, now: Time, index: usize, error: ClientError) {
-        tracing::info!(index, %error, "a connection to a server of NBD is given up");
+        tracing::info!(index, %error, "closing a connection to an NBD server");
         let Some(conn) = self.links[index].conn else { return };
         self.actions.push_back(Action::Close { conn });
         if self.links[index].is_out() {
-            // The driver gives the buffer back first, and then the connection is over.
+            // The driver returns the buffer first; the connection ends then.
             self.links[index].phase = Phase::Closing;
             self.last_error = Some(error);
             return;
@@ -289,7 +281,7 @@ impl NbdClient {
         self.lost(now, index, error);
     }
 
-    /// A connection is gone. What has no reply is sent again on another, before all that waits.
+    /// Handles the end of a connection. Its requests are sent again on another one, before waiting ones.
     fn lost(&mut self, now: Time, index: usize, error: ClientError) {
         let link = &mut self.links[index];
         link.reset(&mut self.pending);
@@ -321,12 +313,12 @@ impl NbdClient {
         }
     }
 
-    /// When the requests that wait for a server fail.
+    /// Returns the deadline of the requests that wait for a connection.
     fn patience_ends(&self) -> Option<Time> {
         (!self.waiting.is_empty()).then_some(self.down_since? + self.config.patience)
     }
 
-    /// When a silent connection is given up.
+    /// Returns the deadline of a connection without progress.
     fn silence_ends(&self, link: &Link) -> Option<Time> {
         match link.phase {
             Phase::Connecting { until } | Phase::Handshake { until, .. } | Phase::Down { until } => {
@@ -337,19 +329,19 @@ impl NbdClient {
         }
     }
 
-    /// Nobody waits any longer for a server that is away.
+    /// Fails the requests that have waited too long for a connection.
     fn lose_patience(&mut self, now: Time) {
         if self.patience_ends().is_none_or(|at| at > now) {
             return;
         }
         let why = self.last_error.as_ref().map_or_else(String::new, ClientError::to_string);
         for key in std::mem::take(&mut self.waiting) {
-            // A request that came while the server was away has not waited long, and does not have to.
+            // Recent requests fail, too: the server has been away for long enough.
             self.complete(now, key, Err(Error::TimedOut(why.clone())));
         }
     }
 
-    /// Sends the server the end of the session behind what is still to be sent.
+    /// Disconnects from the server after the pending output.
     fn say_farewell(&mut self) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
@@ -370,7 +362,7 @@ impl NbdClient {
     }
 }
 
-/// Completes a request that has its reply. An error: the reply is none that can be.
+/// Completes a request after its reply. Fails if the reply is inconsistent.
 fn finish(now: Time, mut pending: Pending) -> Result<(), ClientError> {
     if let Some(error) = pending.error.take() {
         pending.complete(now, Err(error));
@@ -397,13 +389,12 @@ fn finish(now: Time, mut pending: Pending) -> Result<(), ClientError> {
 
 fn lost_writes() -> Error {
     Error::Failed(
-        "all connections to the server were lost after it had acknowledged writes, and before they were flushed: they \
-         may be lost, so write them again"
+        "all connections to the server were lost before acknowledged writes were flushed: the writes may be \
+         lost, so repeat them"
             .into(),
     )
 }
 
-/// Spreads the bits of a number.
 fn splitmix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,12 @@
-//! A client of NBD as a machine: the export of a server as a [device](onego_block::Device).
+//! NBD client: accesses a server's export as a [device](onego_block::Device).
 //!
-//! - [`NbdClient`] is the machine. It connects, and connects again when a connection ends: requests without a reply are sent once
-//!   more, for as long as [`Config::patience`] says.
-//! - [`NbdClient::device`] is the device, and [`NbdClient::opened`] says when it may be used.
+//! - [`NbdClient`] is the state machine. It reconnects when a connection ends, and resends requests without a reply for
+//!   up to [`Config::patience`].
+//! - [`NbdClient::device`] returns the device, and [`NbdClient::opened`] waits until it is usable.
 //!
-//! What may be lost is never said to be safe: a server that was away may have restarted, and lost what it had acknowledged and
-//! not flushed. The next flush fails then, once, as that of a file does after a write error.
+//! The client never reports data as durable that may be lost. A server that was unreachable may have restarted and lost
+//! acknowledged writes that were not flushed. The next flush then fails, once, like `fsync` on a file after a write
+//! error.
 
 mod config;
 mod device;

@@ -1,4 +1,4 @@
-//! The handshake of a client: what it says, and what it makes of the answers.
+//! The client side of the handshake.
 
 use super::error::{ClientError, OldHandshake};
 use crate::codec::{
@@ -8,48 +8,45 @@ use crate::codec::{
 };
 use onego_wire::Reader;
 
-/// The one metadata context that is asked for: which bytes are allocated (nbd proto.md, '`base:allocation` metadata context').
+/// The only requested metadata context: the allocation status (nbd proto.md, '`base:allocation` metadata context').
 const ALLOCATION: &[u8] = b"base:allocation";
 
-/// Most replies to one option. Servers send an item of each kind and a context.
+/// Maximum replies to one option. Servers send one item of each kind and one context.
 const REPLIES_MAX: usize = 64;
 
-/// Most bytes of an export: what a file can have, whose offsets are signed.
+/// Maximum size of an export in bytes: that of a file with signed offsets.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// What a client that does not know assumes (nbd proto.md, 'Size constraints').
+/// Default block sizes (nbd proto.md, 'Size constraints').
 const ASSUMED: BlockSizes = BlockSizes { minimum: 1, preferred: 4096, payload_max: 32 << 20 };
 
-/// The largest block that the protocol allows (nbd proto.md, 'Size constraints').
+/// Maximum block size (nbd proto.md, 'Size constraints').
 const BLOCK_MAX: u32 = 64 << 10;
 
-/// What both sides have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) info: ExportInfo,
     pub(super) sizes: BlockSizes,
     pub(super) style: HeaderStyle,
-    /// The number of the context of allocation, if the server has it.
+    /// ID of the allocation context, if the server supports it.
     pub(super) context: Option<u32>,
 }
 
-/// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
     Greeting,
-    /// The reply to an option.
+    /// The header of an option reply.
     Reply,
     /// The data of that reply.
     Data(OptionReply),
-    /// What follows `EXPORT_NAME`, for which there is no reply; and how many zeros are behind it.
+    /// The response to `EXPORT_NAME`, which has no reply header, with the number of zeros that follow it.
     Export {
         zeroes: usize,
     },
-    /// Those zeros.
+    /// The zeros after the response to `EXPORT_NAME`.
     Zeroes,
 }
 
-/// The handshake of one connection.
 #[derive(Debug)]
 pub(super) struct Negotiation {
     name: String,
@@ -64,18 +61,16 @@ pub(super) struct Negotiation {
     sizes: BlockSizes,
 }
 
-/// What comes next.
 #[derive(Debug)]
 pub(super) enum HandshakeStep {
-    /// These bytes are sent; may be none.
+    /// Send these bytes, if any.
     Send(Vec<u8>),
-    /// All that follows is sealed.
     StartTls,
     Agreed(Agreed),
 }
 
 impl Negotiation {
-    /// `tls`: the connection goes on by TLS, or not at all.
+    /// Creates the state of a handshake. With `tls`, the handshake fails if the server does not offer TLS.
     pub(super) fn new(name: &str, tls: bool) -> Self {
         Self {
             name: name.to_owned(),
@@ -110,12 +105,12 @@ impl Negotiation {
         Ok(HandshakeStep::Send(out))
     }
 
-    /// TLS has begun. Nothing that was said before counts (nbd proto.md, '`NBD_OPT_STARTTLS`').
+    /// Restarts option negotiation after TLS has started: earlier results do not count (nbd proto.md,
+    /// '`NBD_OPT_STARTTLS`').
     pub(super) fn sealed(&mut self) -> Vec<u8> {
         self.ask(OptionCode::ExtendedHeaders)
     }
 
-    /// Sends an option.
     fn ask(&mut self, option: OptionCode) -> Vec<u8> {
         (self.option, self.replies, self.awaits) = (option, 0, Awaits::Reply);
         let name = self.name.as_bytes();
@@ -132,20 +127,18 @@ impl Negotiation {
         [&header.encode()[..], &data].concat()
     }
 
-    /// The data of that reply follows.
     pub(super) fn expect(&mut self, reply: OptionReply) {
         self.awaits = Awaits::Data(reply);
     }
 
-    /// A reply to an option, with its data.
     pub(super) fn reply(&mut self, reply: OptionReply, data: &[u8]) -> Result<HandshakeStep, ClientError> {
         self.awaits = Awaits::Reply;
         if reply.code != self.option {
-            return Err(ClientError::Protocol("it answers an option that was not sent"));
+            return Err(ClientError::Protocol("it replies to an option that was not sent"));
         }
         self.replies += 1;
         if self.replies > REPLIES_MAX {
-            return Err(ClientError::Protocol("it does not come to an end of its answers to an option"));
+            return Err(ClientError::Protocol("it sends too many replies to an option"));
         }
         match (self.option, reply.kind) {
             (_, OptionReplyType::Error(OptionError::TlsRequired)) => Err(ClientError::TlsRequired),
@@ -165,13 +158,15 @@ impl Negotiation {
                     self.style = HeaderStyle::Structured;
                     Ok(HandshakeStep::Send(self.ask(OptionCode::SetMetaContext)))
                 }
-                // Contexts take structured replies.
+                // Metadata contexts require structured replies.
                 false => Ok(HandshakeStep::Send(self.ask(OptionCode::Go))),
             },
             (OptionCode::SetMetaContext, OptionReplyType::MetaContext) => {
                 let context = MetaContext::decode(data)?;
                 if context.name != ALLOCATION || self.context.is_some() {
-                    return Err(ClientError::Protocol("it has a metadata context that was not asked for"));
+                    return Err(ClientError::Protocol(
+                        "it selects a metadata context that was not requested",
+                    ));
                 }
                 self.context = Some(context.id);
                 Ok(HandshakeStep::Send(Vec::new()))
@@ -179,26 +174,25 @@ impl Negotiation {
             (OptionCode::SetMetaContext, OptionReplyType::Ack) => {
                 Ok(HandshakeStep::Send(self.ask(OptionCode::Go)))
             }
-            // `GO` says what is wrong with the export, if that is why.
+            // If the export is the cause, `GO` returns a better error.
             (OptionCode::SetMetaContext, OptionReplyType::Error(_)) => {
                 self.context = None;
                 Ok(HandshakeStep::Send(self.ask(OptionCode::Go)))
             }
             (OptionCode::Go, kind) => self.described(kind, data),
-            _ => Err(ClientError::Protocol("it answers an option with something else")),
+            _ => Err(ClientError::Protocol("it sends an unexpected reply to an option")),
         }
     }
 
-    /// Does the server agree? Whatever error says that it does not.
+    /// Returns whether the server accepts an option; any error counts as a refusal.
     fn granted(&self, kind: OptionReplyType) -> Result<bool, ClientError> {
         match kind {
             OptionReplyType::Ack => Ok(true),
             OptionReplyType::Error(_) => Ok(false),
-            _ => Err(ClientError::Protocol("it answers an option with something else")),
+            _ => Err(ClientError::Protocol("it sends an unexpected reply to an option")),
         }
     }
 
-    /// An answer to `GO`.
     fn described(&mut self, kind: OptionReplyType, data: &[u8]) -> Result<HandshakeStep, ClientError> {
         match kind {
             OptionReplyType::Info => {
@@ -206,7 +200,7 @@ impl Negotiation {
                 Ok(HandshakeStep::Send(Vec::new()))
             }
             OptionReplyType::Ack => self.agreed(),
-            // The server is an old one. Its block sizes are not known.
+            // An old server, whose block sizes remain unknown.
             OptionReplyType::Error(OptionError::Unsupported) => {
                 Ok(HandshakeStep::Send(self.ask(OptionCode::ExportName)))
             }
@@ -214,14 +208,14 @@ impl Negotiation {
                 Err(ClientError::NoExport { name: self.name.clone(), message: text(data) })
             }
             OptionReplyType::Error(error) => Err(ClientError::Refused { error, message: text(data) }),
-            _ => Err(ClientError::Protocol("it answers an option with something else")),
+            _ => Err(ClientError::Protocol("it sends an unexpected reply to an option")),
         }
     }
 
     fn item(&mut self, data: &[u8]) -> Result<(), ClientError> {
         let kind = data.first_chunk().map(|kind| InfoType::of(u16::from_be_bytes(*kind)));
         if matches!(kind, Some(InfoType::Unknown(_))) {
-            // Servers may say more than they were asked for (nbd proto.md, '`NBD_REP_INFO`').
+            // Servers may send unrequested items (nbd proto.md, '`NBD_REP_INFO`').
             return Ok(());
         }
         match InfoItem::decode(data)? {
@@ -232,24 +226,23 @@ impl Negotiation {
         Ok(())
     }
 
-    /// The answer to `EXPORT_NAME`, without the zeros behind it.
+    /// Processes the response to `EXPORT_NAME`, without the zeros after it.
     pub(super) fn exported(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.info = Some(ExportInfo::decode(&mut Reader::new(bytes))?);
         self.awaits = Awaits::Zeroes;
         Ok(())
     }
 
-    /// Nothing more comes.
     pub(super) fn agreed(&mut self) -> Result<HandshakeStep, ClientError> {
-        let info = self.info.ok_or(ClientError::Protocol("it does not say how large the export is"))?;
-        // Without this flag the others mean nothing (nbd proto.md, 'Transmission flags').
+        let info = self.info.ok_or(ClientError::Protocol("it does not send the size of the export"))?;
+        // The other flags are only valid with this one (nbd proto.md, 'Transmission flags').
         let flags = match info.flags.contains(TransmissionFlags::HAS_FLAGS) {
             true => info.flags,
             false => TransmissionFlags::default(),
         };
         let (size, minimum) = (info.size, self.sizes.minimum);
         if size > SIZE_MAX {
-            return Err(ClientError::Protocol("its export is larger than 2^63 - 1 bytes, which none can be"));
+            return Err(ClientError::Protocol("its export exceeds 2^63 - 1 bytes"));
         }
         if !size.is_multiple_of(minimum.into()) {
             return Err(ClientError::PartialBlock { size, minimum });
@@ -264,7 +257,7 @@ impl Negotiation {
     }
 }
 
-/// Block sizes, if they are some (nbd proto.md, 'Size constraints').
+/// Validates block sizes (nbd proto.md, 'Size constraints').
 fn checked(sizes: BlockSizes) -> Result<BlockSizes, ClientError> {
     let BlockSizes { minimum, preferred, payload_max } = sizes;
     let are_some = minimum.is_power_of_two()
@@ -272,10 +265,9 @@ fn checked(sizes: BlockSizes) -> Result<BlockSizes, ClientError> {
         && preferred.is_power_of_two()
         && preferred >= minimum
         && payload_max >= minimum;
-    are_some.then_some(sizes).ok_or(ClientError::Protocol("its block sizes are none that can be"))
+    are_some.then_some(sizes).ok_or(ClientError::Protocol("its block sizes are invalid"))
 }
 
-/// What a server said, fit to be shown.
 pub(super) fn text(data: &[u8]) -> String {
     const SHOWN: usize = 300;
     String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(SHOWN).collect()

@@ -1,4 +1,4 @@
-//! A request of a device, and how the server carries it out: whole, or step by step.
+//! Requests of a device, and their steps at the server.
 
 use super::negotiation::Agreed;
 use super::reading::Reading;
@@ -7,16 +7,16 @@ use onego_block::{BlockStatus, Caller, Error, Flags, Op, Outcome, Request, Statu
 use onego_buf::List;
 use onego_wire::Time;
 
-/// Most bytes of a step whose length has 32 bits on the wire: a multiple of every block.
+/// Maximum length of a step in 32-bit headers, in bytes: a multiple of every block size.
 const STEP_MAX: u64 = 1 << 31;
 
-/// Zeros that are sent at a time to a server that cannot make them itself.
+/// Number of zeros to send at a time to a server without `WRITE_ZEROES`.
 const ZEROS_AT_A_TIME: u64 = 4 << 20;
 
-/// Times that a request is sent: a server that dies of one is not sent it for ever.
+/// Maximum attempts per request, so that a request that crashes the server is not repeated forever.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// What the server is to do, and what has come of it.
+/// The operation of a request, with its results so far.
 #[derive(Debug)]
 pub(super) enum PendingWork {
     Read(Reading),
@@ -27,7 +27,6 @@ pub(super) enum PendingWork {
     Status(Vec<StatusExtent>),
 }
 
-/// A request that has not completed.
 #[derive(Debug)]
 pub(super) struct Pending {
     caller: Caller,
@@ -35,30 +34,26 @@ pub(super) struct Pending {
     pub(super) length: u64,
     flags: Flags,
     pub(super) work: PendingWork,
-    /// Bytes that earlier steps have done.
+    /// Number of bytes completed by earlier steps.
     done: u64,
-    /// Bytes of the step that is at the server.
+    /// Length of the current step in bytes.
     step: u64,
-    /// All is done but a flush, for want of FUA.
+    /// Only a final flush is missing, because the server does not support FUA.
     flushes: bool,
     attempts: u32,
-    /// The first error that the server has sent.
     pub(super) error: Option<Error>,
-    /// Errors of the reply so far.
+    /// Number of errors in the current reply.
     pub(super) errors: u32,
-    /// What names it to the server; `None`: it is not there.
+    /// Cookie of the current step while it is in flight.
     pub(super) cookie: Option<u64>,
-    /// The link that it is on.
     pub(super) link: usize,
-    /// Of a flush that was sent: the changes that it covers, counted from the first.
+    /// For a flush in flight: the number of acknowledged changes that it covers.
     pub(super) covers: u64,
 }
 
-/// What becomes of a request next.
 pub(super) enum Next {
-    /// This is sent, with a payload that may be empty.
+    /// Send a header, with a possibly empty payload.
     Send(RequestHeader, List),
-    /// It is over.
     Complete(Result<Outcome, Error>),
 }
 
@@ -93,17 +88,16 @@ impl Pending {
         }
     }
 
-    /// Does a flush have to cover what it does? Not what is durable already.
+    /// Returns whether the request makes changes that a flush must cover; with FUA they are already durable.
     pub(super) fn leaves_unflushed(&self) -> bool {
         matches!(self.work, PendingWork::Write(_) | PendingWork::Trim | PendingWork::Zero) && !self.flags.fua
     }
 
-    /// Is the server asked for a flush?
     pub(super) fn is_flush(&self) -> bool {
         self.flushes || matches!(self.work, PendingWork::Flush)
     }
 
-    /// The next step for a server that can do what was agreed on. `cookie` is its name there.
+    /// Returns the next step, depending on the negotiated features. `cookie` identifies it to the server.
     pub(super) fn next(&mut self, agreed: &Agreed, cookie: u64) -> Next {
         let can = |flag| agreed.info.flags.contains(flag);
         type Can = TransmissionFlags;
@@ -128,7 +122,7 @@ impl Pending {
             }
             PendingWork::Flush if !can(Can::SEND_FLUSH) => return Next::Complete(Ok(Outcome::Done)),
             PendingWork::Flush => (RequestType::Flush, 0),
-            // Nobody relies on a trim.
+            // Trims are only hints.
             PendingWork::Trim if !can(Can::SEND_TRIM) => return Next::Complete(Ok(Outcome::Done)),
             PendingWork::Trim => (RequestType::Trim, left.min(most)),
             PendingWork::Zero if self.flags.fast && !can(Can::SEND_FAST_ZERO) => {
@@ -162,12 +156,11 @@ impl Pending {
         Next::Send(RequestHeader { flags, command, cookie, offset, length: step }, payload)
     }
 
-    /// Bytes of the step that is at the server.
     pub(super) fn step(&self) -> u64 {
         self.step
     }
 
-    /// The server has done the step. Is there another?
+    /// Handles the end of a step. Returns whether another one is needed.
     pub(super) fn step_done(&mut self, agreed: &Agreed) -> bool {
         (self.cookie, self.attempts) = (None, 0);
         if self.error.is_some() || self.flushes {
@@ -188,7 +181,7 @@ impl Pending {
         }
     }
 
-    /// The connection is gone: the step is sent again.
+    /// Resets the current step after its connection has ended.
     pub(super) fn restart(&mut self) {
         (self.cookie, self.error) = (None, None);
         match &mut self.work {
@@ -208,13 +201,11 @@ impl Pending {
         }
     }
 
-    /// It is over.
     pub(super) fn complete(self, now: Time, result: Result<Outcome, Error>) {
         self.caller.complete(now, result);
     }
 }
 
-/// An error that the server has sent.
 pub(super) fn error_of(number: u32, message: &str) -> Error {
     let code = ErrorCode::of(number);
     let said = if message.is_empty() { String::new() } else { format!(": {message}") };
@@ -222,9 +213,9 @@ pub(super) fn error_of(number: u32, message: &str) -> Error {
         ErrorCode::Permission => Error::NotPermitted(format!("by the server{said}")),
         ErrorCode::NoSpace => Error::NoSpace(format!("on the server{said}")),
         ErrorCode::NotSupported => Error::Unsupported("make zeros faster than it writes them"),
-        ErrorCode::Shutdown => Error::Failed(format!("the server is about to end{said}")),
-        ErrorCode::Io => Error::Failed(format!("the server could not read or write its device{said}")),
-        ErrorCode::NoMemory => Error::Failed(format!("the server has no memory{said}")),
+        ErrorCode::Shutdown => Error::Failed(format!("the server is shutting down{said}")),
+        ErrorCode::Io => Error::Failed(format!("I/O error on the server{said}")),
+        ErrorCode::NoMemory => Error::Failed(format!("the server is out of memory{said}")),
         ErrorCode::Invalid | ErrorCode::Overflow => {
             Error::Failed(format!("the server refuses the request (error {number}){said}"))
         }

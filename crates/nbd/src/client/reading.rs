@@ -1,31 +1,29 @@
-//! A read whose bytes come in pieces.
+//! Reads whose data arrives in pieces.
 
 use super::error::ClientError;
 use onego_block::Outcome;
 use onego_buf::{List, Pool, SegmentMut};
 use std::ops::Range;
 
-/// Runs of bytes that have come before those in front of them. Servers cut a read where their holes begin and end, and send
-/// the parts in whatever order.
+/// Maximum number of runs received out of order. Servers split a read at the boundaries of holes and send the parts in
+/// any order.
 const RUNS_MAX: usize = 1024;
 
-/// The bytes of a read, as far as they have come.
 #[derive(Debug)]
 pub(super) struct Reading {
     length: usize,
     bytes: Bytes,
-    /// The caller gave a buffer, and gets it back.
     into: bool,
-    /// Runs that have come, in order, none of which touch.
+    /// Received runs, sorted and not adjacent.
     runs: Vec<Range<usize>>,
 }
 
 #[derive(Debug)]
 enum Bytes {
-    /// Nothing has come, or the buffer is out for a receive.
+    /// No data yet, or the buffer is lent out for a receive.
     None,
     Buffer(SegmentMut),
-    /// All of it came in one piece of shared memory.
+    /// All data, in one piece of shared memory.
     List(List),
 }
 
@@ -42,12 +40,12 @@ impl Reading {
         self.length
     }
 
-    /// Has the caller given no buffer, and nothing come yet?
+    /// Returns whether the data may be shared memory: the caller gave no buffer, and no data has arrived.
     pub(super) fn takes_list(&self) -> bool {
         !self.into && self.runs.is_empty()
     }
 
-    /// Everything is asked for again: what has come does not count.
+    /// Discards the received data before the read is sent again.
     pub(super) fn restart(&mut self) {
         self.runs.clear();
         if let Bytes::List(_) = self.bytes {
@@ -55,16 +53,16 @@ impl Reading {
         }
     }
 
-    /// Bytes are announced: they must be some of the read, and none that have come.
+    /// Marks announced bytes as received. Fails if they are outside the read or already received.
     pub(super) fn claim(&mut self, bytes: Range<usize>) -> Result<(), ClientError> {
         if bytes.is_empty() || bytes.end > self.length {
-            return Err(ClientError::Protocol("it sends bytes that were not asked for"));
+            return Err(ClientError::Protocol("it sends data outside the requested range"));
         }
         let at = self.runs.partition_point(|run| run.end < bytes.start);
         if self.runs.get(at).is_some_and(|run| run.start < bytes.end && bytes.start < run.end) {
             return Err(ClientError::Protocol("it sends bytes of a read twice"));
         }
-        // The run at `at` ends where the bytes begin, or begins behind them.
+        // The run at `at` ends where the bytes begin, or begins after them.
         let joins_front = self.runs.get(at).is_some_and(|run| run.end == bytes.start);
         let next = at + usize::from(joins_front);
         if self.runs.get(next).is_some_and(|run| run.start < bytes.end) {
@@ -86,7 +84,7 @@ impl Reading {
         }
     }
 
-    /// The buffer, for a receive. It comes back by [`put_back`](Self::put_back).
+    /// Takes the buffer for a receive. [`put_back`](Self::put_back) returns it.
     pub(super) fn take(&mut self, pool: &Pool) -> SegmentMut {
         match std::mem::replace(&mut self.bytes, Bytes::None) {
             Bytes::Buffer(buffer) => buffer,
@@ -98,23 +96,21 @@ impl Reading {
         self.bytes = Bytes::Buffer(buffer);
     }
 
-    /// All the bytes, in shared memory.
     pub(super) fn put_list(&mut self, list: List) {
         self.bytes = Bytes::List(list);
     }
 
-    /// Some of the bytes are zeros.
     pub(super) fn put_zeros(&mut self, bytes: Range<usize>, pool: &Pool) {
         let mut buffer = self.take(pool);
         buffer[bytes].fill(0);
         self.put_back(buffer);
     }
 
-    /// All bytes, if all have come.
+    /// Returns the data; fails if some is missing.
     pub(super) fn finish(self) -> Result<Outcome, ClientError> {
         let is_whole = self.runs.len() == 1 && self.runs[0] == (0..self.length);
         if !is_whole && self.length > 0 {
-            return Err(ClientError::Protocol("it ends a read of which bytes are missing"));
+            return Err(ClientError::Protocol("it ends a read with missing data"));
         }
         Ok(match self.bytes {
             Bytes::Buffer(buffer) if self.into => Outcome::Filled(buffer),
@@ -130,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_in_any_order_are_a_read_once_there_is_no_gap() {
+    fn pieces_in_any_order_complete_a_read() {
         let mut reading = Reading::new(100);
         for piece in [50..60, 0..10, 60..100, 10..30] {
             reading.claim(piece.clone()).unwrap();
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_come_twice_or_were_not_asked_for_break_the_protocol() {
+    fn duplicate_or_unrequested_bytes_break_the_protocol() {
         let mut reading = Reading::new(100);
         reading.claim(10..20).unwrap();
         reading.claim(30..40).unwrap();
@@ -155,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_in_too_many_pieces_is_refused() {
+    fn a_read_in_too_many_pieces_is_rejected() {
         let mut reading = Reading::new(1 << 20);
         let mut claims = (0..1 << 19).map(|n| reading.claim(2 * n..2 * n + 1));
         assert_eq!(claims.position(|claim| claim.is_err()), Some(RUNS_MAX));

@@ -1,4 +1,4 @@
-//! Replies of the server, and the requests that they are for.
+//! Parses the server's replies and applies them to their requests.
 
 use super::error::ClientError;
 use super::negotiation::{Agreed, text};
@@ -14,57 +14,48 @@ use onego_wire::Reader;
 use slab::Slab;
 use std::ops::Range;
 
-/// Most bytes of the payload of an error: the number, a message of the longest, and an offset.
+/// Maximum size of an error payload: error number, longest message, and offset.
 const ERROR_MAX: u64 = 4 + 2 + STRING_MAX as u64 + 8;
 
-/// Most errors of a reply: a server that sends one after the other is not waited for.
+/// Maximum errors in one reply, so that a server cannot prolong it endlessly.
 const ERRORS_MAX: u32 = 64;
 
-/// Most bytes of the payload of a chunk that tells of bytes: as many extents as the protocol allows.
+/// Maximum size of a status payload, with the maximum number of extents.
 const STATUS_MAX: u64 = 8 + 16 * EXTENTS_MAX as u64;
 
-/// A request that has its reply.
+/// Key of a request whose reply is complete.
 pub(super) struct Settled(pub(super) usize);
 
-/// What is awaited of a connection that carries replies.
 #[derive(Default)]
 enum Awaiting {
-    /// A reply.
     #[default]
     Reply,
-    /// The rest of the header of a reply.
     Rest([u8; HEADER_MAX]),
-    /// The place of the data of a chunk.
     Offset(Chunk),
-    /// The place and length of a hole.
     Hole(Chunk),
-    /// Data that is received into the buffer of a read.
+    /// Data received into the buffer of a read.
     Bytes(Chunk),
-    /// Data of a whole read, short enough to stay where it was received.
+    /// The complete data of a short read, which stays in the receive buffer.
     Shared(Chunk),
-    /// What is not data: an error, or what is known of bytes.
     Payload(Chunk, ChunkType),
 }
 
-/// A reply, or a part of one.
+/// A reply, or one chunk of a structured reply.
 #[derive(Clone, Copy)]
 struct Chunk {
-    /// The request.
     key: usize,
-    /// Nothing of the reply follows.
     done: bool,
-    /// Bytes of the payload.
     length: u64,
 }
 
-/// The replies of one connection.
+/// Parser of one connection's replies.
 #[derive(Default)]
 pub(super) struct Replies {
     awaiting: Awaiting,
 }
 
 impl Replies {
-    /// Takes what is here, up to the end of a reply.
+    /// Processes input up to the end of a reply.
     pub(super) fn next(
         &mut self,
         inbound: &mut Inbound,
@@ -91,7 +82,7 @@ impl Replies {
         }
     }
 
-    /// Gives a read its buffer back: the connection is gone.
+    /// Returns the buffer of an interrupted receive to its read, after the connection has ended.
     pub(super) fn give_back(&self, inbound: &mut Inbound, pending: &mut Slab<Pending>) {
         if let Awaiting::Bytes(chunk) = &self.awaiting
             && let Some(buffer) = inbound.take_buffer()
@@ -102,13 +93,9 @@ impl Replies {
     }
 }
 
-/// What a turn came to.
 enum Progress {
-    /// There may be more here.
     Goes,
-    /// More bytes have to come.
     Waits,
-    /// A request has its reply.
     Settled(usize),
 }
 
@@ -121,7 +108,6 @@ impl Progress {
     }
 }
 
-/// What one look at the bytes needs.
 struct Turn<'a> {
     inbound: &'a mut Inbound,
     agreed: &'a Agreed,
@@ -152,7 +138,6 @@ impl Turn<'_> {
         self.begin(&first[..at + len])
     }
 
-    /// A reply begins, or goes on.
     fn begin(&mut self, header: &[u8]) -> Result<Turned, ClientError> {
         match ReplyHeader::decode(&mut Reader::new(header), self.agreed.style)? {
             ReplyHeader::Simple(reply) => self.simple(reply),
@@ -160,12 +145,11 @@ impl Turn<'_> {
         }
     }
 
-    /// The request that a cookie names.
     fn find(&mut self, cookie: u64) -> Result<(usize, &mut Pending), ClientError> {
         let key = cookie as u32 as usize;
         match self.pending.get_mut(key) {
             Some(pending) if pending.cookie == Some(cookie) => Ok((key, pending)),
-            _ => Err(ClientError::Protocol("it answers a request that was not sent")),
+            _ => Err(ClientError::Protocol("it replies to a request that was not sent")),
         }
     }
 
@@ -178,10 +162,10 @@ impl Turn<'_> {
         let length = match &pending.work {
             // (nbd proto.md, 'Structured replies')
             PendingWork::Read(_) if !is_simple => {
-                return Err(ClientError::Protocol("it answers a read with a simple reply"));
+                return Err(ClientError::Protocol("it sends a simple reply to a read"));
             }
             PendingWork::Status(_) if error == 0 => {
-                return Err(ClientError::Protocol("it tells nothing of the bytes that it was asked about"));
+                return Err(ClientError::Protocol("it sends no status for the requested range"));
             }
             PendingWork::Read(reading) if error == 0 => reading.length() as u64,
             _ => 0,
@@ -205,7 +189,7 @@ impl Turn<'_> {
             (ChunkType::None, PendingWork::Status(extents))
                 if extents.is_empty() && pending.error.is_none() =>
             {
-                wrong("it tells nothing of the bytes that it was asked about")
+                wrong("it sends no status for the requested range")
             }
             (ChunkType::None, _) if length == 0 && done => {
                 self.inbound.expect_nothing();
@@ -215,7 +199,7 @@ impl Turn<'_> {
                 Some(data) if data > 0 && data <= reading.length() as u64 => {
                     Ok((Awaiting::Offset(chunk), Progress::Goes))
                 }
-                _ => wrong("it sends bytes that were not asked for"),
+                _ => wrong("it sends data outside the requested range"),
             },
             (ChunkType::OffsetHole, PendingWork::Read(_)) if length == 12 => {
                 Ok((Awaiting::Hole(chunk), Progress::Goes))
@@ -230,7 +214,7 @@ impl Turn<'_> {
                 self.inbound.expect(length as usize);
                 Ok((Awaiting::Payload(chunk, kind), Progress::Goes))
             }
-            _ => wrong("it sends a reply that does not go with the request"),
+            _ => wrong("it sends a reply that does not match the request"),
         }
     }
 
@@ -257,7 +241,7 @@ impl Turn<'_> {
         Ok(chunk.ended())
     }
 
-    /// Bytes of the device as bytes of a read.
+    /// Converts a range of the device to a range of the read.
     fn within(&self, key: usize, offset: u64, length: u64) -> Result<Range<usize>, ClientError> {
         let pending = self.pending.get(key);
         let range = pending.and_then(|pending| {
@@ -265,13 +249,12 @@ impl Turn<'_> {
             let end = start.checked_add(length).filter(|end| *end <= pending.length)?;
             Some(start as usize..end as usize)
         });
-        range.ok_or(ClientError::Protocol("it sends bytes that were not asked for"))
+        range.ok_or(ClientError::Protocol("it sends data outside the requested range"))
     }
 
-    /// Data of a read follows.
     fn data(&mut self, chunk: Chunk, range: Range<usize>) -> Result<Turned, ClientError> {
         let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) else {
-            return Err(ClientError::Protocol("it sends a reply that does not go with the request"));
+            return Err(ClientError::Protocol("it sends a reply that does not match the request"));
         };
         let is_short = range.len() < LARGE && range.len() == reading.length();
         let takes_list = is_short && reading.takes_list();
@@ -308,19 +291,21 @@ impl Turn<'_> {
         let payload = payload.to_segment();
         let extended = kind == ChunkType::BlockStatusExt;
         let Some(pending) = self.pending.get_mut(chunk.key) else {
-            return Err(ClientError::Protocol("it answers a request that was not sent"));
+            return Err(ClientError::Protocol("it replies to a request that was not sent"));
         };
         match kind {
             ChunkType::BlockStatus | ChunkType::BlockStatusExt => {
                 let status = StatusChunk::decode(&payload, extended)?;
                 if Some(status.context) != self.agreed.context {
-                    return Err(ClientError::Protocol("it tells of a metadata context that was not chosen"));
+                    return Err(ClientError::Protocol(
+                        "it sends the status of an unselected metadata context",
+                    ));
                 }
                 let most = pending.step();
                 if let PendingWork::Status(extents) = &mut pending.work {
-                    // A context has one chunk (nbd proto.md, '`NBD_REPLY_TYPE_BLOCK_STATUS`').
+                    // A context has only one chunk (nbd proto.md, '`NBD_REPLY_TYPE_BLOCK_STATUS`').
                     if !extents.is_empty() {
-                        return Err(ClientError::Protocol("it tells of the same bytes twice"));
+                        return Err(ClientError::Protocol("it sends more than one status chunk"));
                     }
                     *extents = clipped(status.extents, most)?;
                 }
@@ -328,7 +313,7 @@ impl Turn<'_> {
             _ => {
                 let error = ErrorChunk::decode(&payload)?;
                 if error.error == 0 {
-                    return Err(ClientError::Protocol("it sends an error that is none"));
+                    return Err(ClientError::Protocol("it sends an error chunk with error number 0"));
                 }
                 pending.errors += 1;
                 if pending.errors > ERRORS_MAX {
@@ -343,7 +328,6 @@ impl Turn<'_> {
 }
 
 impl Chunk {
-    /// All of it is here.
     fn ended(self) -> Turned {
         (Awaiting::Reply, if self.done { Progress::Settled(self.key) } else { Progress::Goes })
     }
@@ -355,13 +339,13 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(number)
 }
 
-/// The first runs, as far as was asked. The last may reach further (nbd proto.md, '`NBD_REPLY_TYPE_BLOCK_STATUS`').
+/// Clips extents to the requested length: the last one may exceed it (nbd proto.md, '`NBD_REPLY_TYPE_BLOCK_STATUS`').
 fn clipped(extents: Vec<StatusExtent>, length: u64) -> Result<Vec<StatusExtent>, ClientError> {
     let mut left = length;
     let mut clipped = Vec::new();
     for extent in extents {
         if extent.length == 0 {
-            return Err(ClientError::Protocol("it tells of no bytes at all"));
+            return Err(ClientError::Protocol("it sends an empty extent"));
         }
         let length = extent.length.min(left);
         StatusExtent::append(&mut clipped, length, extent.status);
@@ -371,7 +355,7 @@ fn clipped(extents: Vec<StatusExtent>, length: u64) -> Result<Vec<StatusExtent>,
         }
     }
     match clipped.is_empty() {
-        true => Err(ClientError::Protocol("it tells nothing of the bytes that it was asked about")),
+        true => Err(ClientError::Protocol("it sends no status for the requested range")),
         false => Ok(clipped),
     }
 }

@@ -1,4 +1,4 @@
-//! TLS, as a client asks for it: whom it trusts, and what it shows.
+//! TLS configuration of a client: trusted authorities and the client's identity.
 
 use crate::tls::{TlsError, authority, certificates, key};
 use rustls::crypto::aws_lc_rs;
@@ -7,7 +7,7 @@ use rustls::{ClientConfig, ClientConnection};
 use std::fmt;
 use std::sync::Arc;
 
-/// TLS of a client (nbd proto.md, 'TLS support'). It is cheap to clone.
+/// TLS configuration of a client (nbd proto.md, 'TLS support'). Cheap to clone.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -21,9 +21,9 @@ impl fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// TLS 1.2 and 1.3 with a server that has a certificate for that name, or address, which an authority has signed whose
-    /// certificates are given. With a chain of certificates, its own first, and its private key, the client shows who it is. All
-    /// are PEM.
+    /// Creates a configuration for TLS 1.2 and 1.3. The server must have a certificate for the name or address
+    /// `server`, signed by one of the authorities `roots`. `own` identifies the client by its certificate chain, leaf
+    /// first, and its private key. All inputs are PEM.
     pub fn new(server: &str, roots: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
         let name = ServerName::try_from(server.to_owned());
         let server = name.map_err(|_| TlsError::Name(server.to_owned()))?;
@@ -40,7 +40,6 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), server })
     }
 
-    /// The client's end of a connection.
     pub(super) fn connection(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), self.server.clone())
     }

@@ -1,32 +1,32 @@
-/// Why a request failed, as the protocol says it (nbd proto.md, 'Error values').
+/// Error codes of requests (nbd proto.md, 'Error values').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ErrorCode {
-    /// Not permitted: the export is read-only.
+    /// Operation not permitted; the export is read-only.
     Permission = 1,
-    /// The device failed.
+    /// I/O error.
     Io = 5,
-    /// No memory.
+    /// Out of memory.
     NoMemory = 12,
-    /// The request is none that the server takes.
+    /// Invalid request.
     Invalid = 22,
-    /// No space, or a write behind the end.
+    /// No space left, or a write past the end.
     NoSpace = 28,
     /// The request is too long.
     Overflow = 75,
-    /// Zeroes cannot be written fast.
+    /// Operation not supported, such as fast zeroing.
     NotSupported = 95,
-    /// The export is no longer served.
+    /// The server is shutting down.
     Shutdown = 108,
 }
 
 impl ErrorCode {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The error of a number. One that the protocol does not have counts as invalid.
+    /// Converts a number. Unknown numbers count as invalid, as the protocol requires.
     pub fn of(number: u32) -> Self {
         match number {
             1 => Self::Permission,

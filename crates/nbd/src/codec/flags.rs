@@ -1,6 +1,6 @@
 use std::ops::BitOr;
 
-/// Defines a set of flags that is a number on the wire.
+/// Defines a set of flags with an integer representation.
 macro_rules! flags {
     ($(#[$doc:meta])* $name:ident: $type:ty { $($(#[$of:meta])* $flag:ident = $bit:literal,)* }) => {
         $(#[$doc])*
@@ -10,19 +10,19 @@ macro_rules! flags {
         impl $name {
             $($(#[$of])* pub const $flag: Self = Self(1 << $bit);)*
 
-            /// Are all of these set?
+            /// Returns whether all of `flags` are set.
             #[inline]
             pub fn contains(self, flags: Self) -> bool {
                 self.0 & flags.0 == flags.0
             }
 
-            /// Is any set but these?
+            /// Returns whether flags other than `flags` are set.
             #[inline]
             pub fn exceeds(self, flags: Self) -> bool {
                 self.0 & !flags.0 != 0
             }
 
-            /// These, and the others if `set`.
+            /// Adds `flags` if `set` is true.
             #[must_use]
             #[inline]
             pub fn with(self, flags: Self, set: bool) -> Self {
@@ -42,67 +42,67 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What a server can, said in its greeting (nbd proto.md, 'Handshake flags').
+    /// Capabilities in a server's greeting (nbd proto.md, 'Handshake flags').
     HandshakeFlags: u16 {
-        /// It answers options.
+        /// Fixed newstyle handshake: the server replies to unknown options.
         FIXED_NEWSTYLE = 0,
-        /// It can leave out the 124 zeros behind the answer to `EXPORT_NAME`.
+        /// The server can omit the 124 zeros after its response to `EXPORT_NAME`.
         NO_ZEROES = 1,
     }
 }
 
 flags! {
-    /// What a client wants of that (nbd proto.md, 'Client flags').
+    /// Capabilities in a client's answer to the greeting (nbd proto.md, 'Client flags').
     ClientFlags: u32 {
-        /// It knows answers to options.
+        /// Fixed newstyle handshake: the client handles replies to options.
         FIXED_NEWSTYLE = 0,
-        /// The zeros are left out.
+        /// The zeros after the response to `EXPORT_NAME` are omitted.
         NO_ZEROES = 1,
     }
 }
 
 flags! {
-    /// What an export can (nbd proto.md, 'Transmission flags').
+    /// Properties of an export (nbd proto.md, 'Transmission flags').
     TransmissionFlags: u16 {
         /// Always set.
         HAS_FLAGS = 0,
-        /// Nothing can be written.
+        /// The export is read-only.
         READ_ONLY = 1,
-        /// `FLUSH` is known.
+        /// Supports `FLUSH`.
         SEND_FLUSH = 2,
-        /// The flag `FUA` is known.
+        /// Supports the flag `FUA`.
         SEND_FUA = 3,
-        /// The medium turns.
+        /// The device is rotational.
         ROTATIONAL = 4,
-        /// `TRIM` is known.
+        /// Supports `TRIM`.
         SEND_TRIM = 5,
-        /// `WRITE_ZEROES` is known.
+        /// Supports `WRITE_ZEROES`.
         SEND_WRITE_ZEROES = 6,
-        /// The flag `DF` is known.
+        /// Supports the flag `DF`.
         SEND_DF = 7,
-        /// A flush on one connection covers the writes that were acknowledged on others.
+        /// A flush on one connection covers acknowledged writes on others.
         CAN_MULTI_CONN = 8,
-        /// `CACHE` is known.
+        /// Supports `CACHE`.
         SEND_CACHE = 10,
-        /// The flag `FAST_ZERO` is known.
+        /// Supports the flag `FAST_ZERO`.
         SEND_FAST_ZERO = 11,
-        /// `BLOCK_STATUS` takes a payload.
+        /// `BLOCK_STATUS` accepts a payload.
         BLOCK_STATUS_PAYLOAD = 12,
     }
 }
 
 flags! {
-    /// How a request is to be carried out (nbd proto.md, 'Command flags').
+    /// Flags of a request (nbd proto.md, 'Command flags').
     CommandFlags: u16 {
-        /// What it changes is durable when it is answered.
+        /// Make the changes durable before replying.
         FUA = 0,
-        /// Zeroes keep their space allocated.
+        /// Keep zeroed space allocated.
         NO_HOLE = 1,
-        /// The answer to a read has one chunk of content at most.
+        /// Reply to a read with at most one content chunk.
         DF = 2,
-        /// The status of one extent only.
+        /// Return the status of only one extent.
         REQ_ONE = 3,
-        /// Fail rather than write zeros as data.
+        /// Fail instead of writing zeros as data.
         FAST_ZERO = 4,
         /// The length is that of a payload.
         PAYLOAD_LEN = 5,

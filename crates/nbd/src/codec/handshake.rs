@@ -1,4 +1,4 @@
-//! The greeting, and the envelopes of options and of their replies.
+//! The greeting, and the headers of options and option replies.
 
 use super::be;
 use super::flags::{ClientFlags, HandshakeFlags, TransmissionFlags};
@@ -7,26 +7,26 @@ use onego_wire::{DecodeError, Decoded, Reader};
 /// "NBDMAGIC" and "IHAVEOPT" (nbd proto.md, 'Newstyle negotiation').
 const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// In the place of the latter where the handshake is oldstyle (nbd proto.md, 'Oldstyle negotiation').
+/// Replaces the latter in the oldstyle handshake (nbd proto.md, 'Oldstyle negotiation').
 const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
-/// Before each reply to an option (nbd proto.md, 'Fixed newstyle negotiation').
+/// Magic of option replies (nbd proto.md, 'Fixed newstyle negotiation').
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
-/// Bytes of a server's greeting.
+/// Size of a server's greeting in bytes.
 pub const GREETING_LEN: usize = 18;
-/// Bytes of the client's flags.
+/// Size of the client's flags in bytes.
 pub const CLIENT_FLAGS_LEN: usize = 4;
-/// Bytes of an option before its data.
+/// Size of an option's header in bytes.
 pub const OPTION_HEADER_LEN: usize = 16;
-/// Bytes of the reply to an option before its data.
+/// Size of an option reply's header in bytes.
 pub const OPTION_REPLY_LEN: usize = 20;
 
-/// The first that a server says.
+/// A server's greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting(pub HandshakeFlags);
 
 impl Greeting {
-    /// The bytes.
+    /// Encodes the greeting.
     pub fn encode(self) -> [u8; GREETING_LEN] {
         let mut bytes = [0; GREETING_LEN];
         bytes[..8].copy_from_slice(&NBD_MAGIC.to_be_bytes());
@@ -35,7 +35,7 @@ impl Greeting {
         bytes
     }
 
-    /// Returns whether a server begins the oldstyle handshake, which has as many bytes and more (nbd proto.md, 'Oldstyle
+    /// Returns whether `bytes` begin an oldstyle handshake, which is longer than a greeting (nbd proto.md, 'Oldstyle
     /// negotiation').
     pub fn is_oldstyle(bytes: &[u8]) -> bool {
         bytes
@@ -43,7 +43,7 @@ impl Greeting {
             .is_some_and(|rest| rest.starts_with(&OLDSTYLE_MAGIC.to_be_bytes()))
     }
 
-    /// Reads it.
+    /// Decodes a greeting.
     pub fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         be::magic(r, NBD_MAGIC, "the server's first magic")?;
         be::magic(r, OPTION_MAGIC, "the server's second magic")?;
@@ -51,7 +51,7 @@ impl Greeting {
     }
 }
 
-/// Reads a client's flags. Unknown ones are an error (nbd proto.md, 'Client flags').
+/// Decodes a client's flags; unknown ones are an error (nbd proto.md, 'Client flags').
 pub fn client_flags(r: &mut Reader<'_>) -> Decoded<ClientFlags> {
     let flags = ClientFlags(be::u32(r, "client flags")?);
     match flags.exceeds(ClientFlags::FIXED_NEWSTYLE | ClientFlags::NO_ZEROES) {
@@ -60,35 +60,35 @@ pub fn client_flags(r: &mut Reader<'_>) -> Decoded<ClientFlags> {
     }
 }
 
-/// What an option is about (nbd proto.md, 'Option types').
+/// The type of an option (nbd proto.md, 'Option types').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionCode {
-    /// Choose an export and go on to transmission, without any error.
+    /// Choose an export and start transmission, without error replies.
     ExportName,
     /// End the session.
     Abort,
-    /// Name all exports.
+    /// List all exports.
     List,
-    /// Go on encrypted.
+    /// Start TLS.
     StartTls,
     /// Describe an export.
     Info,
-    /// Describe an export and go on to transmission.
+    /// Describe an export and start transmission.
     Go,
     /// Use structured replies.
     StructuredReply,
-    /// Name the metadata contexts of an export.
+    /// List the metadata contexts of an export.
     ListMetaContext,
-    /// Choose the metadata contexts of an export.
+    /// Select metadata contexts of an export.
     SetMetaContext,
     /// Use extended headers.
     ExtendedHeaders,
-    /// Any other.
+    /// An unknown type.
     Unknown(u32),
 }
 
 impl OptionCode {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u32 {
         match self {
             Self::ExportName => 1,
@@ -105,7 +105,7 @@ impl OptionCode {
         }
     }
 
-    /// The option of a number.
+    /// Converts a number.
     pub fn of(number: u32) -> Self {
         match number {
             1 => Self::ExportName,
@@ -123,17 +123,17 @@ impl OptionCode {
     }
 }
 
-/// What is before the data of an option.
+/// Header of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionHeader {
-    /// Which option.
+    /// Type of the option.
     pub code: OptionCode,
-    /// Bytes of data: nothing bounds them yet.
+    /// Length of the data in bytes; not validated.
     pub length: u32,
 }
 
 impl OptionHeader {
-    /// The bytes.
+    /// Encodes the header.
     pub fn encode(self) -> [u8; OPTION_HEADER_LEN] {
         let mut bytes = [0; OPTION_HEADER_LEN];
         bytes[..8].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -142,39 +142,39 @@ impl OptionHeader {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes a header.
     pub fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         be::magic(r, OPTION_MAGIC, "an option's magic")?;
         Ok(Self { code: OptionCode::of(be::u32(r, "option")?), length: be::u32(r, "option length")? })
     }
 }
 
-/// Why an option is refused (nbd proto.md, 'Option reply types').
+/// The reason that an option was refused (nbd proto.md, 'Option reply types').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionError {
-    /// The server does not know it.
+    /// The server does not support the option.
     Unsupported,
-    /// The server's policy forbids it.
+    /// Forbidden by server policy.
     Policy,
-    /// It is not well-formed, or not allowed here.
+    /// Malformed, or not allowed at this point.
     Invalid,
-    /// The platform cannot do it.
+    /// Not supported by the platform.
     Platform,
-    /// TLS is to be used.
+    /// TLS is required.
     TlsRequired,
-    /// There is no such export.
+    /// No such export.
     Unknown,
-    /// The server is about to end.
+    /// The server is shutting down.
     Shutdown,
-    /// The client has to ask for block sizes.
+    /// The client must request block sizes.
     BlockSizeRequired,
-    /// Too much is asked for at once.
+    /// The request is too large.
     TooBig,
-    /// Extended headers are to be used, or are used already.
+    /// Extended headers are required, or already in use.
     ExtendedHeadersRequired,
 }
 
-/// All of them; each has the number of its place, from 1 on.
+/// All errors, in the order of their numbers from 1.
 const OPTION_ERRORS: [OptionError; 10] = [
     OptionError::Unsupported,
     OptionError::Policy,
@@ -188,28 +188,28 @@ const OPTION_ERRORS: [OptionError; 10] = [
     OptionError::ExtendedHeadersRequired,
 ];
 
-/// Set in the type of each reply that is an error.
+/// Flags a reply type as an error.
 const IS_ERROR: u32 = 1 << 31;
 
-/// What the reply to an option says.
+/// The type of an option reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionReplyType {
-    /// It is done.
+    /// Success; ends the replies.
     Ack,
-    /// One export.
+    /// An export, in a list.
     Server,
-    /// One item of information.
+    /// An information item.
     Info,
-    /// One metadata context.
+    /// A metadata context.
     MetaContext,
-    /// It is refused.
+    /// The option is refused.
     Error(OptionError),
-    /// Any other.
+    /// An unknown type.
     Unknown(u32),
 }
 
 impl OptionReplyType {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u32 {
         match self {
             Self::Ack => 1,
@@ -221,7 +221,7 @@ impl OptionReplyType {
         }
     }
 
-    /// The type of a number.
+    /// Converts a number.
     pub fn of(number: u32) -> Self {
         let error = || OPTION_ERRORS.get((number & !IS_ERROR).checked_sub(1)? as usize);
         match number {
@@ -235,19 +235,19 @@ impl OptionReplyType {
     }
 }
 
-/// What is before the data of the reply to an option.
+/// Header of an option reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionReply {
-    /// The option.
+    /// Type of the option.
     pub code: OptionCode,
-    /// What the reply says.
+    /// Type of the reply.
     pub kind: OptionReplyType,
-    /// Bytes of data.
+    /// Length of the data in bytes.
     pub length: u32,
 }
 
 impl OptionReply {
-    /// The bytes.
+    /// Encodes the header.
     pub fn encode(self) -> [u8; OPTION_REPLY_LEN] {
         let mut bytes = [0; OPTION_REPLY_LEN];
         bytes[..8].copy_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
@@ -257,7 +257,7 @@ impl OptionReply {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes a header.
     pub fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         be::magic(r, OPTION_REPLY_MAGIC, "the magic of an option's reply")?;
         let code = OptionCode::of(be::u32(r, "option")?);
@@ -269,19 +269,19 @@ impl OptionReply {
 /// Size and flags of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExportInfo {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it can.
+    /// Properties of the export.
     pub flags: TransmissionFlags,
 }
 
 impl ExportInfo {
-    /// Bytes of it.
+    /// Encoded length in bytes.
     pub const LEN: usize = 10;
-    /// Zeros behind it in the answer to `EXPORT_NAME`, unless they are left out.
+    /// Number of zeros after the response to `EXPORT_NAME`, unless they are omitted.
     pub const ZEROES: usize = 124;
 
-    /// The bytes.
+    /// Encodes the size and flags.
     pub fn encode(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&self.size.to_be_bytes());
@@ -289,7 +289,7 @@ impl ExportInfo {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the size and flags.
     pub fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         let size = be::u64(r, "export size")?;
         Ok(Self { size, flags: TransmissionFlags(be::u16(r, "transmission flags")?) })
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_options_and_replies_come_back() {
+    fn numbers_of_options_and_replies_survive_a_round_trip() {
         for number in (0..20).chain([u32::MAX]) {
             assert_eq!(OptionCode::of(number).number(), number);
             assert_eq!(OptionReplyType::of(number).number(), number);

@@ -1,7 +1,7 @@
-//! The messages of NBD. All integers are big-endian (nbd proto.md, 'Conventions').
+//! Messages of the NBD protocol. All integers are big-endian (nbd proto.md, 'Conventions').
 //!
-//! Decoders look at bytes that are here, check every length against them and against a named bound, and take memory for
-//! nothing else. Both directions are here: a server decodes what a client encodes, and the other way round.
+//! Decoders check every length against the available data and a named bound, and allocate no memory for anything else.
+//! Both directions are supported: a server decodes what a client encodes, and vice versa.
 
 mod be;
 mod error;

@@ -1,26 +1,26 @@
-//! The data of options and of their replies.
+//! The data of options and option replies.
 
 use super::be;
 use super::handshake::ExportInfo;
 use onego_wire::{DecodeError, Decoded, Reader};
 
-/// What may be known of an export (nbd proto.md, '`NBD_REP_INFO`').
+/// Types of information about an export (nbd proto.md, '`NBD_REP_INFO`').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InfoType {
     /// Size and flags.
     Export,
-    /// The name.
+    /// Name.
     Name,
-    /// The description.
+    /// Description.
     Description,
-    /// Sizes of requests.
+    /// Block sizes.
     BlockSize,
-    /// Any other.
+    /// An unknown type.
     Unknown(u16),
 }
 
 impl InfoType {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u16 {
         match self {
             Self::Export => 0,
@@ -31,7 +31,7 @@ impl InfoType {
         }
     }
 
-    /// The type of a number.
+    /// Converts a number.
     pub fn of(number: u16) -> Self {
         match number {
             0 => Self::Export,
@@ -48,12 +48,12 @@ impl InfoType {
 pub struct InfoQuery<'a> {
     /// Name of the export.
     pub name: &'a [u8],
-    /// What the client wants to know.
+    /// Requested information.
     pub wanted: Vec<InfoType>,
 }
 
 impl<'a> InfoQuery<'a> {
-    /// Reads it.
+    /// Decodes the data.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let name = be::string(&mut r, "export name")?;
@@ -65,7 +65,7 @@ impl<'a> InfoQuery<'a> {
         Ok(Self { name, wanted })
     }
 
-    /// The bytes.
+    /// Encodes the data.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         be::put_string(&mut out, self.name);
@@ -74,7 +74,7 @@ impl<'a> InfoQuery<'a> {
         out
     }
 
-    /// Does the client want to know that?
+    /// Returns whether the client requests this information.
     pub fn wants(&self, what: InfoType) -> bool {
         self.wanted.contains(&what)
     }
@@ -85,12 +85,12 @@ impl<'a> InfoQuery<'a> {
 pub struct MetaQuery<'a> {
     /// Name of the export.
     pub name: &'a [u8],
-    /// What is looked for.
+    /// Queries for contexts.
     pub queries: Vec<&'a [u8]>,
 }
 
 impl<'a> MetaQuery<'a> {
-    /// Reads it.
+    /// Decodes the data.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let name = be::string(&mut r, "export name")?;
@@ -101,7 +101,7 @@ impl<'a> MetaQuery<'a> {
         Ok(Self { name, queries })
     }
 
-    /// The bytes.
+    /// Encodes the data.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         be::put_string(&mut out, self.name);
@@ -111,17 +111,17 @@ impl<'a> MetaQuery<'a> {
     }
 }
 
-/// One export of a list.
+/// An export, in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerEntry<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a [u8],
-    /// Its description; may be empty.
+    /// Description; may be empty.
     pub description: &'a [u8],
 }
 
 impl<'a> ServerEntry<'a> {
-    /// Reads it.
+    /// Decodes the data.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let name = be::string(&mut r, "export name")?;
@@ -129,7 +129,7 @@ impl<'a> ServerEntry<'a> {
         Ok(Self { name, description: r.rest() })
     }
 
-    /// The bytes.
+    /// Encodes the data.
     pub fn encode(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(4 + self.name.len() + self.description.len());
         be::put_string(&mut out, self.name);
@@ -138,32 +138,32 @@ impl<'a> ServerEntry<'a> {
     }
 }
 
-/// Sizes of requests, in bytes.
+/// Block size constraints, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Offsets and lengths are multiples of this.
+    /// Offsets and lengths must be multiples of this.
     pub minimum: u32,
-    /// Multiples of this cost least.
+    /// Multiples of this are most efficient.
     pub preferred: u32,
-    /// Most bytes of a payload.
+    /// Maximum size of a payload.
     pub payload_max: u32,
 }
 
-/// One item of information about an export.
+/// An information item about an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InfoItem<'a> {
     /// Size and flags.
     Export(ExportInfo),
-    /// The name.
+    /// Name.
     Name(&'a [u8]),
-    /// The description.
+    /// Description.
     Description(&'a [u8]),
-    /// Sizes of requests.
+    /// Block sizes.
     BlockSize(BlockSizes),
 }
 
 impl<'a> InfoItem<'a> {
-    /// Reads it. An item of an unknown type is an error.
+    /// Decodes an item; fails for unknown types.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let item = match InfoType::of(be::u16(&mut r, "information type")?) {
@@ -182,7 +182,7 @@ impl<'a> InfoItem<'a> {
         Ok(item)
     }
 
-    /// The bytes.
+    /// Encodes the item.
     pub fn encode(self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |kind: InfoType, data: &[u8]| {
@@ -205,14 +205,14 @@ impl<'a> InfoItem<'a> {
 /// A metadata context of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaContext<'a> {
-    /// What it is called on this connection.
+    /// ID on this connection.
     pub id: u32,
-    /// Its name.
+    /// Name.
     pub name: &'a [u8],
 }
 
 impl<'a> MetaContext<'a> {
-    /// Reads it.
+    /// Decodes the data.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let id = be::u32(&mut r, "metadata context")?;
@@ -220,7 +220,7 @@ impl<'a> MetaContext<'a> {
         Ok(Self { id, name: r.rest() })
     }
 
-    /// The bytes.
+    /// Encodes the data.
     pub fn encode(self) -> Vec<u8> {
         [&self.id.to_be_bytes(), self.name].concat()
     }
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_of_options_comes_back() {
+    fn option_data_survives_a_round_trip() {
         let query = InfoQuery {
             name: b"disk",
             wanted: vec![InfoType::BlockSize, InfoType::Unknown(77), InfoType::Name],
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_the_data_or_the_bound_are_refused() {
+    fn lengths_beyond_the_data_or_the_bound_are_rejected() {
         let good = InfoQuery { name: b"disk", wanted: vec![InfoType::Name] }.encode();
         for end in 0..good.len() {
             InfoQuery::decode(&good[..end]).unwrap_err();

@@ -3,38 +3,37 @@ use super::request::HeaderStyle;
 use onego_block::{BlockStatus, StatusExtent};
 use onego_wire::{DecodeError, Decoded, Reader};
 
-/// Before each reply (nbd proto.md, 'Simple reply message', 'Structured reply chunk message', 'Extended reply chunk
+/// Magics of replies (nbd proto.md, 'Simple reply message', 'Structured reply chunk message', 'Extended reply chunk
 /// message').
 const SIMPLE_MAGIC: u32 = 0x6744_6698;
 const STRUCTURED_MAGIC: u32 = 0x668e_33ef;
 const EXTENDED_MAGIC: u32 = 0x6e8a_278c;
 
-/// Bytes of a simple reply before its data.
+/// Size of a simple reply's header in bytes.
 pub const SIMPLE_REPLY_LEN: usize = 16;
-/// Bytes of a structured chunk before its payload.
+/// Size of a structured chunk's header in bytes.
 pub const STRUCTURED_CHUNK_LEN: usize = 20;
-/// Bytes of an extended chunk before its payload.
+/// Size of an extended chunk's header in bytes.
 pub const EXTENDED_CHUNK_LEN: usize = 32;
 
-/// Set in the last chunk of a reply.
 const DONE: u16 = 1;
-/// What is known of a run of bytes (nbd proto.md, '`base:allocation` metadata context').
+/// Extent states (nbd proto.md, '`base:allocation` metadata context').
 const STATE_HOLE: u32 = 1;
 const STATE_ZERO: u32 = 2;
-/// Most extents in a chunk (nbd proto.md, 'Structured reply types').
+/// Maximum extents per chunk (nbd proto.md, 'Structured reply types').
 pub const EXTENTS_MAX: usize = 1 << 20;
 
-/// A reply that has an error and nothing else; where there is none, data may follow.
+/// A simple reply. Data may follow if there is no error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimpleReply {
-    /// Number of the error; 0: there is none.
+    /// Error number; 0 for success.
     pub error: u32,
-    /// The client's name for the request.
+    /// Cookie of the request.
     pub cookie: u64,
 }
 
 impl SimpleReply {
-    /// Writes the bytes.
+    /// Encodes the reply into `to`.
     #[inline]
     pub fn encode(self, to: &mut [u8; SIMPLE_REPLY_LEN]) {
         to[..4].copy_from_slice(&SIMPLE_MAGIC.to_be_bytes());
@@ -43,29 +42,29 @@ impl SimpleReply {
     }
 }
 
-/// What the payload of a chunk is (nbd proto.md, 'Structured reply types').
+/// The type of a chunk (nbd proto.md, 'Structured reply types').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChunkType {
-    /// None.
+    /// No payload.
     None,
-    /// An offset, and data from there on.
+    /// Data, after its offset.
     OffsetData,
-    /// An offset and a length: zeros.
+    /// A hole: offset and length.
     OffsetHole,
-    /// What is known of bytes, in 32 bits.
+    /// Block status with 32-bit lengths.
     BlockStatus,
-    /// What is known of bytes, in 64 bits.
+    /// Block status with 64-bit lengths.
     BlockStatusExt,
     /// An error.
     Error,
-    /// An error, and where.
+    /// An error with an offset.
     ErrorOffset,
-    /// Any other.
+    /// An unknown type.
     Unknown(u16),
 }
 
 impl ChunkType {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u16 {
         match self {
             Self::None => 0,
@@ -79,7 +78,7 @@ impl ChunkType {
         }
     }
 
-    /// The type of a number.
+    /// Converts a number.
     pub fn of(number: u16) -> Self {
         match number {
             0 => Self::None,
@@ -97,15 +96,15 @@ impl ChunkType {
 /// The header of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Is it the last chunk of its reply?
+    /// Set on the last chunk of a reply.
     pub done: bool,
-    /// What the payload is.
+    /// Type of the chunk.
     pub kind: ChunkType,
-    /// The client's name for the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// The offset of the request; structured chunks do not have it.
+    /// Offset of the request; absent from structured chunks.
     pub offset: u64,
-    /// Bytes of payload.
+    /// Length of the payload in bytes.
     pub length: u64,
 }
 
@@ -114,7 +113,7 @@ impl ChunkHeader {
         if self.done { DONE } else { 0 }
     }
 
-    /// Writes the bytes of a structured chunk, which has the low 32 bits of the length.
+    /// Encodes a structured header into `to`, with the low 32 bits of the length.
     #[inline]
     pub fn encode_structured(&self, to: &mut [u8; STRUCTURED_CHUNK_LEN]) {
         to[..4].copy_from_slice(&STRUCTURED_MAGIC.to_be_bytes());
@@ -124,7 +123,7 @@ impl ChunkHeader {
         to[16..].copy_from_slice(&(self.length as u32).to_be_bytes());
     }
 
-    /// Writes the bytes of an extended chunk.
+    /// Encodes an extended header into `to`.
     #[inline]
     pub fn encode_extended(&self, to: &mut [u8; EXTENDED_CHUNK_LEN]) {
         to[..4].copy_from_slice(&EXTENDED_MAGIC.to_be_bytes());
@@ -136,17 +135,18 @@ impl ChunkHeader {
     }
 }
 
-/// The header of a reply of any kind.
+/// The header of a reply of any type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyHeader {
-    /// Of a simple one.
+    /// A simple reply.
     Simple(SimpleReply),
-    /// Of one in chunks.
+    /// A chunk.
     Chunk(ChunkHeader),
 }
 
 impl ReplyHeader {
-    /// Bytes of the longest header that all headers of a style have at least, for a look at which it is.
+    /// Returns the length in bytes that all headers of a style have in common; it determines the
+    /// [rest](Self::rest_len).
     pub fn first_len(style: HeaderStyle) -> usize {
         match style {
             HeaderStyle::Simple | HeaderStyle::Structured => SIMPLE_REPLY_LEN,
@@ -154,13 +154,13 @@ impl ReplyHeader {
         }
     }
 
-    /// Bytes of the header that follow the [first](Self::first_len) ones.
+    /// Returns the number of header bytes after the [first](Self::first_len) ones.
     pub fn rest_len(first: &[u8], style: HeaderStyle) -> usize {
         let is_chunk = style == HeaderStyle::Structured && first.starts_with(&STRUCTURED_MAGIC.to_be_bytes());
         if is_chunk { STRUCTURED_CHUNK_LEN - SIMPLE_REPLY_LEN } else { 0 }
     }
 
-    /// Reads it. One that does not go with the style is an error.
+    /// Decodes a header; fails if it does not match the style.
     pub fn decode(r: &mut Reader<'_>, style: HeaderStyle) -> Decoded<Self> {
         let magic = be::u32(r, "a reply's magic")?;
         match magic {
@@ -189,14 +189,14 @@ impl ReplyHeader {
 /// The payload of an error chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorChunk<'a> {
-    /// Number of the error.
+    /// Error number.
     pub error: u32,
-    /// What to show a user.
+    /// Message for the user.
     pub message: &'a str,
 }
 
 impl<'a> ErrorChunk<'a> {
-    /// Reads it, but for the offset that may follow.
+    /// Decodes a payload and ignores the offset that may follow.
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let error = be::u32(&mut r, "error")?;
@@ -206,7 +206,7 @@ impl<'a> ErrorChunk<'a> {
         Ok(Self { error, message: message.map_err(|_| DecodeError::NotUtf8 { what: "message" })? })
     }
 
-    /// The bytes, with the first part of the message if that is long.
+    /// Encodes the payload; truncates a long message.
     pub fn encode(self) -> Vec<u8> {
         let mut end = self.message.len().min(be::STRING_MAX);
         while !self.message.is_char_boundary(end) {
@@ -220,14 +220,14 @@ impl<'a> ErrorChunk<'a> {
 /// The payload of a status chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusChunk {
-    /// The metadata context.
+    /// ID of the metadata context.
     pub context: u32,
-    /// Runs of bytes, from the offset of the request on.
+    /// Extents, starting at the offset of the request.
     pub extents: Vec<StatusExtent>,
 }
 
 impl StatusChunk {
-    /// Reads it.
+    /// Decodes a payload.
     pub fn decode(data: &[u8], extended: bool) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let context = be::u32(&mut r, "metadata context")?;
@@ -252,7 +252,7 @@ impl StatusChunk {
         Ok(Self { context, extents })
     }
 
-    /// The bytes. Without `extended`, runs have the low 32 bits of their lengths.
+    /// Encodes the payload. Unless `extended`, lengths are truncated to 32 bits.
     pub fn encode(&self, extended: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(8 + 16 * self.extents.len());
         out.extend(self.context.to_be_bytes());
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_come_back_in_both_styles() {
+    fn chunks_survive_a_round_trip_in_both_styles() {
         let mut chunk =
             ChunkHeader { done: true, kind: ChunkType::OffsetData, cookie: 9, offset: 0, length: 4104 };
         let mut structured = [0; STRUCTURED_CHUNK_LEN];
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_come_back_in_both_sizes() {
+    fn extents_survive_a_round_trip_in_both_sizes() {
         let extent = |length, status| StatusExtent { length, status };
         let extents = vec![extent(4096, BlockStatus::HOLE), extent(512, BlockStatus::DATA)];
         let mut status = StatusChunk { context: 1, extents };
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_cut_between_characters() {
+    fn a_long_message_is_truncated_between_characters() {
         let message = "é".repeat(STRING_MAX);
         let bytes = ErrorChunk { error: 5, message: &format!("a{message}") }.encode();
         let cut = ErrorChunk::decode(&bytes).unwrap();

@@ -2,29 +2,29 @@ use super::be;
 use super::flags::CommandFlags;
 use onego_wire::{DecodeError, Decoded, Reader};
 
-/// Before each request (nbd proto.md, 'Request message'): compact, and extended.
+/// Magics of compact and extended requests (nbd proto.md, 'Request message').
 const COMPACT_MAGIC: u32 = 0x2560_9513;
 const EXTENDED_MAGIC: u32 = 0x21e4_1c71;
 
-/// Bytes of the header of a compact request.
+/// Size of a compact request header in bytes.
 pub const COMPACT_REQUEST_LEN: usize = 28;
-/// Bytes of the header of an extended request.
+/// Size of an extended request header in bytes.
 pub const EXTENDED_REQUEST_LEN: usize = 32;
 
-/// Which headers the two sides have agreed to use.
+/// The negotiated header style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HeaderStyle {
     /// Compact requests, simple replies.
     #[default]
     Simple,
-    /// Compact requests; replies are structured, simple ones only where there is neither data nor an error.
+    /// Compact requests, structured replies; simple replies only without data and errors.
     Structured,
     /// Extended requests and replies.
     Extended,
 }
 
 impl HeaderStyle {
-    /// Bytes of the header of a request.
+    /// Returns the size of a request header in bytes.
     pub fn request_len(self) -> usize {
         match self {
             Self::Simple | Self::Structured => COMPACT_REQUEST_LEN,
@@ -33,31 +33,31 @@ impl HeaderStyle {
     }
 }
 
-/// What a request asks for (nbd proto.md, 'Request types').
+/// The type of a request (nbd proto.md, 'Request types').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestType {
-    /// Gives bytes.
+    /// Read data.
     Read,
-    /// Takes bytes.
+    /// Write data.
     Write,
-    /// Ends the session.
+    /// End the session.
     Disconnect,
-    /// Makes what was written durable.
+    /// Make acknowledged writes durable.
     Flush,
-    /// The bytes are not needed any more.
+    /// Discard a range.
     Trim,
-    /// The bytes are needed soon.
+    /// Prefetch a range.
     Cache,
-    /// The bytes are zeros from now on.
+    /// Fill a range with zeros.
     WriteZeroes,
-    /// Gives what is known of the bytes.
+    /// Query the status of a range.
     BlockStatus,
-    /// Any other.
+    /// An unknown type.
     Unknown(u16),
 }
 
 impl RequestType {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u16 {
         match self {
             Self::Read => 0,
@@ -72,7 +72,7 @@ impl RequestType {
         }
     }
 
-    /// The command of a number.
+    /// Converts a number.
     pub fn of(number: u16) -> Self {
         match number {
             0 => Self::Read,
@@ -91,20 +91,20 @@ impl RequestType {
 /// The header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// How.
+    /// Command flags.
     pub flags: CommandFlags,
-    /// What.
+    /// Type of the request.
     pub command: RequestType,
-    /// The client's name for the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// First byte of the export.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Bytes of the export, or of the payload: nothing bounds them yet.
+    /// Length of the range or the payload in bytes; not validated.
     pub length: u64,
 }
 
 impl RequestHeader {
-    /// Reads it. A wrong magic is an error: nobody knows where the next request begins.
+    /// Decodes a header. After a wrong magic the start of the next request is unknown.
     #[inline]
     pub fn decode(r: &mut Reader<'_>, style: HeaderStyle) -> Decoded<Self> {
         let extended = style == HeaderStyle::Extended;
@@ -125,7 +125,7 @@ impl RequestHeader {
         })
     }
 
-    /// The bytes. A compact header has the low 32 bits of the length.
+    /// Encodes the header. A compact header has the low 32 bits of the length.
     pub fn encode(&self, style: HeaderStyle) -> Vec<u8> {
         let extended = style == HeaderStyle::Extended;
         let mut out = Vec::with_capacity(EXTENDED_REQUEST_LEN);
@@ -141,8 +141,9 @@ impl RequestHeader {
         out
     }
 
-    /// Bytes of payload behind the header. With extended headers a flag says that there is one (nbd proto.md, 'Request
-    /// message'). A write has one also without it: clients are to set it, and QEMU's (10.0) does not.
+    /// Returns the length of the payload after the header. With extended headers a flag announces a payload (nbd
+    /// proto.md, 'Request message'), but a write has one even without the flag: clients must set it, and QEMU (10.0)
+    /// does not.
     #[inline]
     pub fn payload(&self, style: HeaderStyle) -> u64 {
         let has_payload = match style {
@@ -154,20 +155,21 @@ impl RequestHeader {
     }
 }
 
-/// The payload of a `BLOCK_STATUS`: which metadata contexts are asked for.
+/// The payload of `BLOCK_STATUS`: the requested metadata contexts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusPayload {
-    /// Bytes of the export.
+    /// Length of the range in bytes.
     pub length: u64,
-    /// The contexts.
+    /// IDs of the contexts.
     pub contexts: Vec<u32>,
 }
 
 impl StatusPayload {
-    /// Most bytes that a server looks at: it has one context, and a client that names each context once sends less.
+    /// Maximum size that a server accepts, in bytes: it has one context, and clients that name each context once send
+    /// less.
     pub const MAX: usize = 64;
 
-    /// Reads it.
+    /// Decodes a payload.
     pub fn decode(data: &[u8]) -> Decoded<Self> {
         be::bounded(data.len() as u64, Self::MAX, "payload of a status request")?;
         let mut r = Reader::new(data);
@@ -179,7 +181,7 @@ impl StatusPayload {
         Ok(Self { length, contexts })
     }
 
-    /// The bytes.
+    /// Encodes the payload.
     pub fn encode(&self) -> Vec<u8> {
         let contexts = self.contexts.iter().flat_map(|id| id.to_be_bytes());
         self.length.to_be_bytes().into_iter().chain(contexts).collect()
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back_in_each_style() {
+    fn headers_survive_a_round_trip_in_each_style() {
         for number in 0..10 {
             assert_eq!(RequestType::of(number).number(), number);
         }

@@ -3,57 +3,55 @@ use rustls::pki_types::pem;
 use rustls::server::VerifierBuilderError;
 use thiserror::Error;
 
-/// Why a connection cannot go on by TLS.
+/// A failure of TLS on a connection.
 #[derive(Debug, Clone, Error)]
 pub enum TlsFault {
-    /// The peer sends more than a handshake needs.
+    /// The peer's handshake is too long.
     #[error(
-        "the peer needs more than {TLS_HANDSHAKE_MAX} bytes for a handshake of TLS: give it a shorter chain of certificates"
+        "the peer's TLS handshake exceeds {TLS_HANDSHAKE_MAX} bytes: give it a shorter certificate chain"
     )]
     HandshakeTooLong,
-    /// Something else failed.
+    /// Another failure.
     #[error("TLS failed: {0}")]
     Tls(rustls::Error),
 }
 
-/// Why there is no TLS.
+/// An invalid TLS configuration.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A certificate, of this side or of an authority, cannot be read.
-    #[error(
-        "{what} is not in the form that TLS takes: it has to be PEM, with \"-----BEGIN CERTIFICATE-----\" ({source})"
-    )]
+    /// A certificate of this side or of an authority cannot be parsed.
+    #[error("cannot parse {what}: it must be PEM, with \"-----BEGIN CERTIFICATE-----\" ({source})")]
     Certificate {
-        /// Which certificate.
+        /// The certificate.
         what: &'static str,
-        /// What is wrong with it.
+        /// The parser's error.
         source: pem::Error,
     },
-    /// The file has no certificate.
-    #[error("{0} has no certificate: it has to be PEM, with \"-----BEGIN CERTIFICATE-----\"")]
+    /// The file contains no certificate.
+    #[error("{0} has no certificate: it must be PEM, with \"-----BEGIN CERTIFICATE-----\"")]
     NoCertificate(&'static str),
-    /// The private key cannot be read.
-    #[error("the private key cannot be read: it has to be PEM, without a password ({0})")]
+    /// The private key cannot be parsed.
+    #[error("the private key cannot be read: it must be PEM, without a password ({0})")]
     Key(#[source] pem::Error),
-    /// The key is not that of the certificate, or is of a kind that is not known.
+    /// The key does not match the certificate, or its type is not supported.
     #[error(
-        "certificate and key do not serve for TLS: they have to belong together, by RSA, ECDSA or Ed25519 ({0})"
+        "certificate and key cannot be used for TLS: they must belong together and use RSA, ECDSA or Ed25519 ({0})"
     )]
     Unusable(#[source] rustls::Error),
-    /// No peer could be verified.
-    #[error("{what} cannot be used: give the one that has signed the peers' certificates ({source})")]
+    /// An authority's certificate cannot be used.
+    #[error("{what} cannot be used: provide the authority that signed the peers' certificates ({source})")]
     Authority {
-        /// Which authority.
+        /// The authority.
         what: &'static str,
-        /// What is wrong with it.
+        /// The error of rustls.
         source: rustls::Error,
     },
-    /// No verifier can be built of what was given.
+    /// The authorities cannot be used to verify clients.
     #[error(
-        "the certificate authority of the clients cannot be used: give the one that has signed their certificates ({0})"
+        "the certificate authority of the clients cannot be used: provide the one that signed their certificates ({0})"
     )]
     Verifier(#[source] VerifierBuilderError),
-    /// A certificate cannot be for that.
-    #[error("{0:?} is neither a name nor an address that a server's certificate can be for")]
+    /// Certificates cannot be issued for this name.
+    #[error("{0:?} is neither a name nor an address that a server certificate can have")]
     Name(String),
 }

@@ -8,46 +8,45 @@ use onego_wire::{AHEAD, Landing, Unfinished};
 use rustls::Connection;
 use std::io::{self, BufRead as _, IoSlice, Write};
 
-/// Bytes that are sealed at a time: some of the longest records.
+/// Number of bytes to encrypt at a time: several records of maximum size.
 const SEAL: usize = 256 << 10;
 
-/// What is to be sealed.
+/// A source of cleartext to encrypt.
 pub trait ClearText {
-    /// Bytes of it.
+    /// Returns the number of pending bytes.
     fn unsent(&self) -> usize;
 
-    /// Appends at most about `limit` bytes of it to `out`.
+    /// Moves about `limit` bytes at most to `out`.
     fn transmit(&mut self, out: &mut List, limit: usize);
 }
 
-/// The TLS of one connection, on either side.
+/// TLS on one connection, for clients and servers.
 pub struct TlsLayer {
     tls: Connection,
-    /// What is to be sent: first what was said in the clear, then records.
+    /// Output: remaining cleartext first, then TLS records.
     out: Sealed,
     record: Record,
-    /// Bytes of the handshake that have come.
     handshake: usize,
 }
 
 impl TlsLayer {
-    /// `said` is still to be sent in the clear.
+    /// Creates the layer. `said` is cleartext that must still be sent before TLS.
     pub fn new(tls: impl Into<Connection>, pool: Pool, said: List) -> Self {
         let mut tls = tls.into();
-        // The connection bounds what waits.
+        // The connection itself bounds its pending output.
         tls.set_buffer_limit(None);
         let mut out = Sealed { arena: Arena::new(pool), list: said };
-        // A client speaks first.
+        // A client sends first.
         out.take(&mut tls);
         Self { tls, out, record: Record::default(), handshake: 0 }
     }
 
-    /// Only the clear text has a place of its own.
+    /// Returns the receive target: only cleartext can go directly to its destination.
     pub fn landing(&self) -> Landing {
         Landing::shared(AHEAD)
     }
 
-    /// Opens what has come. After an error there is an alert to be sent.
+    /// Decrypts received bytes. After an error, an alert must still be sent.
     pub fn received(&mut self, bytes: &[u8], inbound: &mut Inbound) -> Result<(), TlsFault> {
         self.record.received(bytes);
         if self.tls.is_handshaking() {
@@ -57,7 +56,7 @@ impl TlsLayer {
             }
         }
         let mut bytes = bytes;
-        // It takes nothing any more once the peer has ended its side.
+        // rustls accepts no more data after the peer has closed its side.
         while !bytes.is_empty() && self.tls.read_tls(&mut bytes).is_ok_and(|taken| taken > 0) {
             let opened = self.tls.process_new_packets();
             self.out.take(&mut self.tls);
@@ -74,7 +73,7 @@ impl TlsLayer {
         Ok(())
     }
 
-    /// What has come of a handshake or of a record that is not whole.
+    /// Returns the size and progress of the handshake, or of a partially received record.
     pub fn unfinished(&self) -> Option<Unfinished> {
         if self.tls.is_handshaking() {
             return Some(Unfinished { announced: self.handshake, held: self.handshake });
@@ -82,24 +81,23 @@ impl TlsLayer {
         self.record.unfinished()
     }
 
-    /// Is the handshake still to be ended?
+    /// Returns whether the handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// Bytes that wait to be sent and are sealed.
+    /// Returns the number of encrypted bytes to send.
     pub fn unsent(&self) -> usize {
         self.out.len()
     }
 
-    /// Appends at most about `limit` bytes of what is to be sent to `out`. What is to be sealed waits for the end of the
-    /// handshake.
+    /// Moves about `limit` bytes of output at most to `out`. Cleartext waits for the end of the handshake.
     pub fn transmit(&mut self, clear_text: &mut impl ClearText, out: &mut List, limit: usize) {
         while !self.tls.is_handshaking() && clear_text.unsent() > 0 && self.out.len() < limit {
             let mut clear = List::new();
             clear_text.transmit(&mut clear, SEAL.min(limit - self.out.len()));
             let slices: Vec<IoSlice<'_>> = clear.io_slices(usize::MAX).collect();
-            // It takes all, because its buffers have no limit.
+            // It accepts everything, because its buffers are unlimited.
             let taken = self.tls.writer().write_vectored(&slices);
             debug_assert_eq!(taken.ok(), Some(clear.len()));
             self.out.take(&mut self.tls);
@@ -107,14 +105,13 @@ impl TlsLayer {
         self.out.transmit(out, limit);
     }
 
-    /// Says that nothing more is sent, so that the peer knows that nothing was cut off.
+    /// Closes this side, so that the peer can detect truncation.
     pub fn end(&mut self) {
         self.tls.send_close_notify();
         self.out.take(&mut self.tls);
     }
 }
 
-/// What is ready to be sent.
 struct Sealed {
     arena: Arena,
     list: List,
@@ -125,9 +122,8 @@ impl Sealed {
         self.list.len() + self.arena.pending()
     }
 
-    /// Takes the records that are ready.
     fn take(&mut self, tls: &mut Connection) {
-        // Memory takes all that is written to it.
+        // Writing to memory never blocks.
         while tls.wants_write() && tls.write_tls(self).is_ok() {}
     }
 
@@ -153,10 +149,9 @@ impl Write for Sealed {
     }
 }
 
-/// Bytes before each record: its type, its version, and how many bytes follow (RFC 8446, 5.1).
+/// Size of a record's header: type, version, and length (RFC 8446, 5.1).
 const RECORD_HEADER: usize = 5;
 
-/// How much has come of a record, and how much of it is to come.
 #[derive(Default)]
 struct Record {
     header: [u8; RECORD_HEADER],
@@ -197,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_followed_however_they_are_cut() {
+    fn records_are_tracked_whatever_the_segmentation() {
         // Three records of 300, 0 and 1 bytes.
         let bytes = [&[23, 3, 3, 1, 44][..], &[7; 300], &[23, 3, 3, 0, 0], &[23, 3, 3, 0, 1, 9]].concat();
         for cut in [1, 2, 3, 5, 7, 299, 400] {

@@ -1,2 +1,2 @@
-/// Most bytes that a peer may send until TLS is established: a few chains of certificates.
+/// Maximum bytes that a peer may send during the TLS handshake: fits several certificate chains.
 pub const TLS_HANDSHAKE_MAX: usize = 64 << 10;

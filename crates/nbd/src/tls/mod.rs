@@ -1,5 +1,4 @@
-//! TLS, for servers and clients alike: what is between the bytes of a connection and its messages, and what is in files of
-//! certificates.
+//! TLS for servers and clients: the layer between a connection's bytes and its messages, and PEM files.
 
 mod error;
 mod layer;

@@ -1,4 +1,4 @@
-//! The client against servers that a test plays: old ones, odd ones, and ones that lie.
+//! The client against servers that the test simulates: old, unusual and malicious ones.
 
 use onego_block::{BlockStatus, Completions, Device, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::{List, SegmentMut};
@@ -19,7 +19,6 @@ use std::task::{Context, Poll, Waker};
 
 const SIZE: u64 = 1 << 30;
 
-/// What an honest server of today can.
 fn all() -> TransmissionFlags {
     type Can = TransmissionFlags;
     Can::HAS_FLAGS
@@ -30,15 +29,14 @@ fn all() -> TransmissionFlags {
         | Can::SEND_FAST_ZERO
 }
 
-/// A client, and the other end of its connection, which the test plays.
+/// A client, and the server side of its connection, which the test controls.
 struct Played {
     client: NbdClient,
     conn: Option<ConnId>,
-    /// Bytes on their way to the client.
     pipe: Pipe,
-    /// Bytes that the client has sent, and the test has not looked at.
+    /// Bytes from the client that the test has not read.
     sent: Vec<u8>,
-    /// Bytes that are delivered at a time.
+    /// Number of bytes to deliver at a time.
     cut: usize,
     style: HeaderStyle,
     device: Rc<dyn Device>,
@@ -67,7 +65,7 @@ impl Played {
         this
     }
 
-    /// Carries out what the client wants.
+    /// Executes the client's actions.
     fn turn(&mut self) {
         while let Some(action) = self.client.next_action(NOW) {
             match action {
@@ -89,7 +87,6 @@ impl Played {
         }
     }
 
-    /// Delivers what is on its way.
     fn deliver(&mut self) {
         while let Some(conn) = self.conn.filter(|_| !self.pipe.is_empty()) {
             let landing = self.client.landing(conn);
@@ -102,15 +99,14 @@ impl Played {
         }
     }
 
-    /// The server says something.
     fn say(&mut self, bytes: &[u8]) {
         self.pipe.extend(bytes);
         self.deliver();
     }
 
-    /// The next bytes that the client has sent.
+    /// Reads bytes that the client has sent.
     fn heard(&mut self, len: usize) -> Vec<u8> {
-        assert!(self.sent.len() >= len, "the client has sent {} bytes, and not {len}", self.sent.len());
+        assert!(self.sent.len() >= len, "the client has sent only {} of {len} bytes", self.sent.len());
         self.sent.drain(..len).collect()
     }
 
@@ -135,7 +131,7 @@ impl Played {
         self.heard(CLIENT_FLAGS_LEN);
     }
 
-    /// Shakes hands as a server of that style does, with these flags.
+    /// Performs a handshake with the given style and flags.
     fn open(style: HeaderStyle, flags: TransmissionFlags, cut: usize) -> Self {
         let mut this = Self::new(cut);
         this.greet();
@@ -183,7 +179,6 @@ impl Played {
         self.turn();
     }
 
-    /// The next request that the client has sent.
     fn request(&mut self) -> RequestHeader {
         let len = match self.style {
             HeaderStyle::Extended => EXTENDED_REQUEST_LEN,
@@ -195,7 +190,7 @@ impl Played {
         header
     }
 
-    /// A chunk of a reply.
+    /// Sends a chunk of a reply.
     fn chunk(&mut self, request: &RequestHeader, done: bool, kind: ChunkType, payload: &[u8]) {
         let RequestHeader { cookie, offset, .. } = *request;
         let header = ChunkHeader { done, kind, cookie, offset, length: payload.len() as u64 };
@@ -221,7 +216,7 @@ impl Played {
         self.say(&[&bytes, data].concat());
     }
 
-    /// Says that a request is done, as the style has it.
+    /// Replies with success, in the style's form.
     fn done(&mut self, request: &RequestHeader) {
         match self.style {
             HeaderStyle::Extended => self.chunk(request, true, ChunkType::None, b""),
@@ -247,7 +242,7 @@ impl Played {
         }
     }
 
-    /// The client has closed the connection for what the server did: it connects again, and its request goes on.
+    /// Returns whether the client has closed the connection because of an error, with its request still pending.
     fn is_left(&mut self) -> bool {
         self.turn();
         self.conn.is_none() && self.completions.is_empty()
@@ -265,7 +260,7 @@ fn hole(offset: u64, length: u32) -> Vec<u8> {
 const STYLES: [HeaderStyle; 3] = [HeaderStyle::Simple, HeaderStyle::Structured, HeaderStyle::Extended];
 
 #[test]
-fn servers_of_each_style_are_understood_however_their_bytes_come() {
+fn each_style_works_whatever_the_segmentation() {
     for style in STYLES {
         for cut in [1, 7, 1000, usize::MAX] {
             let mut played = Played::open(style, all(), cut);
@@ -291,7 +286,7 @@ fn servers_of_each_style_are_understood_however_their_bytes_come() {
 }
 
 #[test]
-fn a_read_may_come_in_parts_with_holes_in_any_order() {
+fn a_read_may_arrive_in_parts_and_holes_in_any_order() {
     for style in [HeaderStyle::Structured, HeaderStyle::Extended] {
         for cut in [3, usize::MAX] {
             let mut played = Played::open(style, all(), cut);
@@ -317,12 +312,12 @@ fn a_read_may_come_in_parts_with_holes_in_any_order() {
 }
 
 #[test]
-fn what_a_server_cannot_is_done_by_other_means() {
+fn missing_server_features_are_emulated() {
     let mut played = Played::open(HeaderStyle::Simple, TransmissionFlags::HAS_FLAGS, usize::MAX);
     played.submit(0, 0, Op::Trim { length: 4096 }, Flags::default());
-    assert!(matches!(played.next(), Some(Ok(Outcome::Done))), "nobody relies on a trim");
+    assert!(matches!(played.next(), Some(Ok(Outcome::Done))), "a trim is only a hint");
     played.submit(0, 0, Op::Flush, Flags::default());
-    assert!(matches!(played.next(), Some(Ok(Outcome::Done))), "there is nothing to flush");
+    assert!(matches!(played.next(), Some(Ok(Outcome::Done))), "the server has no volatile cache");
     played.submit(0, 0, Op::Status { length: 4096 }, Flags::default());
     let data = StatusExtent { length: 4096, status: BlockStatus::DATA };
     assert!(matches!(played.next(), Some(Ok(Outcome::Status(runs))) if runs == [data]));
@@ -342,7 +337,7 @@ fn what_a_server_cannot_is_done_by_other_means() {
 }
 
 #[test]
-fn fua_is_a_flush_where_the_server_does_not_know_it() {
+fn fua_becomes_a_flush_without_server_support() {
     let flags = TransmissionFlags::HAS_FLAGS | TransmissionFlags::SEND_FLUSH;
     let mut played = Played::open(HeaderStyle::Simple, flags, usize::MAX);
     let fua = Flags { fua: true, ..Flags::default() };
@@ -350,7 +345,7 @@ fn fua_is_a_flush_where_the_server_does_not_know_it() {
     let request = played.request();
     assert_eq!((request.command, request.flags), (RequestType::Write, CommandFlags(0)));
     played.done(&request);
-    assert!(played.completions.is_empty(), "it is not durable");
+    assert!(played.completions.is_empty(), "it is not durable yet");
     let request = played.request();
     assert_eq!((request.command, request.offset, request.length), (RequestType::Flush, 0, 0));
     played.done(&request);
@@ -358,7 +353,7 @@ fn fua_is_a_flush_where_the_server_does_not_know_it() {
 }
 
 #[test]
-fn long_trims_are_cut_where_lengths_have_32_bits() {
+fn long_trims_are_split_to_32_bit_lengths() {
     for (style, steps) in [(HeaderStyle::Structured, 3), (HeaderStyle::Extended, 1)] {
         let mut played = Played::new(usize::MAX);
         played.greet();
@@ -379,7 +374,7 @@ fn long_trims_are_cut_where_lengths_have_32_bits() {
 }
 
 impl Played {
-    /// Shakes hands about an export of that size.
+    /// Performs a handshake for an export of this size.
     fn shake_hands_of(&mut self, size: u64) {
         loop {
             let (code, _) = self.option();
@@ -397,7 +392,7 @@ impl Played {
 }
 
 #[test]
-fn the_status_of_bytes_is_that_of_the_request_and_no_more() {
+fn the_block_status_is_clipped_to_the_request() {
     for style in [HeaderStyle::Structured, HeaderStyle::Extended] {
         let mut played = Played::open(style, all(), usize::MAX);
         played.submit(0, 4096, Op::Status { length: 10_000 }, Flags::default());
@@ -414,7 +409,7 @@ fn the_status_of_bytes_is_that_of_the_request_and_no_more() {
 }
 
 #[test]
-fn errors_of_the_server_are_those_of_the_request() {
+fn errors_of_the_server_are_returned_to_the_caller() {
     let mut played = Played::open(HeaderStyle::Structured, all(), usize::MAX);
     let request = played.read(0, 4096);
     let error = ErrorChunk { error: 5, message: "the disk\nis old" }.encode();
@@ -428,7 +423,7 @@ fn errors_of_the_server_are_those_of_the_request() {
     let request = played.request();
     played.simple(&request, 28, b"");
     assert!(matches!(played.next(), Some(Err(Error::NoSpace(_)))));
-    // With an error there is no data behind a simple reply.
+    // A simple reply with an error has no data.
     let mut played = Played::open(HeaderStyle::Simple, all(), usize::MAX);
     let request = played.read(0, 4096);
     played.simple(&request, 1, b"");
@@ -459,7 +454,7 @@ fn an_old_server_without_go_is_used_and_its_zeros_are_skipped() {
 }
 
 #[test]
-fn a_server_with_an_older_handshake_is_too_old() {
+fn older_handshakes_are_rejected() {
     for cut in [1, usize::MAX] {
         let mut played = Played::new(cut);
         let magic = [b"NBDMAGIC".to_vec(), 0x0000_4202_8186_1253_u64.to_be_bytes().to_vec()].concat();
@@ -476,7 +471,7 @@ fn a_server_with_an_older_handshake_is_too_old() {
 }
 
 #[test]
-fn refusals_of_the_export_are_told_apart() {
+fn refusals_of_the_export_are_distinguished() {
     type E = OptionError;
     for (error, expected) in [
         (E::Unknown, "has no export \"disk\": try another"),
@@ -498,7 +493,7 @@ fn refusals_of_the_export_are_told_apart() {
     }
 }
 
-/// A handshake that goes wrong: what the server says instead of an answer to an option.
+/// Fails a handshake: calls `spoil` instead of replying to an option.
 fn spoiled(option: OptionCode, spoil: impl Fn(&mut Played)) -> ClientError {
     let mut played = Played::new(usize::MAX);
     played.greet();
@@ -517,7 +512,7 @@ fn spoiled(option: OptionCode, spoil: impl Fn(&mut Played)) -> ClientError {
 }
 
 #[test]
-fn an_export_that_ends_in_a_part_of_a_block_is_refused() {
+fn an_export_with_a_partial_last_block_is_rejected() {
     let error = spoiled(OptionCode::Go, |played| {
         let info = ExportInfo { size: 1_000_003, flags: all() };
         let sizes = BlockSizes { minimum: 4096, preferred: 4096, payload_max: 1 << 20 };
@@ -530,7 +525,7 @@ fn an_export_that_ends_in_a_part_of_a_block_is_refused() {
 }
 
 #[test]
-fn a_handshake_that_breaks_the_protocol_ends_the_client() {
+fn a_handshake_that_breaks_the_protocol_fails_the_client() {
     type Code = OptionCode;
     let info = |size, flags| InfoItem::Export(ExportInfo { size, flags }).encode();
     let sizes = |minimum, preferred, payload_max| {
@@ -543,12 +538,12 @@ fn a_handshake_that_breaks_the_protocol_ends_the_client() {
     spoiled(Code::SetMetaContext, |played| {
         played.reply(Code::SetMetaContext, OptionReplyType::MetaContext, &context(b"qemu:dirty"));
     });
-    // A length that nobody sends the bytes of.
+    // An announced length without the data.
     spoiled(Code::Go, |played| {
         let kind = OptionReplyType::Info;
         played.say(&OptionReply { code: Code::Go, kind, length: u32::MAX }.encode());
     });
-    // It says nothing of the size.
+    // The size of the export is missing.
     spoiled(Code::Go, |played| played.reply(Code::Go, OptionReplyType::Ack, b""));
     spoiled(Code::Go, |played| played.reply(Code::Go, OptionReplyType::Info, b"\0"));
     for (minimum, preferred, payload) in [(0, 4096, 1 << 20), (3, 4096, 1 << 20), (1 << 17, 1 << 17, 1 << 20)]
@@ -556,7 +551,7 @@ fn a_handshake_that_breaks_the_protocol_ends_the_client() {
         let sizes = sizes(minimum, preferred, payload);
         spoiled(Code::Go, |played| played.reply(Code::Go, OptionReplyType::Info, &sizes));
     }
-    // It never comes to an end.
+    // Endless replies.
     spoiled(Code::Go, |played| {
         for _ in 0..100 {
             let info = info(SIZE, all());
@@ -580,7 +575,7 @@ fn a_handshake_that_breaks_the_protocol_ends_the_client() {
 }
 
 #[test]
-fn a_server_that_lies_is_left_and_takes_no_memory() {
+fn invalid_replies_end_the_connection_without_allocating() {
     type Lie = fn(&mut Played, &RequestHeader);
     let lies: [(&str, Lie); 15] = [
         ("another request", |played, request| {
@@ -588,11 +583,11 @@ fn a_server_that_lies_is_left_and_takes_no_memory() {
             played.chunk(&other, true, ChunkType::None, b"");
         }),
         ("a simple reply to a read", |played, request| played.simple(request, 0, &[0; 16])),
-        ("no magic", |played, _| played.say(&[7; 64])),
-        ("bytes behind", |played, request| {
+        ("a wrong magic", |played, _| played.say(&[7; 64])),
+        ("bytes past the end", |played, request| {
             played.chunk(request, true, ChunkType::OffsetData, &at(request.offset + 50_000, &[1; 1]));
         }),
-        ("bytes before", |played, request| {
+        ("bytes before the start", |played, request| {
             played.chunk(request, true, ChunkType::OffsetData, &at(request.offset - 1, &[1; 5]));
         }),
         ("an offset that wraps", |played, request| {
@@ -606,10 +601,10 @@ fn a_server_that_lies_is_left_and_takes_no_memory() {
             played.chunk(request, false, ChunkType::OffsetHole, &hole(request.offset, 500));
             played.chunk(request, false, ChunkType::OffsetHole, &hole(request.offset, 500));
         }),
-        ("a hole of nothing", |played, request| {
+        ("an empty hole", |played, request| {
             played.chunk(request, false, ChunkType::OffsetHole, &hole(request.offset, 0));
         }),
-        ("data of nothing", |played, request| {
+        ("empty data", |played, request| {
             played.chunk(request, false, ChunkType::OffsetData, &request.offset.to_be_bytes());
         }),
         ("a gap", |played, request| {
@@ -619,18 +614,18 @@ fn a_server_that_lies_is_left_and_takes_no_memory() {
             let payload = StatusChunk { context: 9, extents: Vec::new() }.encode(true);
             played.chunk(request, true, ChunkType::BlockStatusExt, &payload);
         }),
-        ("a length that nobody sends the bytes of", |played, request| {
+        ("an announced length without the data", |played, request| {
             let (kind, cookie, offset) = (ChunkType::OffsetData, request.cookie, request.offset);
             let header = ChunkHeader { done: true, kind, cookie, offset, length: u64::MAX };
             let mut bytes = [0; EXTENDED_CHUNK_LEN];
             header.encode_extended(&mut bytes);
             played.say(&bytes);
         }),
-        ("an error that is none", |played, request| {
+        ("an error with number 0", |played, request| {
             let error = ErrorChunk { error: 0, message: "" }.encode();
             played.chunk(request, true, ChunkType::Error, &error);
         }),
-        ("an error that is too long", |played, request| {
+        ("an overlong error", |played, request| {
             played.chunk(request, true, ChunkType::Error, &[0; 10_000]);
         }),
     ];
@@ -639,7 +634,7 @@ fn a_server_that_lies_is_left_and_takes_no_memory() {
         let request = played.read(4096, 50_000);
         lie(&mut played, &request);
         if what == "a gap" {
-            // The read is over, and is not one.
+            // The read fails with the connection.
             assert!(matches!(played.next(), Some(Err(Error::Failed(_)))), "{what}");
         }
         assert!(played.is_left(), "{what}");
@@ -647,7 +642,7 @@ fn a_server_that_lies_is_left_and_takes_no_memory() {
 }
 
 #[test]
-fn a_server_that_lies_of_the_status_of_bytes_is_left() {
+fn an_invalid_block_status_ends_the_connection() {
     let run = |length| StatusExtent { length, status: BlockStatus::DATA };
     for (context, extents) in [(8, vec![run(5)]), (9, vec![]), (9, vec![run(0)]), (9, vec![run(5), run(0)])] {
         let mut played = Played::open(HeaderStyle::Extended, all(), usize::MAX);
@@ -665,7 +660,7 @@ fn a_server_that_lies_of_the_status_of_bytes_is_left() {
 }
 
 #[test]
-fn a_server_whose_reply_does_not_end_is_left() {
+fn an_endless_reply_ends_the_connection() {
     let status = StatusExtent { length: 4096, status: BlockStatus::DATA };
     let status = StatusChunk { context: 9, extents: vec![status] }.encode(true);
     let error = ErrorChunk { error: 5, message: "" }.encode();
@@ -683,7 +678,7 @@ fn a_server_whose_reply_does_not_end_is_left() {
 }
 
 #[test]
-fn a_size_that_none_can_have_is_refused() {
+fn an_impossible_export_size_is_rejected() {
     for size in [1 << 63, u64::MAX] {
         let error = spoiled(OptionCode::Go, |played| {
             let info = InfoItem::Export(ExportInfo { size, flags: all() });
@@ -699,7 +694,7 @@ fn a_size_that_none_can_have_is_refused() {
 }
 
 #[test]
-fn a_request_that_the_server_dies_of_fails_in_the_end() {
+fn a_request_that_repeatedly_crashes_the_server_fails() {
     let mut played = Played::open(HeaderStyle::Extended, all(), usize::MAX);
     played.submit(0, 0, Op::Read { length: 4096 }, Flags::default());
     let mut times = 0;
