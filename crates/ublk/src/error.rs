@@ -1,39 +1,38 @@
 use std::io;
 
-/// Why the kernel's driver could not be used.
+/// The reason that the kernel's driver could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no driver.
+    /// The driver is not loaded.
     #[error(
-        "there is no /dev/ublk-control: load the driver with `modprobe ublk_drv` (Linux 6.0 or later with \
+        "/dev/ublk-control does not exist: load the driver with `modprobe ublk_drv` (Linux 6.0 or later with \
          CONFIG_BLK_DEV_UBLK; Debian has it from 6.12 on)"
     )]
     NoDriver,
-    /// This user may not use it.
-    #[error("not allowed to use {0}: block devices are made and removed by root")]
+    /// The user lacks the permission.
+    #[error("not allowed to use {0}: creating and deleting block devices requires root")]
     NotPermitted(String),
-    /// The driver is too old.
-    #[error("the kernel's ublk driver is too old: it has to know {0}")]
+    /// The driver lacks a required feature.
+    #[error("the kernel's ublk driver is too old: it must support {0}")]
     TooOld(&'static str),
-    /// There is no io_uring, by which the driver is used.
-    #[error("ublk is used by io_uring, and there is none here: {0}")]
+    /// io_uring, which the driver requires, is unavailable.
+    #[error("ublk requires io_uring, which is unavailable: {0}")]
     NoRing(#[source] io::Error),
-    /// There is no device of that number.
-    #[error("there is no ublk device of number {0}")]
+    /// No device has this number.
+    #[error("ublk device {0} does not exist")]
     NoDevice(u32),
     /// A command failed.
     #[error("the kernel could not {what}: {source}")]
     Failed {
-        /// What was asked for.
+        /// Verb phrase for the failed command.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// A command that failed with that error.
     pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Failed { what, source }
     }

@@ -1,55 +1,55 @@
-//! What the kernel says of itself and of its devices.
+//! Features of the driver, and states of devices.
 
 use crate::kernel::{DEPTH_MAX, REQUEST_MAX};
 use std::fmt;
 
-/// Bytes of `struct ublksrv_ctrl_dev_info`.
+/// Size of `struct ublksrv_ctrl_dev_info` in bytes.
 pub(crate) const INFO: usize = 64;
 
-/// What the kernel's driver can do (`UBLK_F_*`).
+/// Features of the driver or a device (`UBLK_F_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(pub(crate) u64);
 
 impl Features {
-    /// A device outlives the program that serves it, and waits for the next one (Linux 6.1).
+    /// The device survives its server process and waits for the next one (Linux 6.1).
     pub const USER_RECOVERY: Self = Self(1 << 3);
-    /// What was in flight then is given to the next one once more (Linux 6.1).
+    /// Requests in flight at that time are reissued to the next server (Linux 6.1).
     pub const RECOVERY_REISSUE: Self = Self(1 << 4);
-    /// Users without privileges may make devices (Linux 6.3).
+    /// Unprivileged users may create devices (Linux 6.3).
     pub const UNPRIVILEGED: Self = Self(1 << 5);
-    /// Commands are numbered as those of `ioctl` are (Linux 6.4).
+    /// Commands use the encoding of `ioctl` numbers (Linux 6.4).
     pub const IOCTL_ENCODING: Self = Self(1 << 6);
-    /// The size of a device may change while it is in use (Linux 6.16).
+    /// The device can be resized while it is in use (Linux 6.16).
     pub const UPDATE_SIZE: Self = Self(1 << 10);
 
-    /// Has it all of these?
+    /// Returns whether all of `others` are set.
     pub fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// These and those.
+    /// Returns the union of both sets.
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Those that both have.
+    /// Returns the intersection of both sets.
     pub fn shared_with(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 }
 
-/// Whether a device is served.
+/// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It has not been started, or was stopped.
+    /// Not started, or stopped.
     Dead,
-    /// A program serves it.
+    /// Served by a process.
     Live,
-    /// The program that served it is gone, and the device waits for another one.
+    /// The server process has ended, and the device waits for another one.
     Quiesced,
-    /// The program is gone, and requests fail.
+    /// The server process has ended, and requests fail.
     Failing,
-    /// Something that this version of the crate does not know.
+    /// A state unknown to this crate.
     Other(u16),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for DeviceState {
     }
 }
 
-/// What the kernel says of a device. Only the kernel makes one.
+/// Settings and state of a device, as returned by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceInfo {
     pub(crate) queues: u16,
@@ -78,32 +78,32 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// The number in the names of its files, `/dev/ublkbN` and `/dev/ublkcN`.
+    /// Returns the number in the device's file names, `/dev/ublkbN` and `/dev/ublkcN`.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Queues of requests.
+    /// Returns the number of queues.
     pub fn queues(&self) -> u16 {
         self.queues
     }
 
-    /// Requests of a queue that may be in flight.
+    /// Returns the maximum number of requests in flight per queue.
     pub fn depth(&self) -> u16 {
         self.depth
     }
 
-    /// Most bytes of a request, and what each buffer has to hold.
+    /// Returns the maximum size of a request in bytes, which each buffer must hold.
     pub fn max_io(&self) -> u32 {
         self.max_io
     }
 
-    /// The process that serves it, or served it last.
+    /// Returns the ID of the current or last server process.
     pub fn server(&self) -> Option<u32> {
         u32::try_from(self.pid).ok().filter(|pid| *pid > 0)
     }
 
-    /// Is it served?
+    /// Returns the state of the device.
     pub fn state(&self) -> DeviceState {
         match self.state {
             0 => DeviceState::Dead,
@@ -114,12 +114,12 @@ impl DeviceInfo {
         }
     }
 
-    /// Which features it has.
+    /// Returns the features of the device.
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// The fields that a program sets.
+    /// Encodes the fields that a program sets.
     pub(crate) fn encode(self) -> [u8; INFO] {
         let mut bytes = [0; INFO];
         bytes[..2].copy_from_slice(&self.queues.to_ne_bytes());
@@ -130,7 +130,7 @@ impl DeviceInfo {
         bytes
     }
 
-    /// Reads what the kernel has written. `None`: a size is beyond what the kernel says it allows.
+    /// Decodes the kernel's data. Returns `None` if a size exceeds the kernel's documented limits.
     pub(crate) fn decode(bytes: &[u8; INFO]) -> Option<Self> {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_what_the_kernel_says() {
+    fn device_info_survives_a_round_trip() {
         let features = Features::USER_RECOVERY.with(Features::RECOVERY_REISSUE);
         let info = DeviceInfo { queues: 2, depth: 128, state: 0, max_io: 1 << 20, id: 3, pid: 0, features };
         let mut bytes = info.encode();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_beyond_the_kernels_own_bounds_are_refused() {
+    fn sizes_beyond_the_kernels_limits_are_rejected() {
         let features = Features::default();
         let info = DeviceInfo { queues: 1, depth: 4097, state: 0, max_io: 4096, id: 0, pid: 0, features };
         assert_eq!(DeviceInfo::decode(&info.encode()), None);

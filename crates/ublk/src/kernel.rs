@@ -1,21 +1,21 @@
-//! The kernel's numbers: commands, sizes, and where queues lie in a mapping.
+//! Numbers from the kernel's header: commands, sizes, and the layout of mappings.
 //!
-//! Source: linux `include/uapi/linux/ublk_cmd.h`; the encoding of commands is that of `include/uapi/asm-generic/ioctl.h`.
+//! Source: linux `include/uapi/linux/ublk_cmd.h`; the encoding of commands follows `include/uapi/asm-generic/ioctl.h`.
 
-/// A command's direction: the kernel reads, writes or does both with what the command carries.
+/// Directions of a command's data, from the kernel's point of view.
 const WRITES: u32 = 2 << 30;
 const READS_AND_WRITES: u32 = 3 << 30;
 
-/// Bytes of a control command (`struct ublksrv_ctrl_cmd`).
+/// Size of `struct ublksrv_ctrl_cmd` in bytes.
 pub(crate) const CONTROL_COMMAND: usize = 32;
 
-/// Bytes of a command about a request (`struct ublksrv_io_cmd`).
+/// Size of `struct ublksrv_io_cmd` in bytes.
 pub(crate) const IO_COMMAND: usize = 16;
 
-/// Most requests of a queue: the distance between queues in the mapping of descriptors.
+/// Maximum requests per queue, which determines the distance of queues in the mapping of descriptors.
 pub(crate) const DEPTH_MAX: u16 = 4096;
 
-/// Most bytes of a request.
+/// Maximum size of a request in bytes.
 pub(crate) const REQUEST_MAX: u32 = 32 << 20;
 
 const fn command(direction: u32, number: u32, size: usize) -> u32 {
@@ -41,19 +41,17 @@ pub(crate) const GET_FEATURES: u32 = command(WRITES, 0x13, CONTROL_COMMAND);
 pub(crate) const FETCH: u32 = command(READS_AND_WRITES, 0x20, IO_COMMAND);
 pub(crate) const COMMIT_AND_FETCH: u32 = command(READS_AND_WRITES, 0x21, IO_COMMAND);
 
-/// A control command as the kernel reads it.
+/// `struct ublksrv_ctrl_cmd`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ControlCommand {
     pub(crate) device: u32,
-    /// Address and bytes of what the command is about.
     pub(crate) buffer: (u64, u16),
     pub(crate) value: u64,
 }
 
 impl ControlCommand {
-    /// The bytes in a submission queue entry of 128 bytes, of which the command's are the first.
+    /// Encodes the command area of a 128-byte submission queue entry, which starts with the command.
     pub(crate) fn encode(self) -> [u8; 80] {
-        /// The command is about no queue.
         const NO_QUEUE: u16 = u16::MAX;
         let (address, length) = self.buffer;
         let mut bytes = [0; 80];
@@ -66,7 +64,7 @@ impl ControlCommand {
     }
 }
 
-/// A command about a request as the kernel reads it.
+/// `struct ublksrv_io_cmd`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IoCommand {
     pub(crate) queue: u16,
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_the_numbers_that_the_kernels_header_gives() {
+    fn command_numbers_match_the_kernels_header() {
         assert_eq!(ADD_DEVICE, 0xc020_7504);
         assert_eq!(GET_FEATURES, 0x8020_7513);
         assert_eq!(FETCH, 0xc010_7520);
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_about_a_request_has_its_queue_tag_result_and_address() {
+    fn an_io_command_has_its_queue_tag_result_and_address() {
         let command = IoCommand { queue: 1, tag: 2, result: -5, address: 0x3000 }.encode();
         assert_eq!(command, [1, 0, 2, 0, 0xfb, 0xff, 0xff, 0xff, 0, 0x30, 0, 0, 0, 0, 0, 0]);
     }

@@ -1,13 +1,13 @@
-//! Block devices of the kernel that a program serves (ublk): what takes system calls and shared memory.
+//! Userspace block devices (ublk): the part that uses system calls and shared memory.
 //!
-//! - [`Control`] makes, starts, stops and removes devices, by commands to `/dev/ublk-control`.
-//! - [`Queue`] is the kernel's side of one queue of requests, by commands to `/dev/ublkcN`. The machine that serves it is
-//!   [`onego_export::ublk::Target`].
+//! - [`Control`] creates, starts, stops and deletes devices, by commands to `/dev/ublk-control`.
+//! - [`Queue`] is the kernel's side of one request queue, by commands to `/dev/ublkcN`. [`onego_export::ublk::Target`]
+//!   is the state machine that serves it.
 //!
-//! Source of the numbers and layouts: linux `include/uapi/linux/ublk_cmd.h`, `Documentation/block/ublk.rst`.
+//! Sources of the numbers and layouts: linux `include/uapi/linux/ublk_cmd.h`, `Documentation/block/ublk.rst`.
 //!
-//! **Memory** crosses the interface by ownership: a buffer is the kernel's from the command that names it until the
-//! completion of that command, and nobody else has a reference to its bytes meanwhile.
+//! **Memory** crosses the interface by ownership: a buffer belongs to the kernel from the command that names it until
+//! that command completes, and nothing else references its bytes meanwhile.
 
 mod control;
 mod error;

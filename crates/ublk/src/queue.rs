@@ -1,4 +1,4 @@
-//! The kernel's side of a queue of requests.
+//! The kernel's side of request queues.
 
 use crate::error::Error;
 use crate::info::DeviceInfo;
@@ -13,48 +13,50 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// The file by which a device is served, `/dev/ublkcN`. Only one process at a time has it open.
+/// The character device of a block device, `/dev/ublkcN`. Only one process at a time can open it.
 pub struct CharDevice {
     file: File,
     info: DeviceInfo,
 }
 
 impl CharDevice {
-    /// Opens it.
+    /// Opens the character device.
     pub fn open(info: DeviceInfo) -> Result<Self, Error> {
         let path = format!("/dev/ublkc{}", info.id);
         let opened = OpenOptions::new().read(true).write(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::NotPermitted(path),
-            _ => Error::failed("open a block device to be served")(error),
+            _ => Error::failed("open the character device")(error),
         })?;
         Ok(Self { file, info })
     }
 
-    /// Another handle of it, for another thread.
+    /// Duplicates the handle, for another thread.
     pub fn try_clone(&self) -> Result<Self, Error> {
-        let file = self.file.try_clone().map_err(Error::failed("share a block device among threads"))?;
+        let file = self.file.try_clone().map_err(Error::failed("duplicate the handle of a block device"))?;
         Ok(Self { file, info: self.info })
     }
 
-    /// What the kernel says of the device.
+    /// Returns the device's settings.
     pub fn info(&self) -> DeviceInfo {
         self.info
     }
 }
 
-/// One queue of a device. It belongs to the thread that offers it the first buffer: the kernel takes commands from no other.
+/// A queue of a device. It belongs to the thread that fetches the first request: the kernel accepts commands from no
+/// other.
 pub struct Queue {
     ring: IoUring<squeue::Entry, cqueue::Entry>,
     descriptors: Descriptors,
-    /// By tag: what the kernel has. It may write to it at any time, so nobody has a reference to the bytes.
+    /// Buffers that the kernel owns, by tag. It may write to them at any time, so nothing else may reference their
+    /// bytes.
     buffers: Vec<Option<SegmentMut>>,
     device: CharDevice,
     number: u16,
 }
 
 impl Queue {
-    /// Queue `number` of a device.
+    /// Opens queue `number` of a device.
     ///
     /// # Panics
     /// If the device has no such queue.
@@ -64,15 +66,15 @@ impl Queue {
         let size = u32::from(info.depth).max(1);
         let ring = IoUring::builder().dontfork().setup_coop_taskrun().build(size).map_err(Error::NoRing)?;
         let descriptors = Descriptors::map(&device.file, number, info.depth);
-        let descriptors = descriptors.map_err(Error::failed("show the requests of a queue"))?;
+        let descriptors = descriptors.map_err(Error::failed("map the requests of a queue"))?;
         let buffers = (0..info.depth).map(|_| None).collect();
         Ok(Self { ring, descriptors, buffers, device, number })
     }
 
-    /// Queues a command with a buffer, which is the kernel's until the command completes.
+    /// Queues a command with a buffer, which the kernel owns until the command completes.
     ///
     /// # Panics
-    /// If the kernel has a buffer of the tag, or if this one is shorter than a request of the device may be.
+    /// If the kernel already owns a buffer for the tag, or if `buffer` is shorter than the device's maximum request.
     fn push(&mut self, command: u32, tag: u16, result: i32, mut buffer: SegmentMut) {
         let slot = &mut self.buffers[usize::from(tag)];
         assert!(slot.is_none(), "the kernel has a buffer of tag {tag}");
@@ -81,7 +83,7 @@ impl Queue {
         *slot = Some(buffer);
         let about = IoCommand { queue: self.number, tag, result, address };
         let entry = opcode::UringCmd16::new(Fd(self.device.file.as_raw_fd()), command).cmd(about.encode());
-        // SAFETY: the buffer stays in its slot until the command completes, or for ever; it is as long as any request.
+        // SAFETY: the buffer stays in its slot until the command completes, or forever; it can hold any request.
         unsafe { self.ring.submission().push(&entry.build().user_data(u64::from(tag))) }
             .expect("a tag has one command at a time, and there is room for all tags");
     }
@@ -132,13 +134,13 @@ impl KernelQueue for Queue {
 }
 
 impl Drop for Queue {
-    /// What the kernel still has is its for ever: it may write to it until the process ends.
+    /// Leaks the buffers that the kernel still owns: it may write to them until the process ends.
     fn drop(&mut self) {
         self.buffers.drain(..).flatten().for_each(std::mem::forget);
     }
 }
 
-/// The descriptors of a queue's requests, by tag, in memory that the kernel writes.
+/// The descriptors of a queue's requests by tag, in memory that the kernel writes.
 struct Descriptors {
     start: NonNull<u8>,
     bytes: usize,
@@ -151,7 +153,7 @@ impl Descriptors {
             |depth: u16| (usize::from(depth) * DESCRIPTOR).next_multiple_of(rustix::param::page_size());
         let offset = (usize::from(queue) * pages(DEPTH_MAX)) as u64;
         let bytes = pages(depth);
-        // SAFETY: a new mapping at no address in particular touches no memory that is in use.
+        // SAFETY: a new mapping at an arbitrary address does not affect memory in use.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -166,21 +168,21 @@ impl Descriptors {
         Ok(Self { start, bytes, depth })
     }
 
-    /// The descriptor of the request that has come with that tag: the kernel does not change it before the request is
+    /// Reads the descriptor of the fetched request with this tag. The kernel does not modify it before the request is
     /// committed.
     fn read(&self, tag: u16) -> [u8; DESCRIPTOR] {
         assert!(tag < self.depth, "the queue has {} tags", self.depth);
         // SAFETY: it is within the mapping.
         let descriptor = unsafe { self.start.add(usize::from(tag) * DESCRIPTOR) };
-        // SAFETY: the mapping is readable, and any bytes are a descriptor. The read is volatile because the memory is shared.
+        // SAFETY: the mapping is readable, and all byte patterns are valid. The read is volatile because the memory is shared.
         unsafe { descriptor.cast::<[u8; DESCRIPTOR]>().as_ptr().read_volatile() }
     }
 }
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // SAFETY: it is the mapping that `map` made, to which nobody has a reference.
+        // SAFETY: this is the mapping that `map` created, and nothing references it.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
-        debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+        debug_assert!(unmapped.is_ok(), "unmapping our own mapping succeeds");
     }
 }
