@@ -1,29 +1,29 @@
-//! Figures as they are told: families of samples, each with its labels.
+//! Metric families: named groups of labelled samples.
 
 use crate::histogram::HistogramSnapshot;
 use crate::operations::OperationsSnapshot;
 use std::collections::BTreeMap;
 
-/// What the samples of a family are.
+/// The type of a family's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyKind {
-    /// Grows, until the process ends.
+    /// Never decreases while the process runs.
     Counter,
-    /// Comes and goes.
+    /// Increases and decreases.
     Gauge,
-    /// How often something took how long, in seconds.
+    /// Distribution of durations, in seconds.
     Histogram,
 }
 
-/// Labels of a sample: names and values, in the order in which they are written.
+/// Labels of a sample: names and values, in output order.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// One figure.
+/// The value of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sample {
-    /// Of a counter or a gauge.
+    /// Value of a counter or a gauge.
     Number(f64),
-    /// Of a histogram.
+    /// Value of a histogram.
     Histogram(Box<HistogramSnapshot>),
 }
 
@@ -32,24 +32,24 @@ impl Sample {
         match (self, other) {
             (Self::Number(sum), Self::Number(more)) => *sum += more,
             (Self::Histogram(sum), Self::Histogram(more)) => sum.merge(&more),
-            // A family has one kind.
+            // All samples of a family have the same type.
             (mine, other) => *mine = other,
         }
     }
 }
 
-/// Samples of one name.
+/// Samples with the same metric name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// What its samples are.
+    /// Type of the samples.
     pub kind: FamilyKind,
-    /// What they say, in a sentence without its full stop.
+    /// Description: a sentence without its full stop.
     pub help: &'static str,
-    /// By their labels.
+    /// Samples by their labels.
     pub samples: BTreeMap<Labels, Sample>,
 }
 
-/// All that there is to tell, by the names of the families. The name of a counter ends in `_total`.
+/// Metric families by name. Names of counters end in `_total`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Families {
     families: BTreeMap<&'static str, Family>,
@@ -67,7 +67,7 @@ impl Families {
         self.add(name, help, FamilyKind::Gauge, labels, Sample::Number(value));
     }
 
-    /// Tells a gauge of which the lowest of several sources counts.
+    /// Sets a gauge to the minimum of its sources' values.
     pub fn lowest(&mut self, name: &'static str, help: &'static str, labels: Labels, value: f64) {
         let known = self.families.get(name).and_then(|family| family.samples.get(&labels));
         match known {
@@ -87,7 +87,7 @@ impl Families {
         self.add(name, help, FamilyKind::Histogram, labels, Sample::Histogram(Box::new(value)));
     }
 
-    /// Adds what was counted of operations, each kind that there was under these labels and its own.
+    /// Adds operation statistics. Kinds without operations are omitted; the others get an additional label `kind`.
     pub fn operations(&mut self, names: &OperationNames, labels: &Labels, seen: &OperationsSnapshot) {
         for kind in seen.kinds.iter().filter(|kind| kind.operations() > 0) {
             let with_kind = || labels.iter().cloned().chain([("kind", kind.kind.to_owned())]).collect();
@@ -114,13 +114,13 @@ impl Families {
         }
     }
 
-    /// All families, in the order of their names.
+    /// Returns all families in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Family)> {
         self.families.iter().map(|(name, family)| (*name, family))
     }
 
-    /// The sum of the samples of a family that have these labels, maybe among others: numbers, or how many a histogram has
-    /// counted.
+    /// Returns the sum of a family's samples that have all these labels, possibly among others. Histograms contribute
+    /// their counts.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let Some(family) = self.families.get(name) else { return 0.0 };
         let has =
@@ -133,15 +133,15 @@ impl Families {
     }
 }
 
-/// The names under which operations of one side are told, each with what it says.
+/// Metric names of one set of operations, each with its description.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationNames {
-    /// The histogram of latencies.
+    /// Histogram of latencies.
     pub latency: (&'static str, &'static str),
-    /// The counter of bytes.
+    /// Counter of bytes.
     pub bytes: (&'static str, &'static str),
-    /// The counter of errors.
+    /// Counter of errors.
     pub errors: (&'static str, &'static str),
-    /// The gauge of operations in flight.
+    /// Gauge of operations in flight.
     pub in_flight: (&'static str, &'static str),
 }

@@ -1,23 +1,24 @@
-//! Families as text.
+//! Text formats of metric families.
 //!
-//! Source: Prometheus `docs/instrumenting/exposition_formats.md` (text format 0.0.4), and `OpenMetrics` 1.0.0, "Text format".
+//! Sources: Prometheus `docs/instrumenting/exposition_formats.md` (text format 0.0.4), and `OpenMetrics` 1.0.0, "Text
+//! format".
 
 use crate::families::{Families, Family, FamilyKind, Labels, Sample};
 use crate::histogram::HistogramSnapshot;
 use std::fmt::Write as _;
 
-/// How families are written.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// Prometheus's text, version 0.0.4.
+    /// Prometheus text format, version 0.0.4.
     #[default]
     Prometheus,
-    /// `OpenMetrics`, version 1.0.0.
+    /// `OpenMetrics` text format, version 1.0.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// The format that an `Accept` header prefers. What asks for none of both, or for anything, gets Prometheus's text.
+    /// Selects the format that an `Accept` header prefers; Prometheus if it accepts anything or neither format.
     pub fn of_accept(accept: &str) -> Self {
         let mut best = (0.0, Self::Prometheus);
         for range in accept.split(',') {
@@ -27,10 +28,10 @@ impl Format {
                 Some("text/plain" | "text/*" | "*/*") => Self::Prometheus,
                 _ => continue,
             };
-            // RFC 9110, section 12.4.2: without a weight it is 1.
+            // RFC 9110, section 12.4.2: the default weight is 1.
             let weight = parameters.filter_map(|parameter| parameter.strip_prefix("q=")).next();
             let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
-            // Of those that are equally welcome, the one that says more.
+            // With equal weights, the more expressive format wins.
             if weight > best.0 || weight == best.0 && weight > 0.0 && format == Self::OpenMetrics {
                 best = (weight, format);
             }
@@ -38,7 +39,7 @@ impl Format {
         best.1
     }
 
-    /// The value of `Content-Type`.
+    /// Returns the value for the `Content-Type` header.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -46,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Writes families.
+    /// Formats families as text.
     pub fn write(self, families: &Families) -> String {
         let mut text = String::new();
         for (name, family) in families.iter() {
@@ -59,7 +60,7 @@ impl Format {
     }
 
     fn family(self, text: &mut String, name: &str, family: &Family) {
-        // In OpenMetrics a counter's family is named without the suffix of its samples ("Counter").
+        // In OpenMetrics, the family name of a counter lacks the suffix of its samples ("Counter").
         let family_name = match self {
             Self::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
             Self::Prometheus => name,
@@ -69,7 +70,7 @@ impl Format {
             FamilyKind::Gauge => "gauge",
             FamilyKind::Histogram => "histogram",
         };
-        // To write to a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "# HELP {family_name} {}.", escape(family.help, false));
         let _ = writeln!(text, "# TYPE {family_name} {kind}");
         for (labels, sample) in &family.samples {
@@ -105,7 +106,7 @@ fn line(text: &mut String, name: &str, suffix: &str, labels: &Labels, end: Optio
     let _ = writeln!(text, " {value}");
 }
 
-/// What ends a line or a value may be in neither.
+/// Escapes a description or, with `quotes`, a label value.
 fn escape(text: &str, quotes: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_have_the_same_samples_and_their_own_names() {
+    fn both_formats_have_the_same_samples_but_different_names() {
         let (prometheus, open) =
             (Format::Prometheus.write(&families()), Format::OpenMetrics.write(&families()));
         let samples = |text: &str| {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buckets_of_a_histogram_add_up() {
+    fn histogram_buckets_are_cumulative() {
         let text = Format::Prometheus.write(&families());
         let buckets = text.lines().filter(|line| line.starts_with("onego_seconds_bucket"));
         let (below, from) = buckets.partition::<Vec<_>, _>(|line| line.ends_with(" 0"));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_accept_header_chooses() {
+    fn the_accept_header_selects_the_format() {
         for (accept, format) in [
             ("", Format::Prometheus),
             ("*/*", Format::Prometheus),

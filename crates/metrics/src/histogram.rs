@@ -1,23 +1,22 @@
-//! Latencies by buckets that are the same everywhere, so that histograms can be added.
+//! Latency histograms with fixed buckets, so that they can be merged.
 
 use crate::counter::Counter;
 use std::time::Duration;
 
-/// The end of the first bucket is 2 to the power of this, in nanoseconds: 1.024 µs. What is faster is not told apart.
+/// Log2 of the first bucket's bound in nanoseconds: 1.024 µs. Shorter latencies are not distinguished.
 const FIRST: u32 = 10;
 
-/// The end of the last bucket but the one for everything else: 17.2 s.
+/// Log2 of the last finite bound in nanoseconds: 17.2 s.
 const LAST: u32 = 34;
 
-/// Buckets, with the last one, which has no end. There are two for each power of two, so that a quantile that is read from them
-/// is off by less than half.
+/// Number of buckets, including the unbounded last one. There are two per power of two, which limits the error of
+/// quantiles to less than half.
 pub const BUCKETS: usize = 2 * (LAST - FIRST) as usize + 2;
 
-/// How often something took how long. It has one owner, as a [`Counter`] has.
+/// A latency histogram. It has a single owner, like a [`Counter`].
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [Counter; BUCKETS],
-    /// Nanoseconds.
     sum: Counter,
 }
 
@@ -27,10 +26,10 @@ impl Default for Histogram {
     }
 }
 
-/// The bucket of a latency: the first whose end it does not exceed.
+/// Returns the bucket of a latency: the first whose bound it does not exceed.
 #[inline]
 fn bucket(nanos: u64) -> usize {
-    // The ends belong to their buckets, as Prometheus has it.
+    // Bounds are inclusive, as in Prometheus.
     let below = nanos.saturating_sub(1);
     let power = 63 - (below | 1).leading_zeros();
     if power < FIRST {
@@ -40,20 +39,20 @@ fn bucket(nanos: u64) -> usize {
     (1 + 2 * (power - FIRST) as usize + half as usize).min(BUCKETS - 1)
 }
 
-/// The end of a bucket in nanoseconds; the last has none.
+/// Returns the bound of a bucket in nanoseconds; the last bucket has none.
 fn end(bucket: usize) -> Option<u64> {
     let power = FIRST + (bucket as u32).div_ceil(2);
     match bucket {
         0 => Some(1 << FIRST),
         _ if bucket == BUCKETS - 1 => None,
-        // The first half of a power of two ends in its middle.
+        // The first of two buckets ends halfway between powers of two.
         _ if bucket % 2 == 1 => Some((1 << (power - 1)) + (1 << (power - 2))),
         _ => Some(1 << power),
     }
 }
 
 impl Histogram {
-    /// Counts one more that took so long. For the owner alone.
+    /// Records a latency. Only the owner may call this.
     #[inline]
     pub fn record(&self, took: Duration) {
         let nanos = took.as_secs().wrapping_mul(1_000_000_000).wrapping_add(took.subsec_nanos().into());
@@ -61,7 +60,7 @@ impl Histogram {
         self.sum.add(nanos);
     }
 
-    /// What was counted so far.
+    /// Returns the current counts.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut buckets = [0; BUCKETS];
         buckets.iter_mut().zip(&self.buckets).for_each(|(count, counter)| *count = counter.get());
@@ -69,10 +68,10 @@ impl Histogram {
     }
 }
 
-/// What a histogram has counted.
+/// The counts of a histogram at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// How many are in each bucket alone.
+    /// Count per bucket, not cumulative.
     buckets: [u64; BUCKETS],
     sum: Duration,
 }
@@ -84,24 +83,24 @@ impl Default for HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// How many were counted.
+    /// Returns the number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// How long all of them together took.
+    /// Returns the sum of all latencies.
     pub fn sum(&self) -> Duration {
         self.sum
     }
 
-    /// How long one took on average; nothing if there was none.
+    /// Returns the mean latency, or `None` without any.
     pub fn mean(&self) -> Option<Duration> {
         let count = self.count();
         let nanos = self.sum.as_nanos().checked_div(count.into())?;
         Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    /// The end of each bucket, and how many took at most as long; the last has no end, and all.
+    /// Returns each bucket's bound with its cumulative count; the last bucket is unbounded and counts everything.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         self.buckets.iter().enumerate().scan(0, |sum, (at, count)| {
             *sum += count;
@@ -109,15 +108,15 @@ impl HistogramSnapshot {
         })
     }
 
-    /// What this share of all, from 0 to 1, stayed below: the end of the bucket in which it lies, at most half too much. What
-    /// lies in the last bucket is said to be the end of the one before. Nothing if there was none.
+    /// Returns the upper bound of the bucket that contains the given quantile (0 to 1), which exceeds the true value by
+    /// at most half. The last bucket yields the bound of the one before it. Returns `None` without any latencies.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let rank = (share.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let (end, _) = self.cumulative().find(|(_, below)| *below >= rank)?;
         Some(end.unwrap_or(Duration::from_nanos(1 << LAST)))
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_latency_is_in_the_first_bucket_whose_end_it_does_not_exceed() {
+    fn latencies_go_to_the_first_bucket_whose_bound_they_do_not_exceed() {
         let ends: Vec<u64> = (0..BUCKETS - 1).map(|at| end(at).unwrap()).collect();
         assert!(ends.is_sorted() && end(BUCKETS - 1).is_none());
         assert_eq!((ends[0], ends[1], ends[2], ends.last().copied()), (1024, 1536, 2048, Some(1 << LAST)));
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_add_up() {
+    fn histograms_can_be_merged() {
         let (one, other) = (Histogram::default(), Histogram::default());
         one.record(Duration::from_micros(3));
         other.record(Duration::from_secs(100));

@@ -1,11 +1,11 @@
-//! What a process counts about itself, and the text in which others read it.
+//! Metrics of a process, and their text formats.
 //!
-//! - [`Counter`] and [`Histogram`] have one owner, who counts without a lock, an allocation or a read-modify-write of shared
-//!   memory. Any thread reads them.
-//! - [`Recorder`] counts operations by kind: how many, their bytes, errors and latencies, and those in flight.
-//! - [`Published`] is a snapshot that a thread makes when it is asked: of figures that it keeps in plain memory.
-//! - [`Registry`] knows everything that is counted, and collects it as [`Families`].
-//! - [`Format`] writes families as Prometheus's text or as OpenMetrics.
+//! - [`Counter`] and [`Histogram`] have a single owner, which updates them without locks, allocations or atomic
+//!   read-modify-write operations. Any thread may read them.
+//! - [`Recorder`] counts operations by kind: their number, bytes, errors, latencies, and those in flight.
+//! - [`Published`] is a snapshot of data in a thread's plain memory, taken by that thread on request.
+//! - [`Registry`] holds all sources of metrics, and collects them as [`Families`].
+//! - [`Format`] formats families as Prometheus text or OpenMetrics.
 #![forbid(unsafe_code)]
 
 mod counter;

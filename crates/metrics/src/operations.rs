@@ -1,4 +1,4 @@
-//! Operations by kind: what devices, clients and servers do for their callers.
+//! Operation statistics by kind, for devices, clients and servers.
 
 use crate::counter::Counter;
 use crate::histogram::{Histogram, HistogramSnapshot};
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was counted of one kind. It begins on a cache line of its own: what lies beside it belongs to another thread, maybe.
+/// Counters of one kind. They start on their own cache line, because neighboring memory may belong to another thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct KindCounters {
@@ -23,39 +23,38 @@ struct Counts {
     in_flight: Counter,
 }
 
-/// Counts operations. There is one for each thread that counts: it cannot be shared between threads, and what it counts into
-/// belongs to it alone.
+/// Counts operations for a single thread. It is not `Sync`, and nothing else writes to its counters.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Counts>,
-    /// Not `Sync`: counters have one owner.
+    /// Prevents `Sync`: counters have a single owner.
     one_owner: PhantomData<Cell<()>>,
 }
 
 impl Recorder {
-    /// Counts operations of kinds with these names.
+    /// Creates a recorder for the given kinds.
     pub fn new(names: &'static [&'static str]) -> Self {
         let kinds = names.iter().map(|_| KindCounters::default()).collect();
         let shared = Counts { names, kinds, in_flight: Counter::new() };
         Self { shared: Arc::new(shared), one_owner: PhantomData }
     }
 
-    /// One is in flight.
+    /// Starts an operation.
     #[inline]
     pub fn begin(&self) {
         self.shared.in_flight.add(1);
     }
 
-    /// One that was in flight is not counted: it came to nothing.
+    /// Drops a started operation without counting it.
     #[inline]
     pub fn forget(&self) {
         self.shared.in_flight.sub(1);
     }
 
-    /// One that was in flight is done, and was of the kind that is `kind`th among the names.
+    /// Finishes a started operation of the kind with index `kind`.
     ///
     /// # Panics
-    /// If there are fewer names.
+    /// If `kind` is out of range.
     #[inline]
     pub fn end(&self, kind: usize, bytes: u64, took: Duration, has_failed: bool) {
         let kind = &self.shared.kinds[kind];
@@ -67,20 +66,20 @@ impl Recorder {
         self.shared.in_flight.sub(1);
     }
 
-    /// Reads what is counted, on any thread.
+    /// Returns a handle that can read the counts on any thread.
     pub fn reader(&self) -> Reader {
         Reader { shared: Arc::clone(&self.shared) }
     }
 }
 
-/// Reads what a [`Recorder`] counts.
+/// Handle that reads the counts of a [`Recorder`].
 #[derive(Debug, Clone)]
 pub struct Reader {
     shared: Arc<Counts>,
 }
 
 impl Reader {
-    /// What was counted so far. Operations that end meanwhile may be counted in part.
+    /// Returns the current counts. Operations that finish concurrently may be counted partially.
     pub fn snapshot(&self) -> OperationsSnapshot {
         let Counts { names, kinds, in_flight } = &*self.shared;
         let kind = |(name, kind): (&&'static str, &KindCounters)| KindSnapshot {
@@ -93,22 +92,22 @@ impl Reader {
     }
 }
 
-/// What was counted of operations.
+/// Operation statistics at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OperationsSnapshot {
-    /// By their kinds, also those of which there were none.
+    /// Statistics of all kinds, including those without operations.
     pub kinds: Vec<KindSnapshot>,
-    /// Operations that have begun and not ended.
+    /// Number of operations in flight.
     pub in_flight: u64,
 }
 
 impl OperationsSnapshot {
-    /// What was counted of this kind; `None`: there is no such kind.
+    /// Returns the statistics of a kind; `None` if it does not exist.
     pub fn kind(&self, name: &str) -> Option<&KindSnapshot> {
         self.kinds.iter().find(|kind| kind.kind == name)
     }
 
-    /// Adds what another has counted of the same kinds.
+    /// Adds the statistics of another snapshot, kind by kind.
     pub fn merge(&mut self, other: &Self) {
         self.in_flight += other.in_flight;
         for more in &other.kinds {
@@ -120,21 +119,21 @@ impl OperationsSnapshot {
     }
 }
 
-/// What was counted of operations of one kind.
+/// Statistics of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindSnapshot {
-    /// The kind's name.
+    /// Name of the kind.
     pub kind: &'static str,
-    /// Bytes that operations have moved.
+    /// Number of bytes transferred.
     pub bytes: u64,
-    /// Operations that have failed. They are counted among the latencies, too.
+    /// Number of failed operations. They are included in the latencies.
     pub errors: u64,
-    /// How long operations took. Its count is their number.
+    /// Latencies; their count is the number of operations.
     pub latency: HistogramSnapshot,
 }
 
 impl KindSnapshot {
-    /// Operations that have ended.
+    /// Returns the number of finished operations.
     pub fn operations(&self) -> u64 {
         self.latency.count()
     }

@@ -2,11 +2,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a reader waits for an answer. A thread that is busy for longer is described as it was before.
+/// Maximum time to wait for a new snapshot. If the thread stays busy for longer, the previous snapshot is returned.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A snapshot of what a thread keeps in plain memory, which the thread makes when another one has asked for it. That costs the
-/// thread one load of a flag where it looks.
+/// A snapshot of data in a thread's plain memory, taken by that thread when another one requests it. Checking for
+/// requests costs the thread a single load.
 #[derive(Debug, Default)]
 pub struct Published<T> {
     asked: AtomicBool,
@@ -17,12 +17,12 @@ pub struct Published<T> {
 #[derive(Debug, Default)]
 struct Latest<T> {
     value: T,
-    /// How many came.
+    /// Number of snapshots so far.
     number: u64,
 }
 
 impl<T: Clone> Published<T> {
-    /// Makes a snapshot if one was asked for. For the thread that has the figures, once each time that it is woken.
+    /// Publishes a snapshot if one was requested. To be called by the owning thread, once per wake-up.
     #[inline]
     pub fn answer(&self, make: impl FnOnce() -> T) {
         if self.asked.load(Ordering::Relaxed) {
@@ -30,17 +30,17 @@ impl<T: Clone> Published<T> {
         }
     }
 
-    /// Publishes a snapshot, asked for or not.
+    /// Publishes a snapshot unconditionally.
     #[cold]
     pub fn publish(&self, value: T) {
-        // Before: who asks from now on wants another one.
+        // Cleared first: later requests need another snapshot.
         self.asked.store(false, Ordering::SeqCst);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = Latest { value, number: latest.number + 1 };
         self.came.notify_all();
     }
 
-    /// Asks for a snapshot: `wake` makes the thread look. After a tenth of a second it gives the one of before.
+    /// Requests a snapshot; `wake` must wake the owning thread. Returns the previous snapshot after 100 ms.
     pub fn ask(&self, wake: impl FnOnce()) -> T {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let number = latest.number;
@@ -58,10 +58,10 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_snapshot_is_made_when_somebody_asks_and_only_then() {
+    fn a_snapshot_is_only_taken_on_request() {
         let published = Published::<u32>::default();
         let (wake, woken) = channel::<()>();
-        published.answer(|| unreachable!("nobody has asked"));
+        published.answer(|| unreachable!("no request"));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, ()) in (1..).zip(woken) {
@@ -72,11 +72,11 @@ mod tests {
             assert_eq!((ask(), ask()), (1, 2));
             drop(wake);
         });
-        published.answer(|| unreachable!("nobody asks any more"));
+        published.answer(|| unreachable!("no further request"));
     }
 
     #[test]
-    fn a_thread_that_does_not_answer_is_described_as_it_was() {
+    fn an_unresponsive_thread_yields_the_previous_snapshot() {
         let published = Published::<u32>::default();
         published.publish(7);
         assert_eq!(published.ask(|| ()), 7);

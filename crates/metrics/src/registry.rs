@@ -2,9 +2,9 @@ use crate::families::Families;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Something that has figures to tell.
+/// A source of metrics.
 pub trait Collect: Send + Sync {
-    /// Adds its figures.
+    /// Adds the source's metrics.
     fn collect(&self, families: &mut Families);
 }
 
@@ -14,7 +14,7 @@ impl<F: Fn(&mut Families) + Send + Sync> Collect for F {
     }
 }
 
-/// Everything in a process that has figures to tell. Cheap to clone: all clones are one.
+/// The sources of a process's metrics. Clones share the same sources.
 #[derive(Clone, Default)]
 pub struct Registry {
     sources: Arc<Mutex<Vec<Arc<dyn Collect>>>>,
@@ -27,14 +27,14 @@ impl fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Adds a source of figures, for as long as the registry lives.
+    /// Adds a source, for the lifetime of the registry.
     pub fn add(&self, source: impl Collect + 'static) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(source));
     }
 
-    /// What all sources have to tell. Samples with the same labels, of several threads, are added up.
+    /// Collects the metrics of all sources. Samples with the same labels are merged.
     pub fn collect(&self) -> Families {
-        // A source may take a while, and may add others.
+        // Sources may be slow, and may add others.
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut families = Families::default();
         sources.iter().for_each(|source| source.collect(&mut families));
