@@ -1,35 +1,35 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether a process is ready to serve.
+/// The readiness of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// Not yet.
+    /// Not ready yet.
     Starting,
-    /// It serves.
+    /// Ready to serve.
     Ready,
-    /// Not any more: it ends, and finishes what it has begun.
+    /// Shutting down, and finishing work in progress.
     Draining,
 }
 
-/// Whether this process is ready. Cheap to clone: all clones are one.
+/// Shared readiness of this process. Clones refer to the same state.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     readiness: Arc<AtomicU8>,
 }
 
 impl Health {
-    /// From now on the process serves.
+    /// Marks the process as ready.
     pub fn ready(&self) {
         self.readiness.store(1, Ordering::SeqCst);
     }
 
-    /// From now on it does not: it ends.
+    /// Marks the process as draining.
     pub fn drain(&self) {
         self.readiness.store(2, Ordering::SeqCst);
     }
 
-    /// Whether it is ready now.
+    /// Returns the current readiness.
     pub fn readiness(&self) -> Readiness {
         match self.readiness.load(Ordering::SeqCst) {
             0 => Readiness::Starting,

@@ -1,12 +1,13 @@
-//! Metrics and health of a process over HTTP.
+//! HTTP endpoint for a process's metrics and health.
 //!
-//! - [`Endpoint`] serves `/metrics`, `/healthz` and `/readyz` on a thread of its own.
-//! - [`EndpointMachine`] is the same without thread, socket and clock.
-//! - [`Health`] says whether the process is ready.
-//! - [`ProcessFigures`] are those that every process has: time of processors by thread, memory, descriptors.
+//! - [`Endpoint`] serves `/metrics`, `/healthz` and `/readyz` on its own thread.
+//! - [`EndpointMachine`] is its sans-I/O state machine.
+//! - [`Health`] holds the readiness of the process.
+//! - [`ProcessFigures`] are generic process metrics: CPU time by thread, memory, file descriptors.
 //!
-//! It serves people and programs that look at the process, not its users: few connections at a time, each for one short request
-//! and within seconds, whatever their peers do. Everybody who reaches the address reads everything.
+//! The endpoint is meant for operators and monitoring, not for users: it serves few connections at a time, each for a
+//! single short request with a deadline of seconds, regardless of its peers' behavior. Everything is readable by anyone
+//! who can reach the address.
 #![forbid(unsafe_code)]
 
 mod health;

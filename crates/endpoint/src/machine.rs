@@ -1,4 +1,4 @@
-//! The endpoint as a state machine: one request a connection, and a bound for everything.
+//! The endpoint as a state machine: one request per connection, and limits for everything.
 
 use crate::pages::Pages;
 use crate::reply::{PageReply, Status};
@@ -12,41 +12,37 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Connections at a time. The oldest of the address with the most gives way to another one: a request that its client sends at
-/// once is answered within milliseconds.
+/// Maximum concurrent connections. For another one, the oldest of the address with the most connections is closed: a
+/// request that is sent at once is answered within milliseconds.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Connections at a time, with those that were closed within [`LINGER`]: the driver may still have their descriptors, which the
-/// process needs for other things. An address gets as many as are left for others; beyond them it is refused.
+/// Maximum concurrent connections, including those closed within [`LINGER`], whose descriptors the driver may still
+/// hold. One address gets at most as many as remain for others.
 const DESCRIPTORS_MAX: usize = 64;
 
-/// How long a driver takes to close a connection at most.
+/// Maximum time that a driver takes to close a connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long a client may take to send its request.
+/// Deadline for receiving a request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
-/// How long it may take to receive the reply after that.
+/// Deadline for sending the reply, after the request.
 const REPLY_TIME: Duration = Duration::from_secs(10);
 
-/// A connection: for one request and its reply.
 #[derive(Debug)]
 struct Visit {
     from: IpAddr,
-    /// The client connects to an address of this machine alone.
+    /// The client connected to a loopback address.
     to_loopback: bool,
     state: VisitState,
-    /// It is over then, whatever is missing.
     ends: Time,
 }
 
 #[derive(Debug)]
 enum VisitState {
-    /// What has come of the head.
     Request(Vec<u8>),
-    /// What is left of the reply.
     Reply(List),
-    /// The driver has yet to be told that it is over: until then its name is in use.
+    /// Closed, but not yet reported to the driver: the connection ID is still in use.
     Over,
 }
 
@@ -56,22 +52,22 @@ impl Visit {
     }
 }
 
-/// The endpoint as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says. Where pages take long to make,
-/// so does [`Machine::received`].
+/// The endpoint as a sans-I/O state machine. Drive it as [`Machine`] describes. [`Machine::received`] takes as long as
+/// generating a page does.
 #[derive(Debug)]
 pub struct EndpointMachine {
     pages: Pages,
-    /// `None`: it does not listen yet.
+    /// `None` until it listens.
     addr: Option<SocketAddr>,
     failure: Option<io::Error>,
     actions: VecDeque<Action>,
     visits: ConnTable<Visit>,
-    /// When connections were closed, within [`LINGER`], and of which address.
+    /// Addresses of the connections closed within [`LINGER`], with the times.
     closed: VecDeque<(Time, IpAddr)>,
 }
 
 impl EndpointMachine {
-    /// Shows these pages to those who connect to this address; port 0: any.
+    /// Creates an endpoint that serves `pages` at `addr`; port 0 chooses any free port.
     pub fn new(addr: SocketAddr, pages: Pages) -> Self {
         let listen = Action::Listen { listener: ListenerId(0), addr };
         Self {
@@ -84,12 +80,12 @@ impl EndpointMachine {
         }
     }
 
-    /// Where it listens, once it does.
+    /// Returns the listening address, once it listens.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.addr
     }
 
-    /// Why it cannot listen; told once.
+    /// Takes the error that prevented it from listening.
     pub fn failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -100,18 +96,16 @@ impl EndpointMachine {
         self.actions.push_back(Action::Close { conn });
     }
 
-    /// The connections that are not over.
     fn open(&self) -> impl Iterator<Item = (ConnId, &Visit)> {
         self.visits.iter().filter(|(_, visit)| !visit.is_over())
     }
 
-    /// Answers the request, once it is here.
     fn look(&mut self, now: Time, conn: ConnId) {
         let Some(Visit { to_loopback, state, ends, .. }) = self.visits.get_mut(conn) else { return };
         let VisitState::Request(head) = state else { return };
         let bytes = match PageRequest::read(head) {
             Ok(None) => return,
-            // A page of a browser here can connect here by a name of its own (DNS rebinding), and would read the reply.
+            // A page in a local browser could connect here under its own host name (DNS rebinding) and read the reply.
             Ok(Some(request)) if *to_loopback && !request.host_is_local => {
                 PageReply::refusal(Status::Misdirected).into_bytes(false)
             }
@@ -163,7 +157,7 @@ impl Machine for EndpointMachine {
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
-        // It opens no connections.
+        // The endpoint opens no connections.
     }
 
     fn disconnected(&mut self, _: Time, conn: ConnId, _: Disconnect) {
@@ -174,21 +168,22 @@ impl Machine for EndpointMachine {
     fn landing(&mut self, conn: ConnId) -> Landing {
         let room = match self.visits.get(conn) {
             Some(Visit { state: VisitState::Request(head), .. }) => HEAD_MAX - head.len(),
-            // A request that follows is not read: this one is the last.
+            // Pipelined requests are not read: each connection serves only one.
             _ => 0,
         };
         Landing::shared(room)
     }
 
     fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {
-        // It hands out no buffers.
+        // The endpoint lends out no buffers.
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         let Some(Visit { state: VisitState::Request(head), .. }) = self.visits.get_mut(conn) else { return };
         let room = HEAD_MAX - head.len();
         head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        // Lines end by it, and so does a head: bytes that come one by one are not read again each time.
+        // Only parse after a line feed, which ends every head: bytes that arrive one by one are not parsed again each
+        // time.
         if bytes.contains(&b'\n') || head.len() == HEAD_MAX {
             self.look(now, conn);
         }

@@ -1,28 +1,27 @@
-//! What there is to read.
+//! Pages of the endpoint.
 
 use crate::health::{Health, Readiness};
 use crate::reply::{PageReply, Status};
 use crate::request::PageRequest;
 use onego_metrics::Registry;
 
-/// The pages of an endpoint.
+/// The contents of an endpoint's pages.
 #[derive(Debug, Clone, Default)]
 pub struct Pages {
-    /// What `/metrics` tells.
+    /// Source of `/metrics`.
     pub registry: Registry,
-    /// What `/readyz` tells.
+    /// Source of `/readyz`.
     pub health: Health,
 }
 
 impl Pages {
-    /// The reply to a request.
     pub(crate) fn reply(&self, request: &PageRequest) -> PageReply {
         match request.path.as_str() {
             "/metrics" => {
                 let body = request.format.write(&self.registry.collect());
                 PageReply { status: Status::Ok, content_type: request.format.content_type(), body }
             }
-            // The thread that says so is alive, and so is the process: one whose server has failed ends.
+            // This thread is alive, and a process ends when its server fails.
             "/healthz" => PageReply::line(Status::Ok, "ok"),
             "/readyz" => match self.health.readiness() {
                 Readiness::Starting => PageReply::line(Status::Unavailable, "starting"),

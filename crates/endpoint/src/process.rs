@@ -1,5 +1,6 @@
-//! Figures that every process has, from procfs. Source: Linux `Documentation/filesystems/proc.rst` and
-//! `Documentation/scheduler/sched-stats.rst`; names: Prometheus `docs/instrumenting/writing_clientlibs.md`, "Process metrics".
+//! Generic process metrics from procfs. Sources: Linux `Documentation/filesystems/proc.rst` and
+//! `Documentation/scheduler/sched-stats.rst`; names: Prometheus `docs/instrumenting/writing_clientlibs.md`, "Process
+//! metrics".
 
 use onego_metrics::{Collect, Families};
 use std::collections::BTreeMap;
@@ -7,18 +8,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Time of processors by thread, memory and descriptors of this process.
+/// Metrics of this process: CPU time by thread, memory and file descriptors.
 #[derive(Debug, Default)]
 pub struct ProcessFigures {
     threads: Mutex<Threads>,
 }
 
-/// Threads that were seen, by their names, of which several may have one. What a thread has used stays counted after its end.
+/// CPU time by thread name; several threads may share one. The time of ended threads stays counted.
 #[derive(Debug, Default)]
 struct Threads {
-    /// Nanoseconds of those that are there.
+    /// CPU time of live threads in nanoseconds.
     alive: BTreeMap<u32, (String, u64)>,
-    /// Nanoseconds of those that have ended.
+    /// CPU time of ended threads in nanoseconds.
     ended: BTreeMap<String, u64>,
 }
 
@@ -27,35 +28,34 @@ impl Collect for ProcessFigures {
         for (name, nanos) in self.threads.lock().unwrap_or_else(PoisonError::into_inner).look() {
             families.counter(
                 "onego_thread_cpu_seconds_total",
-                "Time of processors that threads of this name have used",
+                "CPU time used by threads with this name",
                 vec![("thread", name)],
                 nanos as f64 / 1e9,
             );
         }
         if let Some(cpu) = cpu_seconds() {
-            let help = "Time of processors that the process has used";
+            let help = "CPU time used by the process";
             families.counter("process_cpu_seconds_total", help, Vec::new(), cpu);
         }
         if let Some(bytes) = resident_bytes() {
-            let help = "Memory of the process that is in RAM";
+            let help = "Resident memory of the process";
             families.gauge("process_resident_memory_bytes", help, Vec::new(), bytes);
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is that of the folder.
+            // Excludes the descriptor of this directory.
             let open = open.count().saturating_sub(1) as f64;
-            families.gauge("process_open_fds", "Open descriptors", Vec::new(), open);
+            families.gauge("process_open_fds", "Open file descriptors", Vec::new(), open);
         }
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-        families.gauge("onego_build_info", "The version of Onego; always 1", version, 1.0);
+        families.gauge("onego_build_info", "Version of Onego; always 1", version, 1.0);
     }
 }
 
 impl Threads {
-    /// Nanoseconds of processors by name.
     fn look(&mut self) -> BTreeMap<String, u64> {
         let alive = read_threads();
         for (id, (name, nanos)) in std::mem::replace(&mut self.alive, alive) {
-            // Numbers of threads are used again.
+            // Thread IDs are reused.
             if !self.alive.get(&id).is_some_and(|(now, used)| *now == name && *used >= nanos) {
                 *self.ended.entry(name).or_default() += nanos;
             }
@@ -68,7 +68,7 @@ impl Threads {
     }
 }
 
-/// The names of all threads, and the nanoseconds that they have used.
+/// Returns the name and CPU time in nanoseconds of each live thread, by ID.
 fn read_threads() -> BTreeMap<u32, (String, u64)> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let thread = |path: &Path| {
@@ -82,7 +82,7 @@ fn read_threads() -> BTreeMap<u32, (String, u64)> {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may have spaces. The fields behind begin with the third (proc.rst, table 1-4).
+    // The name in parentheses may contain spaces. The remaining fields start with the third (proc.rst, table 1-4).
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(14 - 3);
     let ticks = |field: &str| field.parse::<u64>().ok();
     let (user, system) = (ticks(fields.next()?)?, ticks(fields.next()?)?);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_stays_counted() {
+    fn the_time_of_ended_threads_stays_counted() {
         let figures = ProcessFigures::default();
         let used = || {
             let mut families = Families::default();
@@ -118,7 +118,7 @@ mod tests {
         let thread = thread.spawn(move || {
             spin();
             done.send(()).unwrap();
-            // Closed once the figures were read.
+            // Closed after the metrics have been read.
             let _ = look.recv();
         });
         is_done.recv().unwrap();
@@ -126,11 +126,11 @@ mod tests {
         assert!((0.001..10.0).contains(&before), "{before}");
         drop(seen);
         thread.unwrap().join().unwrap();
-        assert!(used() >= before && used() >= before, "twice the same");
+        assert!(used() >= before && used() >= before, "reading twice changes nothing");
     }
 
     #[test]
-    fn every_process_has_its_figures() {
+    fn process_metrics_are_available() {
         let mut families = Families::default();
         ProcessFigures::default().collect(&mut families);
         for name in ["process_resident_memory_bytes", "process_open_fds", "onego_build_info"] {

@@ -1,6 +1,5 @@
-//! A reply (RFC 9112, section 4), after which the connection ends.
+//! HTTP replies (RFC 9112, section 4), after which the connection is closed.
 
-/// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,
@@ -13,7 +12,6 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Its number and its phrase.
     fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
@@ -27,10 +25,8 @@ impl Status {
     }
 }
 
-/// The content type of what people read.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageReply {
     pub(crate) status: Status,
@@ -39,20 +35,18 @@ pub(crate) struct PageReply {
 }
 
 impl PageReply {
-    /// A line for people.
     pub(crate) fn line(status: Status, body: &str) -> Self {
         Self { status, content_type: TEXT, body: format!("{body}\n") }
     }
 
-    /// What says no more than its status.
     pub(crate) fn refusal(status: Status) -> Self {
         Self::line(status, status.line())
     }
 
-    /// Its bytes, or those of its head alone.
+    /// Encodes the reply, or only its head.
     pub(crate) fn into_bytes(self, head_only: bool) -> Vec<u8> {
         let Self { status, content_type, body } = self;
-        // RFC 9110, section 15.5.6: such a reply says what is allowed.
+        // RFC 9110, section 15.5.6: the reply must list the allowed methods.
         let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
         let (line, length) = (status.line(), body.len());
         let head = format!(

@@ -1,30 +1,26 @@
-//! The head of a request (RFC 9112, sections 2 to 5), bounded.
+//! Bounded parsing of request heads (RFC 9112, sections 2 to 5).
 
 use crate::reply::Status;
 use onego_metrics::Format;
 use std::net::IpAddr;
 
-/// Most bytes of a head: the request line and all header fields. Prometheus's own have 300.
+/// Maximum size of a head in bytes. Prometheus sends about 300.
 pub(crate) const HEAD_MAX: usize = 8 << 10;
 
-/// Most header fields.
 const FIELDS_MAX: usize = 64;
 
-/// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageRequest {
-    /// Only the head of the reply is wanted.
     pub(crate) head_only: bool,
-    /// Without a query.
+    /// Path without the query.
     pub(crate) path: String,
-    /// The format that it prefers.
     pub(crate) format: Format,
-    /// The client connects by an address or by the name `localhost`, or does not say by which name.
+    /// `Host` is an IP address, `localhost`, or absent.
     pub(crate) host_is_local: bool,
 }
 
 impl PageRequest {
-    /// Reads a request, if its head is here whole. An error is what it is refused with.
+    /// Parses a request once its head is complete. An error is the status to reply with.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Status> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Request::new(&mut fields);
@@ -70,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_once_its_head_is_whole() {
+    fn a_request_is_parsed_once_its_head_is_complete() {
         let text = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nACCEPT: application/openmetrics-text\r\n\r\n";
         for len in 0..text.len() {
             assert_eq!(PageRequest::read(&text[..len]), Ok(None), "{len}");
@@ -110,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_rejected() {
         let refused = |text: &[u8]| PageRequest::read(text).unwrap_err();
         assert_eq!(refused(b"\x16\x03\x01\x02\x00\x01\x00"), Status::BadRequest);
         assert_eq!(refused(b"GET / HTTP/9.9\r\n\r\n"), Status::BadRequest);

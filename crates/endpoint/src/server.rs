@@ -1,4 +1,4 @@
-//! The endpoint on a thread of its own.
+//! The endpoint on its own thread.
 
 use crate::machine::EndpointMachine;
 use crate::pages::Pages;
@@ -8,23 +8,23 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// Why there is no endpoint.
+/// The reason that an endpoint could not be started.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// It has no thread, or none any more.
+    /// The thread could not be started, or has ended.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// It cannot listen where it should.
+    /// The address is unavailable.
     #[error("cannot serve metrics at {addr}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         addr: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// An endpoint that runs, on a thread that sleeps when nobody asks. It stops when this value is dropped.
+/// A running endpoint, on a thread that sleeps while idle. Dropping it stops the endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
     addr: SocketAddr,
@@ -33,13 +33,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Shows these pages to those who connect to this address; port 0: any. When this returns, they may connect.
+    /// Serves `pages` at `addr`; port 0 chooses any free port. Clients can connect when this returns.
     pub fn start(addr: SocketAddr, pages: Pages) -> Result<Self, EndpointError> {
         let shown = pages.clone();
         let begin = move |engine| {
             let failed = |source| EndpointError::Listen { addr, source };
             let mut pump = Pump::new(engine, EndpointMachine::new(addr, shown));
-            // The listener is opened in the first turn.
+            // The first turn opens the listener.
             pump.turn(Wait::Poll).map_err(failed)?;
             if let Some(error) = pump.machine_mut().failure() {
                 return Err(failed(error));
@@ -53,12 +53,12 @@ impl Endpoint {
         Ok(Self { addr, pages, _service: service })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What it shows.
+    /// Returns the served pages.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }

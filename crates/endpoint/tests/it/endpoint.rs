@@ -1,4 +1,4 @@
-//! The endpoint, and clients that mean well or ill, in memory and on virtual time.
+//! The endpoint with well-behaved and malicious clients, in memory and on virtual time.
 
 use onego_endpoint::{EndpointMachine, Health, Pages};
 use onego_metrics::{Families, Registry};
@@ -26,7 +26,6 @@ struct EndpointWorld {
     pages: Pages,
 }
 
-/// What a client has got: the head, and the body.
 struct Got {
     head: String,
     body: String,
@@ -48,7 +47,7 @@ impl EndpointWorld {
     }
 
     fn connect(&mut self) -> Who {
-        self.try_connect().expect("there is room")
+        self.try_connect().expect("the connection is accepted")
     }
 
     fn send(&mut self, who: Who, text: &str) {
@@ -57,7 +56,7 @@ impl EndpointWorld {
     }
 
     fn got(&mut self, who: Who) -> Got {
-        assert!(self.server.is_closed(who), "a connection is for one reply");
+        assert!(self.server.is_closed(who), "the connection closes after its reply");
         let text = String::from_utf8(std::mem::take(self.server.came(who))).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
         Got { head: head.to_owned(), body: body.to_owned() }
@@ -86,7 +85,7 @@ impl Got {
 }
 
 #[test]
-fn metrics_come_in_the_format_that_is_asked_for() {
+fn metrics_have_the_requested_format() {
     let mut world = EndpointWorld::new();
     let got = world.get("/metrics");
     assert_eq!(got.status(), "200");
@@ -100,7 +99,7 @@ fn metrics_come_in_the_format_that_is_asked_for() {
 }
 
 #[test]
-fn the_head_alone_says_how_long_the_body_would_be() {
+fn a_head_reply_has_the_length_of_the_body() {
     let mut world = EndpointWorld::new();
     let whole = world.get("/metrics");
     let head = world.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
@@ -108,7 +107,7 @@ fn the_head_alone_says_how_long_the_body_would_be() {
 }
 
 #[test]
-fn readiness_follows_the_process_and_health_its_life() {
+fn readiness_follows_the_state_of_the_process() {
     let mut world = EndpointWorld::new();
     let ready = |world: &mut EndpointWorld| {
         let got = world.get("/readyz");
@@ -124,7 +123,7 @@ fn readiness_follows_the_process_and_health_its_life() {
 }
 
 #[test]
-fn other_pages_and_methods_are_refused() {
+fn other_pages_and_methods_are_rejected() {
     let mut world = EndpointWorld::new();
     assert_eq!(world.get("/").body, "/metrics\n/healthz\n/readyz\n");
     assert_eq!(world.get("/metrics/").status(), "404");
@@ -136,7 +135,7 @@ fn other_pages_and_methods_are_refused() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte_and_what_follows_it_is_not_read() {
+fn a_request_may_arrive_byte_by_byte_and_only_one_is_read() {
     let mut world = EndpointWorld::new();
     let who = world.connect();
     for byte in "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r".chars() {
@@ -149,7 +148,7 @@ fn a_request_may_come_byte_by_byte_and_what_follows_it_is_not_read() {
 }
 
 #[test]
-fn a_byte_a_minute_is_not_waited_for() {
+fn slow_requests_time_out() {
     let mut world = EndpointWorld::new();
     let slow = world.connect();
     world.send(slow, "G");
@@ -161,7 +160,7 @@ fn a_byte_a_minute_is_not_waited_for() {
 }
 
 #[test]
-fn a_head_that_does_not_end_is_refused_and_takes_no_more_memory() {
+fn an_endless_head_is_rejected_within_bounded_memory() {
     let mut world = EndpointWorld::new();
     let who = world.connect();
     world.send(who, "GET / HTTP/1.1\r\nA: ");
@@ -169,13 +168,13 @@ fn a_head_that_does_not_end_is_refused_and_takes_no_more_memory() {
         world.send(who, &"a".repeat(4096));
     }
     assert_eq!(world.got(who).status(), "431");
-    assert!(world.server.unreceived(who) > 0, "most of it was not read");
+    assert!(world.server.unreceived(who) > 0, "most of it is not read");
     let many = "a: b\r\n".repeat(100);
     assert_eq!(world.ask(&format!("GET / HTTP/1.1\r\n{many}\r\n")).status(), "431");
 }
 
 #[test]
-fn many_connections_that_do_nothing_give_way() {
+fn idle_connections_give_way_to_new_ones() {
     let mut world = EndpointWorld::new();
     let idle: Vec<Who> = (0..16).map(|_| world.connect()).collect();
     let late = world.connect();
@@ -186,7 +185,7 @@ fn many_connections_that_do_nothing_give_way() {
 }
 
 #[test]
-fn a_flood_of_connections_is_refused_until_the_driver_has_closed_those_before() {
+fn a_flood_of_connections_is_rejected_until_earlier_ones_are_closed() {
     let mut world = EndpointWorld::new();
     let accepted = (0..1000).filter(|_| world.try_connect().is_some()).count();
     assert_eq!(accepted, 32);
@@ -196,7 +195,7 @@ fn a_flood_of_connections_is_refused_until_the_driver_has_closed_those_before() 
 }
 
 #[test]
-fn a_flood_of_connections_of_one_address_does_not_keep_others_out() {
+fn a_flood_from_one_address_does_not_lock_out_others() {
     let mut world = EndpointWorld::new();
     for round in 0..20 {
         for _ in 0..100 {
@@ -214,21 +213,21 @@ fn a_flood_of_connections_of_one_address_does_not_keep_others_out() {
 }
 
 #[test]
-fn a_browser_that_comes_by_another_name_reads_nothing() {
+fn dns_rebinding_is_rejected() {
     let mut world = EndpointWorld::new();
     let ask = |host: &str| format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let got = world.ask(&ask("evil.example:9719"));
     assert_eq!((got.status(), got.body.as_str()), ("421", "421 Misdirected Request\n"));
     assert_eq!(world.ask(&ask("127.0.0.1:9719")).status(), "200");
     assert_eq!(world.ask("GET /metrics HTTP/1.0\r\n\r\n").status(), "200");
-    // On other addresses, Prometheus asks by any name.
+    // On other addresses, Prometheus may use any host name.
     let who = world.server.accept(ListenerId(0), addr("10.0.0.2:700"), addr("10.0.0.9:9719")).unwrap();
     world.send(who, &ask("server.example:9719"));
     assert_eq!(world.got(who).status(), "200");
 }
 
 #[test]
-fn a_client_that_does_not_take_its_reply_is_not_waited_for() {
+fn clients_that_do_not_read_their_reply_time_out() {
     let mut world = EndpointWorld::new();
     let lazy = world.connect();
     world.server.set_reading(lazy, false);
@@ -241,7 +240,7 @@ fn a_client_that_does_not_take_its_reply_is_not_waited_for() {
 }
 
 #[test]
-fn a_name_is_used_again_only_after_its_connection_was_closed() {
+fn connection_ids_are_reused_only_after_closing() {
     let machine = EndpointMachine::new(addr("127.0.0.1:9719"), pages());
     let (mut machine, now) = (machine, onego_testkit::START);
     let names: Vec<_> = (0..20)
@@ -249,7 +248,7 @@ fn a_name_is_used_again_only_after_its_connection_was_closed() {
         .collect();
     let slots: std::collections::BTreeSet<usize> = names.iter().map(|name| name.slot()).collect();
     assert_eq!((names.len(), slots.len()), (20, 20));
-    // Those that have given way are not closed twice where their clients go first.
+    // A connection that gave way is not closed again if its client disconnects first.
     machine.disconnected(now, names[0], Disconnect::Closed);
     let closed = std::iter::from_fn(|| machine.next_action(now));
     let closed = closed.filter(|action| matches!(action, Action::Close { .. })).count();
