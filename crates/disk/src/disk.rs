@@ -1,4 +1,4 @@
-//! A file or block device that is open.
+//! Open files and block devices.
 
 use crate::container::{Backing, Container};
 use crate::error::OpenError;
@@ -13,27 +13,25 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most bytes of a read or write: what clients of NBD expect.
+/// Maximum length of a read or write in bytes, as NBD clients expect it.
 const MAX_IO: u64 = 32 << 20;
 
-/// Bytes of a request that costs least, and in which holes are made: a block of nearly every file system.
+/// Preferred request size, and granularity of holes, in bytes: the block size of nearly all file systems.
 const BLOCK: u32 = 4096;
 
-/// A file or block device that is open and locked. Clones are the same, also on other threads; the last one unlocks it.
+/// An open and locked file or block device. Clones share it, across threads; dropping the last one unlocks it.
 ///
-/// A disk that is open for writing is locked against every other process that opens it as a disk; one that is only read is
-/// locked against those that write. The lock is that of `flock`, and for a block device also the kernel's exclusive claim,
-/// which mounts and volume managers have, too.
+/// A disk opened for writing excludes all other processes that open it as a disk; a read-only one excludes writers. The
+/// lock is `flock`, and for block devices also the kernel's exclusive claim, which mounts and volume managers hold as
+/// well.
 #[derive(Debug, Clone)]
 pub struct Disk(Arc<Opened>);
 
-/// What is open of a disk.
 #[derive(Debug)]
 pub(crate) struct Opened {
     path: PathBuf,
-    /// Through the page cache.
     pub(crate) file: File,
-    /// The same, past the page cache; `None`: the file system cannot.
+    /// Bypasses the page cache; `None` if the file system does not support that.
     direct: Option<Direct>,
     geometry: Geometry,
     pub(crate) is_block_device: bool,
@@ -42,7 +40,6 @@ pub(crate) struct Opened {
     pub(crate) flushes: Flushes,
 }
 
-/// A file that is open for direct I/O, and what of it has to be multiples of what.
 #[derive(Debug)]
 struct Direct {
     file: File,
@@ -51,10 +48,11 @@ struct Direct {
 }
 
 impl Disk {
-    /// Opens a file or block device. Nothing else is opened: not even for a moment, where that would have an effect.
+    /// Opens a file or block device. Other kinds of files are rejected without opening them, which could have side
+    /// effects.
     pub fn open(path: &Path, read_only: bool) -> Result<Self, OpenError> {
         let io = |error: Errno| OpenError::Io { path: path.to_owned(), source: error.into() };
-        // A handle that can read nothing: to get it has no effect on a pipe or on a device.
+        // `O_PATH` permits no I/O, and opening a pipe or a device this way has no side effects.
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io)?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).map_err(io)?.st_mode);
         let is_block_device = match kind {
@@ -64,7 +62,7 @@ impl Disk {
         };
         let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let claim = if is_block_device && !read_only { OFlags::EXCL } else { OFlags::empty() };
-        // The same file, whatever the path leads to meanwhile.
+        // Opens the same file, even if the path has changed meanwhile.
         let file = reopen(&found, access | claim).map_err(|error| match error {
             Errno::BUSY => OpenError::Busy(path.to_owned()),
             error => io(error),
@@ -76,8 +74,8 @@ impl Disk {
         Ok(Self::new(path, file, access, size, sector, is_block_device))
     }
 
-    /// A file that the caller has opened for reading and writing, and locked, as a disk of `size` bytes. It may be shorter:
-    /// writes past its end make it longer, and reads past its end fail. `path` is for errors.
+    /// Wraps a file that the caller has opened for reading and writing, and locked, as a disk of `size` bytes. The file
+    /// may be shorter: writes past its end extend it, and reads past its end fail. `path` is for error messages.
     pub fn growing(path: &Path, file: File, size: u64) -> Self {
         Self::new(path, file, OFlags::RDWR, size, 1, false)
     }
@@ -129,22 +127,22 @@ impl Disk {
     fn new(path: &Path, file: File, access: OFlags, size: u64, sector: u32, is_block_device: bool) -> Self {
         let direct = Direct::open(&file, access, sector);
         let geometry = Self::geometry_of(size, access, sector);
-        tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "a disk is open");
+        tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "opened a disk");
         let (path, flushes) = (path.to_owned(), Flushes::new(reopen(&file, access).ok()));
         Self(Arc::new(Opened { path, file, direct, geometry, is_block_device, container: None, flushes }))
     }
 
-    /// What a caller has to know of it.
+    /// Returns the geometry of the disk.
     pub fn geometry(&self) -> Geometry {
         self.0.geometry
     }
 
-    /// The path that it was opened by.
+    /// Returns the path by which the disk was opened.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Attributes of the file now, whatever its path leads to meanwhile.
+    /// Returns the metadata of the open file, even if the path has changed.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.file.metadata()
     }
@@ -163,13 +161,13 @@ impl Disk {
 }
 
 impl Opened {
-    /// The file for direct I/O of these bytes of the disk, if they are such.
+    /// Returns the file for direct I/O if the range is suitably aligned.
     pub(crate) fn direct(&self, offset: u64, length: u64) -> Option<&File> {
         let direct = self.direct.as_ref()?;
         (length > 0 && (offset | length).is_multiple_of(direct.offset_align)).then_some(&direct.file)
     }
 
-    /// Can direct I/O use memory at that address, and of that length?
+    /// Returns whether direct I/O supports the address and length of `bytes`.
     pub(crate) fn takes_memory(&self, bytes: &[u8]) -> bool {
         let place = bytes.as_ptr() as usize;
         self.direct.as_ref().is_some_and(|direct| {
@@ -178,7 +176,6 @@ impl Opened {
         })
     }
 
-    /// An error with the path.
     pub(crate) fn failed(&self, error: Errno) -> onego_block::Error {
         let text = format!("{}: {}", self.path.display(), io::Error::from(error));
         match error {
@@ -196,13 +193,13 @@ impl Opened {
         }
     }
 
-    /// Makes everything durable that was written before this call.
+    /// Makes all earlier writes durable.
     pub(crate) fn flush(&self) -> Result<(), onego_block::Error> {
         self.flushes.flush(&self.file).map_err(|error| self.flush_failed(error))
     }
 
-    /// The result of a write. One that should have been durable and was not says as much as a flush: the device may have
-    /// lost what others wrote, too.
+    /// Converts the result of a write. A failed FUA write counts as a failed flush: the device may have lost other
+    /// clients' writes, too.
     pub(crate) fn written(&self, result: Result<(), Errno>, fua: bool) -> Result<(), onego_block::Error> {
         if fua {
             self.flushes.check().map_err(|error| self.flush_failed(error))?;
@@ -217,23 +214,20 @@ impl Opened {
 
     fn flush_failed(&self, error: Errno) -> onego_block::Error {
         onego_block::Error::Failed(format!(
-            "{}: a flush failed ({}), and data that was written before may be lost: check it, and open it again",
+            "{}: a flush failed ({}), and earlier writes may be lost: check the data, and reopen the disk",
             self.path.display(),
             io::Error::from(error)
         ))
     }
 
-    /// The file has become shorter than it was when it was opened.
     pub(crate) fn became_shorter(&self) -> onego_block::Error {
-        onego_block::Error::Failed(format!(
-            "{} has become shorter than it was when it was opened",
-            self.path.display()
-        ))
+        onego_block::Error::Failed(format!("{} has become shorter since it was opened", self.path.display()))
     }
 }
 
 impl Direct {
-    /// Opens a file once more, for direct I/O. `None`: its file system cannot, or does not say how.
+    /// Reopens a file for direct I/O. Returns `None` if the file system does not support it or does not report its
+    /// alignment.
     fn open(file: &File, access: OFlags, sector: u32) -> Option<Self> {
         let about = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
         let (offset_align, memory_align) = alignment(&about, sector)?;
@@ -242,18 +236,17 @@ impl Direct {
     }
 }
 
-/// What direct I/O takes: multiples of which bytes of the file, and of memory. Kernels before 6.1 do not say; there, what
-/// suits every disk is taken.
+/// Returns the alignments of file offsets and memory for direct I/O. Kernels before 6.1 do not report them; a value
+/// that suits all disks is assumed then.
 fn alignment(about: &Statx, sector: u32) -> Option<(u64, usize)> {
     if StatxFlags::from_bits_retain(about.stx_mask).contains(StatxFlags::DIOALIGN) {
-        // Zeros: the file system cannot.
+        // Zeros mean that direct I/O is not supported.
         let (offset, memory) = (about.stx_dio_offset_align, about.stx_dio_mem_align);
         return (offset > 0 && memory > 0).then_some((offset.max(sector).into(), memory as usize));
     }
     Some((BLOCK.max(sector).into(), BLOCK as usize))
 }
 
-/// Opens what a descriptor refers to once more.
 fn reopen(file: impl std::os::fd::AsFd, flags: OFlags) -> rustix::io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -265,7 +258,7 @@ fn lock(file: &File, read_only: bool, path: &Path) -> Result<(), OpenError> {
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(OpenError::Busy(path.to_owned())),
-        // A file system without locks.
+        // The file system does not support locks.
         Err(TryLockError::Error(error)) => {
             tracing::warn!(path = %path.display(), %error, "the disk cannot be locked");
             Ok(())

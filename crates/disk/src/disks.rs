@@ -1,4 +1,4 @@
-//! The machine under the disks of a thread.
+//! The state machine for the disks of a reactor.
 
 use crate::disk::Disk;
 use crate::operation::Operation;
@@ -12,40 +12,36 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-/// Threads under the disks of one reactor: enough that a disk always has some requests to choose from, and that a flush holds
-/// up none of the others.
+/// Number of threads per reactor: enough to keep a disk's queue filled, and for a flush not to delay other requests.
 const THREADS: usize = 16;
 
-/// Idle memory that is kept for reads and for writes that have to be aligned, in bytes.
+/// Maximum idle memory for reads and aligned writes, in bytes.
 const POOL_LIMIT: usize = 32 << 20;
 
-/// A request on its way to the threads.
 struct Job {
     disk: Disk,
     operation: Operation,
     tag: usize,
 }
 
-/// What has come of it.
 struct Finished {
     tag: usize,
     result: Result<Outcome, Error>,
 }
 
-/// What the devices and the machine of one reactor share.
 struct Shared {
     executor: Executor<Job, Finished>,
-    /// The callers of requests that are with the threads. The callers bound them.
+    /// Callers of the requests in progress. The callers bound their number.
     callers: RefCell<Slab<Caller>>,
 }
 
-/// The machine that carries out the requests of a reactor's disks: threads do the work, and it hands out what has come of it.
+/// The state machine for the disks of a reactor: passes requests to threads, and completes them.
 pub struct Disks {
     shared: Rc<Shared>,
     below: NoConnections,
 }
 
-/// Makes devices of the disks of one reactor.
+/// Creates devices for the disks of a reactor.
 #[derive(Clone)]
 pub struct DiskOpener {
     shared: Rc<Shared>,
@@ -57,7 +53,7 @@ struct DiskDevice {
 }
 
 impl Disks {
-    /// Starts the threads. `waker` is that of the engine which drives the machine.
+    /// Starts the threads. `waker` must wake the engine that drives the machine.
     pub fn start(waker: &Waker) -> io::Result<Self> {
         let pool = Pool::new(POOL_LIMIT);
         let bodies = (0..THREADS).map(|_| {
@@ -69,13 +65,12 @@ impl Disks {
         Ok(Self { shared, below: NoConnections })
     }
 
-    /// What makes devices of disks, for this reactor.
+    /// Returns a factory for the devices of this reactor.
     pub fn opener(&self) -> DiskOpener {
         DiskOpener { shared: Rc::clone(&self.shared) }
     }
 }
 
-/// Carries out requests until there are none any more.
 fn work(jobs: &Jobs<Job>, outcomes: &Outcomes<Finished>, pool: &Pool) {
     while let Ok(Job { disk, operation, tag }) = jobs.take() {
         let result = operation.run(disk.opened(), pool);
@@ -84,7 +79,7 @@ fn work(jobs: &Jobs<Job>, outcomes: &Outcomes<Finished>, pool: &Pool) {
 }
 
 impl DiskOpener {
-    /// The disk as a device of this reactor.
+    /// Creates a device of this reactor for a disk.
     pub fn device(&self, disk: &Disk) -> Rc<dyn Device> {
         Rc::new(DiskDevice { disk: disk.clone(), shared: Rc::clone(&self.shared) })
     }
@@ -107,7 +102,7 @@ impl Device for DiskDevice {
 }
 
 impl Backend for Disks {
-    /// The threads have the requests already.
+    /// Requests are passed to the threads immediately.
     fn has_work(&self) -> bool {
         false
     }
@@ -126,7 +121,7 @@ impl Layer for Disks {
 
     fn settle(&mut self, now: Time) {
         while let Some(Finished { tag, result }) = self.shared.executor.result() {
-            // The borrow ends before the caller is called: it may submit the next request.
+            // Release the borrow before calling the caller, which may submit another request.
             let caller = self.shared.callers.borrow_mut().try_remove(tag);
             if let Some(caller) = caller {
                 caller.complete(now, result);

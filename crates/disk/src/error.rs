@@ -2,16 +2,16 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a path is not opened as a disk.
+/// The reason that a path cannot be opened as a disk.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{path}: {source}")]
     Io {
-        /// What was to be opened.
+        /// The path.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A qcow2 file cannot be read or made.
@@ -30,12 +30,10 @@ pub enum OpenError {
         /// The name in it.
         named: String,
     },
-    /// It is of another kind.
+    /// The path is another kind of file.
     #[error("{0} is neither a file nor a block device")]
     Kind(PathBuf),
-    /// Another process has it.
-    #[error(
-        "{0} is in use: another process reads or writes it, or it is mounted; end that first, or open it read-only"
-    )]
+    /// Another process holds a lock.
+    #[error("{0} is in use by another process or mounted: stop that first, or open it read-only")]
     Busy(PathBuf),
 }

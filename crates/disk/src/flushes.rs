@@ -1,28 +1,27 @@
-//! Flushes, of which none succeeds after one has failed.
+//! Flushes, none of which succeeds after one has failed.
 //!
-//! The kernel reports lost data once for each open file, and the device its own failure once. Later syncs succeed, though
-//! the data is gone. A disk has several clients, and each relies on its own flush: so the first failure is kept until the
-//! disk is opened again, as qemu-nbd does.
+//! The kernel reports lost data once per open file, and the device its own failure once. Later syncs succeed although
+//! the data is lost. A disk has several clients, each of which relies on its own flush. The first failure is therefore
+//! kept until the disk is reopened, like in qemu-nbd.
 
 use onego_service::{SharedSync, SyncExtent};
 use rustix::io::Errno;
 use std::fs::File;
 use std::sync::OnceLock;
 
-/// The flushes of a disk, for all of its clients.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    /// Open for these alone, so that no write takes a report of lost data away. `None`: the file could not be opened again.
+    /// Opened only for flushes, so that no write consumes a report of lost data. `None` if reopening failed.
     file: Option<File>,
     shared: SharedSync<Errno>,
     failed: OnceLock<Errno>,
-    /// Fails the next sync.
+    /// Injects a failure into the next sync.
     #[cfg(test)]
     pub(crate) fault: std::sync::Mutex<Option<Errno>>,
 }
 
 impl Flushes {
-    /// `file` is the disk, opened for nothing else.
+    /// Creates the state; `file` is the disk, opened only for flushes.
     pub(crate) fn new(file: Option<File>) -> Self {
         Self {
             file,
@@ -41,7 +40,7 @@ impl Flushes {
         rustix::fs::fdatasync(file)
     }
 
-    /// Makes everything durable that was written before this call. `file` serves where the disk could not be opened again.
+    /// Makes all earlier writes durable. `file` is used if the disk could not be reopened.
     pub(crate) fn flush(&self, file: &File) -> Result<(), Errno> {
         self.shared.run(SyncExtent::Data, |_| {
             self.check()?;
@@ -49,15 +48,13 @@ impl Flushes {
         })
     }
 
-    /// Returns the error of an earlier flush.
     pub(crate) fn check(&self) -> Result<(), Errno> {
         self.failed.get().map_or(Ok(()), |error| Err(*error))
     }
 
-    /// Makes all later flushes fail.
     pub(crate) fn note_failure(&self, error: Errno) {
         if self.failed.set(error).is_ok() {
-            tracing::error!(%error, "a flush of a disk failed: all later ones fail, too");
+            tracing::error!(%error, "flush failed: all later flushes of the disk will fail");
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Files and block devices of this machine as [devices](onego_block::Device).
+//! Local files and block devices as [devices](onego_block::Device).
 //!
-//! - [`Disk`] is a file or block device that is open, locked, and never anything else: no pipe, no directory.
-//! - [`Container`] is a disk in a qcow2 file, and [`FileFormat`] tells such files from those whose bytes are the disk's.
-//! - [`Disks`] is the machine that carries requests out, on a bounded number of threads, so that the reactor never blocks.
+//! - [`Disk`] is an open and locked file or block device; pipes, directories and other files are rejected.
+//! - [`Container`] is a disk in a qcow2 file; [`FileFormat`] tells such files from raw ones.
+//! - [`Disks`] is the state machine that executes requests on a bounded number of threads, so that the reactor never
+//!   blocks.
 //!
-//! Threads, and no ring: a request of a disk may block in many calls (reads that miss the page cache, `fdatasync`,
-//! `fallocate`, a search for holes), of which a ring does most on threads of the kernel's anyhow, and some not at all. The
-//! threads work on every kernel and over every engine, and what they cost is small beside a disk: two wake-ups a request.
+//! The implementation uses threads instead of a ring: disk requests may block in many system calls (reads that miss the
+//! page cache, `fdatasync`, `fallocate`, hole searches), most of which a ring executes on kernel threads anyway, and
+//! some not at all. Threads work with every kernel and engine, and their cost, two wake-ups per request, is small
+//! compared with a disk's.
 #![forbid(unsafe_code)]
 
 mod container;

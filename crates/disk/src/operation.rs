@@ -1,4 +1,4 @@
-//! What a thread does for a request.
+//! Execution of requests on a thread.
 
 use crate::container::Container;
 use crate::disk::Opened;
@@ -9,13 +9,12 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSlice};
 
-/// Most pieces of a list that go into one system call (IOV_MAX).
+/// Maximum segments per system call (`IOV_MAX`).
 const PIECES_MAX: usize = 1024;
 
-/// Zeros that are written at a time where no faster way is known.
+/// Number of zeros to write at a time if nothing faster is supported.
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
-/// A request that was checked against the geometry.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) offset: u64,
@@ -24,7 +23,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Carries it out. It may block.
+    /// Executes the request; may block.
     pub(crate) fn run(self, disk: &Opened, pool: &Pool) -> Result<Outcome, Error> {
         if let Some(container) = &disk.container {
             return self.run_in(container, disk, pool);
@@ -101,13 +100,13 @@ impl Operation {
     }
 }
 
-/// Fills memory of the pool, past the page cache if that can be done.
+/// Fills aligned memory, by direct I/O if possible.
 fn read(disk: &Opened, offset: u64, buffer: &mut SegmentMut) -> Result<(), Error> {
     if let Some(file) = disk.direct(offset, buffer.len() as u64)
         && disk.takes_memory(buffer)
     {
         match fill(file, offset, buffer) {
-            // What the file system wanted to be aligned how is not what it said.
+            // The file system has stricter alignment requirements than it reports.
             Err(Failed::System(Errno::INVAL)) => {}
             other => return other.map_err(|failed| failed.of(disk)),
         }
@@ -115,7 +114,7 @@ fn read(disk: &Opened, offset: u64, buffer: &mut SegmentMut) -> Result<(), Error
     fill(&disk.file, offset, buffer).map_err(|failed| failed.of(disk))
 }
 
-/// Fills the caller's memory, by way of the pool's if direct I/O cannot use it.
+/// Fills the caller's memory, through an aligned buffer if direct I/O cannot use it.
 fn read_into(disk: &Opened, pool: &Pool, offset: u64, buffer: &mut SegmentMut) -> Result<(), Error> {
     if disk.takes_memory(buffer) || disk.direct(offset, buffer.len() as u64).is_none() {
         return read(disk, offset, buffer);
@@ -126,10 +125,8 @@ fn read_into(disk: &Opened, pool: &Pool, offset: u64, buffer: &mut SegmentMut) -
     Ok(())
 }
 
-/// Why a file did not give or take bytes.
 enum Failed {
     System(Errno),
-    /// It ends before.
     Shorter,
 }
 
@@ -155,7 +152,7 @@ fn fill(file: &File, offset: u64, buffer: &mut [u8]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Writes a list: past the page cache if that can be done, by way of aligned memory if the list is not.
+/// Writes a list, by direct I/O if possible, through an aligned buffer if necessary.
 fn write(disk: &Opened, pool: &Pool, offset: u64, data: List, fua: bool) -> Result<(), Error> {
     if let Some(file) = disk.direct(offset, data.len() as u64) {
         let aligned = match data.segments().all(|segment| disk.takes_memory(segment)) {
@@ -198,10 +195,10 @@ fn sync_if(disk: &Opened, fua: bool) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Gives space back. For a block device the kernel makes a discard of it that leaves zeros.
+/// Deallocates a range. For block devices, the kernel issues a discard that leaves zeros.
 fn trim(disk: &Opened, offset: u64, length: u64) -> Result<(), Error> {
     match punch(disk, offset, length) {
-        // Nobody relies on a trim.
+        // Trims are only hints.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(disk.failed(error)),
     }
@@ -220,7 +217,7 @@ fn allocate(disk: &Opened, how: FallocateFlags, offset: u64, length: u64) -> Res
     }
 }
 
-/// Makes zeros: a hole, or space that is allocated; as data where the file system knows neither.
+/// Zeroes a range: punches a hole or keeps it allocated, and writes zeros if the file system supports neither.
 fn zero(disk: &Opened, pool: &Pool, offset: u64, length: u64, flags: Flags) -> Result<(), Error> {
     if length == 0 {
         return Ok(());
@@ -231,7 +228,7 @@ fn zero(disk: &Opened, pool: &Pool, offset: u64, length: u64, flags: Flags) -> R
             other => return other.map_err(|error| disk.failed(error)),
         }
     }
-    // The kernel may write the zeros of a block device one after the other.
+    // The kernel may implement this on a block device by writing zeros.
     if !(flags.fast && disk.is_block_device) {
         let how = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         match allocate(disk, how, offset, length) {
@@ -251,14 +248,14 @@ fn zero(disk: &Opened, pool: &Pool, offset: u64, length: u64, flags: Flags) -> R
     Ok(())
 }
 
-/// The runs of data and of holes; all is data where the file system does not say. Fails if the file ends before: to the system
-/// its end is followed by a hole, which a copy would take for zeros.
+/// Returns the extents of data and holes; everything is data if the file system does not report holes. Fails if the
+/// file is too short: `lseek` reports a hole after its end, which a copy would take for zeros.
 fn status(disk: &Opened, offset: u64, length: u64) -> Result<Vec<StatusExtent>, Error> {
     let (mut runs, mut at, end) = (Vec::new(), offset, offset + length);
     while at < end && runs.len() + 2 <= StatusExtent::MOST {
         let data = match rustix::fs::seek(&disk.file, SeekFrom::Data(at)) {
             Ok(data) => data.clamp(at, end),
-            // No data behind `at`.
+            // No data from `at` on.
             Err(Errno::NXIO) => end,
             Err(_) => at,
         };
@@ -266,7 +263,7 @@ fn status(disk: &Opened, offset: u64, length: u64) -> Result<Vec<StatusExtent>, 
         if data >= end {
             break;
         }
-        // A file always has a hole behind its end.
+        // A file always has a hole after its end.
         let hole = match rustix::fs::seek(&disk.file, SeekFrom::Hole(data)) {
             Ok(hole) if hole > data => hole.min(end),
             _ => end,
@@ -299,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn no_client_flushes_a_disk_after_a_flush_failed_until_it_is_opened_again() {
+    fn flushes_fail_after_a_failure_until_the_disk_is_reopened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         std::fs::write(&path, [0; 8192]).unwrap();
@@ -313,7 +310,7 @@ mod tests {
             for (op, fua) in [(Op::Flush, false), (write(), true), (Op::Zero { length: 512 }, true)] {
                 run(&other, op, fua).expect_err("a flush that relies on lost data");
             }
-            // These promise nothing.
+            // These make no promise of durability.
             run(&other, write(), false).unwrap();
             run(&other, Op::Read { length: 512 }, false).unwrap();
         }

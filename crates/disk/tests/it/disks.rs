@@ -11,7 +11,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
-/// A disk with what drives it.
 struct Rig {
     pump: Pump<AnyEngine, Disks>,
     device: Rc<dyn Device>,
@@ -56,7 +55,7 @@ impl Rig {
     }
 }
 
-/// A folder on the file system of the sources, which is a disk's: one in memory may know no direct I/O.
+/// Creates a directory on the file system of the build, which is on a disk: one in memory may not support direct I/O.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -67,7 +66,6 @@ fn file(folder: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
     path
 }
 
-/// A list in pieces that are aligned to nothing.
 fn pieces(bytes: &[u8]) -> List {
     let mut list = List::new();
     bytes.chunks(1777).for_each(|piece| list.push(piece.to_vec()));
@@ -75,7 +73,7 @@ fn pieces(bytes: &[u8]) -> List {
 }
 
 #[test]
-fn a_file_has_the_bytes_that_were_written_to_the_device_and_the_other_way_round() {
+fn the_device_reads_and_writes_the_bytes_of_the_file() {
     const SIZE: u64 = (1 << 20) + 77;
     let (folder, mut random) = (folder(), SmallRng::seed_from_u64(7));
     let path = file(&folder, SIZE);
@@ -116,7 +114,7 @@ fn a_file_has_the_bytes_that_were_written_to_the_device_and_the_other_way_round(
 }
 
 #[test]
-fn trimmed_and_zeroed_bytes_are_holes_and_the_status_says_so() {
+fn trimmed_and_zeroed_ranges_are_reported_as_holes() {
     let folder = folder();
     let path = file(&folder, 1 << 20);
     let mut rig = Rig::open(&path, false);
@@ -138,7 +136,7 @@ fn trimmed_and_zeroed_bytes_are_holes_and_the_status_says_so() {
 }
 
 #[test]
-fn two_writers_do_not_take_the_same_file_and_readers_share_it() {
+fn writers_exclude_each_other_and_readers_share() {
     let folder = folder();
     let path = file(&folder, 4096);
     let writer = Disk::open(&path, false).unwrap();
@@ -153,7 +151,7 @@ fn two_writers_do_not_take_the_same_file_and_readers_share_it() {
 }
 
 #[test]
-fn pipes_directories_and_character_devices_are_no_disks_and_hold_nobody_up() {
+fn pipes_directories_and_character_devices_are_rejected_without_blocking() {
     let folder = folder();
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -167,7 +165,7 @@ fn pipes_directories_and_character_devices_are_no_disks_and_hold_nobody_up() {
 }
 
 #[test]
-fn a_disk_that_is_only_read_refuses_changes() {
+fn a_read_only_disk_rejects_changes() {
     let folder = folder();
     let mut rig = Rig::open(&file(&folder, 4096), true);
     assert_eq!(rig.read(0, 4096), vec![0; 4096]);
@@ -176,7 +174,7 @@ fn a_disk_that_is_only_read_refuses_changes() {
 }
 
 #[test]
-fn a_file_that_has_become_shorter_reads_neither_as_zeros_nor_as_a_hole() {
+fn a_truncated_file_reads_neither_as_zeros_nor_as_a_hole() {
     let folder = folder();
     let path = file(&folder, 64 << 10);
     let mut rig = Rig::open(&path, false);
@@ -185,13 +183,13 @@ fn a_file_that_has_become_shorter_reads_neither_as_zeros_nor_as_a_hole() {
         let failed = rig.run(0, Op::Read { length }, Flags::default()).unwrap_err();
         assert!(failed.to_string().contains("become shorter"), "{failed}");
     }
-    // To the system there is a hole after its end.
+    // `lseek` reports a hole after the end of the file.
     let failed = rig.run(0, Op::Status { length: 8192 }, Flags::default()).unwrap_err();
     assert!(failed.to_string().contains("become shorter"), "{failed}");
 }
 
 #[test]
-fn many_requests_are_in_flight_together() {
+fn many_requests_run_concurrently() {
     let folder = folder();
     let mut rig = Rig::open(&file(&folder, 4 << 20), false);
     let now = rig.pump.now();
