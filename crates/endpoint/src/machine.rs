@@ -30,25 +30,25 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 const REPLY_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-struct Visit {
+struct HttpConn {
     from: IpAddr,
     /// The client connected to a loopback address.
     to_loopback: bool,
-    state: VisitState,
+    state: HttpState,
     ends: Time,
 }
 
 #[derive(Debug)]
-enum VisitState {
+enum HttpState {
     Request(Vec<u8>),
     Reply(List),
     /// Closed, but not yet reported to the driver: the connection ID is still in use.
     Over,
 }
 
-impl Visit {
+impl HttpConn {
     fn is_over(&self) -> bool {
-        matches!(self.state, VisitState::Over)
+        matches!(self.state, HttpState::Over)
     }
 }
 
@@ -61,7 +61,7 @@ pub struct EndpointMachine {
     addr: Option<SocketAddr>,
     failure: Option<io::Error>,
     actions: VecDeque<Action>,
-    visits: ConnTable<Visit>,
+    conns: ConnTable<HttpConn>,
     /// Addresses of the connections closed within [`LINGER`], with the times.
     closed: VecDeque<(Time, IpAddr)>,
 }
@@ -75,7 +75,7 @@ impl EndpointMachine {
             addr: None,
             failure: None,
             actions: VecDeque::from([listen]),
-            visits: ConnTable::default(),
+            conns: ConnTable::default(),
             closed: VecDeque::new(),
         }
     }
@@ -91,18 +91,18 @@ impl EndpointMachine {
     }
 
     fn close(&mut self, conn: ConnId) {
-        let Some(visit) = self.visits.get_mut(conn).filter(|visit| !visit.is_over()) else { return };
-        visit.state = VisitState::Over;
+        let Some(http) = self.conns.get_mut(conn).filter(|http| !http.is_over()) else { return };
+        http.state = HttpState::Over;
         self.actions.push_back(Action::Close { conn });
     }
 
-    fn open(&self) -> impl Iterator<Item = (ConnId, &Visit)> {
-        self.visits.iter().filter(|(_, visit)| !visit.is_over())
+    fn open(&self) -> impl Iterator<Item = (ConnId, &HttpConn)> {
+        self.conns.iter().filter(|(_, http)| !http.is_over())
     }
 
-    fn look(&mut self, now: Time, conn: ConnId) {
-        let Some(Visit { to_loopback, state, ends, .. }) = self.visits.get_mut(conn) else { return };
-        let VisitState::Request(head) = state else { return };
+    fn process(&mut self, now: Time, conn: ConnId) {
+        let Some(HttpConn { to_loopback, state, ends, .. }) = self.conns.get_mut(conn) else { return };
+        let HttpState::Request(head) = state else { return };
         let bytes = match PageRequest::read(head) {
             Ok(None) => return,
             // A page in a local browser could connect here under its own host name (DNS rebinding) and read the reply.
@@ -112,7 +112,7 @@ impl EndpointMachine {
             Ok(Some(request)) => self.pages.reply(&request).into_bytes(request.head_only),
             Err(status) => PageReply::refusal(status).into_bytes(false),
         };
-        (*state, *ends) = (VisitState::Reply(List::from(bytes)), now + REPLY_TIME);
+        (*state, *ends) = (HttpState::Reply(List::from(bytes)), now + REPLY_TIME);
         self.actions.push_back(Action::Transmit { conn });
     }
 }
@@ -121,9 +121,9 @@ impl Machine for EndpointMachine {
     fn next_action(&mut self, now: Time) -> Option<Action> {
         let action = self.actions.pop_front()?;
         if let Action::Close { conn } = action
-            && let Some(visit) = self.visits.remove(conn)
+            && let Some(http) = self.conns.remove(conn)
         {
-            self.closed.push_back((now, visit.from));
+            self.closed.push_back((now, http.from));
         }
         Some(action)
     }
@@ -140,20 +140,20 @@ impl Machine for EndpointMachine {
             self.closed.pop_front();
         }
         let from = address(peer.ip());
-        let held = self.visits.iter().map(|(_, visit)| visit.from);
+        let held = self.conns.iter().map(|(_, http)| http.from);
         let held = held.chain(self.closed.iter().map(|(_, from)| *from));
         let (own, all) = held.fold((0, 0), |(own, all), of| (own + usize::from(of == from), all + 1));
         if own >= DESCRIPTORS_MAX.saturating_sub(all) {
             return None;
         }
         if self.open().count() >= CONNECTIONS_MAX {
-            let of = |from: IpAddr| self.open().filter(|(_, visit)| visit.from == from).count();
-            let least = self.open().min_by_key(|(_, visit)| (Reverse(of(visit.from)), visit.ends));
+            let of = |from: IpAddr| self.open().filter(|(_, http)| http.from == from).count();
+            let least = self.open().min_by_key(|(_, http)| (Reverse(of(http.from)), http.ends));
             let gives_way = least.map(|(conn, _)| conn);
             gives_way.into_iter().for_each(|conn| self.close(conn));
         }
-        let (to_loopback, state) = (local.ip().to_canonical().is_loopback(), VisitState::Request(Vec::new()));
-        Some(self.visits.insert(Visit { from, to_loopback, state, ends: now + REQUEST_TIME }))
+        let (to_loopback, state) = (local.ip().to_canonical().is_loopback(), HttpState::Request(Vec::new()));
+        Some(self.conns.insert(HttpConn { from, to_loopback, state, ends: now + REQUEST_TIME }))
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
@@ -161,13 +161,13 @@ impl Machine for EndpointMachine {
     }
 
     fn disconnected(&mut self, _: Time, conn: ConnId, _: Disconnect) {
-        self.visits.remove(conn);
+        self.conns.remove(conn);
         self.actions.retain(|action| !matches!(action, Action::Close { conn: closed } if *closed == conn));
     }
 
     fn landing(&mut self, conn: ConnId) -> Landing {
-        let room = match self.visits.get(conn) {
-            Some(Visit { state: VisitState::Request(head), .. }) => HEAD_MAX - head.len(),
+        let room = match self.conns.get(conn) {
+            Some(HttpConn { state: HttpState::Request(head), .. }) => HEAD_MAX - head.len(),
             // Pipelined requests are not read: each connection serves only one.
             _ => 0,
         };
@@ -179,18 +179,18 @@ impl Machine for EndpointMachine {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
-        let Some(Visit { state: VisitState::Request(head), .. }) = self.visits.get_mut(conn) else { return };
+        let Some(HttpConn { state: HttpState::Request(head), .. }) = self.conns.get_mut(conn) else { return };
         let room = HEAD_MAX - head.len();
         head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         // Only parse after a line feed, which ends every head: bytes that arrive one by one are not parsed again each
         // time.
         if bytes.contains(&b'\n') || head.len() == HEAD_MAX {
-            self.look(now, conn);
+            self.process(now, conn);
         }
     }
 
     fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
-        let Some(Visit { state: VisitState::Reply(rest), .. }) = self.visits.get_mut(conn) else { return };
+        let Some(HttpConn { state: HttpState::Reply(rest), .. }) = self.conns.get_mut(conn) else { return };
         out.append(rest.split_to(limit.min(rest.len())));
         if rest.is_empty() {
             self.close(conn);
@@ -198,11 +198,11 @@ impl Machine for EndpointMachine {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.open().map(|(_, visit)| visit.ends).min()
+        self.open().map(|(_, http)| http.ends).min()
     }
 
     fn timeout(&mut self, now: Time) {
-        let late = self.open().filter(|(_, visit)| visit.ends <= now).map(|(conn, _)| conn);
+        let late = self.open().filter(|(_, http)| http.ends <= now).map(|(conn, _)| conn);
         let late: Vec<ConnId> = late.collect();
         late.into_iter().for_each(|conn| self.close(conn));
     }

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub struct Published<T> {
     asked: AtomicBool,
     latest: Mutex<Latest<T>>,
-    came: Condvar,
+    published: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl<T: Clone> Published<T> {
         self.asked.store(false, Ordering::SeqCst);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = Latest { value, number: latest.number + 1 };
-        self.came.notify_all();
+        self.published.notify_all();
     }
 
     /// Requests a snapshot; `wake` must wake the owning thread. Returns the previous snapshot after 100 ms.
@@ -47,7 +47,7 @@ impl<T: Clone> Published<T> {
         self.asked.store(true, Ordering::SeqCst);
         wake();
         let is_old = |latest: &mut Latest<T>| latest.number == number;
-        let waited = self.came.wait_timeout_while(latest, PATIENCE, is_old);
+        let waited = self.published.wait_timeout_while(latest, PATIENCE, is_old);
         waited.unwrap_or_else(PoisonError::into_inner).0.value.clone()
     }
 }

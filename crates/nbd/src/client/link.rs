@@ -3,7 +3,7 @@
 use super::error::ClientError;
 use super::negotiation::{Agreed, Awaits, HandshakeStep, Negotiation};
 use super::pending::Pending;
-use super::replies::{Replies, Settled};
+use super::replies::{Replied, Replies};
 use super::tls::ClientTls;
 use crate::codec::{
     CommandFlags, ExportInfo, GREETING_LEN, HeaderStyle, OPTION_REPLY_LEN, OptionReply, RequestHeader,
@@ -241,7 +241,7 @@ impl Link {
         &mut self,
         pending: &mut Slab<Pending>,
         pool: &Pool,
-    ) -> Result<Option<Settled>, ClientError> {
+    ) -> Result<Option<Replied>, ClientError> {
         match &mut self.phase {
             Phase::Ready { agreed, replies } => replies.next(&mut self.inbound, agreed, pending, pool),
             _ => Ok(None),

@@ -6,7 +6,7 @@ use super::error::ClientError;
 use super::link::{Link, Phase};
 use super::negotiation::Negotiation;
 use super::pending::{Next, Pending, PendingWork};
-use super::replies::Settled;
+use super::replies::Replied;
 use crate::codec::TransmissionFlags;
 use onego_block::{Backend, Device, Error, Outcome};
 use onego_buf::{List, Segment, SegmentMut};
@@ -218,8 +218,8 @@ impl NbdClient {
         }
         loop {
             match self.links[index].reply(&mut self.pending, &self.config.pool) {
-                Ok(Some(settled)) => {
-                    if let Err(error) = self.settled(now, index, settled) {
+                Ok(Some(replied)) => {
+                    if let Err(error) = self.replied(now, index, replied) {
                         return self.give_up(now, index, error);
                     }
                 }
@@ -245,7 +245,7 @@ impl NbdClient {
     }
 
     /// Handles the reply to a request, which is then complete or waits for its next step.
-    fn settled(&mut self, now: Time, index: usize, Settled(key): Settled) -> Result<(), ClientError> {
+    fn replied(&mut self, now: Time, index: usize, Replied(key): Replied) -> Result<(), ClientError> {
         let link = &mut self.links[index];
         link.in_flight -= 1;
         let (Some(agreed), Some(pending)) = (link.agreed(), self.pending.get_mut(key)) else { return Ok(()) };
@@ -330,7 +330,7 @@ impl NbdClient {
     }
 
     /// Fails the requests that have waited too long for a connection.
-    fn lose_patience(&mut self, now: Time) {
+    fn fail_overdue(&mut self, now: Time) {
         if self.patience_ends().is_none_or(|at| at > now) {
             return;
         }
@@ -342,7 +342,7 @@ impl NbdClient {
     }
 
     /// Disconnects from the server after the pending output.
-    fn say_farewell(&mut self) {
+    fn shut_down(&mut self) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             match link.phase {
@@ -410,7 +410,7 @@ impl Backend for NbdClient {
     fn leave(&mut self, now: Time) {
         self.is_leaving = true;
         self.shared.close(now);
-        self.say_farewell();
+        self.shut_down();
     }
 
     fn is_leaving(&self) -> bool {
@@ -512,7 +512,7 @@ impl Machine for NbdClient {
     }
 
     fn timeout(&mut self, now: Time) {
-        self.lose_patience(now);
+        self.fail_overdue(now);
         for index in 0..self.links.len() {
             let link = &self.links[index];
             let is_down = matches!(link.phase, Phase::Down { .. });

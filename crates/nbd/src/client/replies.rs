@@ -24,7 +24,7 @@ const ERRORS_MAX: u32 = 64;
 const STATUS_MAX: u64 = 8 + 16 * EXTENTS_MAX as u64;
 
 /// Key of a request whose reply is complete.
-pub(super) struct Settled(pub(super) usize);
+pub(super) struct Replied(pub(super) usize);
 
 #[derive(Default)]
 enum Awaiting {
@@ -62,10 +62,10 @@ impl Replies {
         agreed: &Agreed,
         pending: &mut Slab<Pending>,
         pool: &Pool,
-    ) -> Result<Option<Settled>, ClientError> {
+    ) -> Result<Option<Replied>, ClientError> {
         let mut turn = Turn { inbound, agreed, pending, pool };
         loop {
-            let (next, settled) = match std::mem::take(&mut self.awaiting) {
+            let (next, progress) = match std::mem::take(&mut self.awaiting) {
                 Awaiting::Reply => turn.header()?,
                 Awaiting::Rest(first) => turn.rest(first)?,
                 Awaiting::Offset(chunk) => turn.offset(chunk)?,
@@ -74,9 +74,9 @@ impl Replies {
                 Awaiting::Shared(chunk) => turn.shared(chunk),
                 Awaiting::Payload(chunk, kind) => turn.payload(chunk, kind)?,
             };
-            let Progress::Goes = settled else {
+            let Progress::Continue = progress else {
                 self.awaiting = next;
-                return Ok(settled.settled());
+                return Ok(progress.replied());
             };
             self.awaiting = next;
         }
@@ -94,16 +94,16 @@ impl Replies {
 }
 
 enum Progress {
-    Goes,
-    Waits,
-    Settled(usize),
+    Continue,
+    NeedInput,
+    Done(usize),
 }
 
 impl Progress {
-    fn settled(self) -> Option<Settled> {
+    fn replied(self) -> Option<Replied> {
         match self {
-            Self::Settled(key) => Some(Settled(key)),
-            Self::Goes | Self::Waits => None,
+            Self::Done(key) => Some(Replied(key)),
+            Self::Continue | Self::NeedInput => None,
         }
     }
 }
@@ -121,10 +121,12 @@ impl Turn<'_> {
     fn header(&mut self) -> Result<Turned, ClientError> {
         let style = self.agreed.style;
         let first = ReplyHeader::first_len(style);
-        let Some(bytes) = self.inbound.header(first) else { return Ok((Awaiting::Reply, Progress::Waits)) };
+        let Some(bytes) = self.inbound.header(first) else {
+            return Ok((Awaiting::Reply, Progress::NeedInput));
+        };
         match ReplyHeader::rest_len(&bytes[..first], style) {
             0 => self.begin(&bytes[..first]),
-            _ => Ok((Awaiting::Rest(bytes), Progress::Goes)),
+            _ => Ok((Awaiting::Rest(bytes), Progress::Continue)),
         }
     }
 
@@ -132,7 +134,7 @@ impl Turn<'_> {
         let at = ReplyHeader::first_len(self.agreed.style);
         let len = ReplyHeader::rest_len(&first[..at], self.agreed.style);
         let Some(rest) = self.inbound.header(len) else {
-            return Ok((Awaiting::Rest(first), Progress::Waits));
+            return Ok((Awaiting::Rest(first), Progress::NeedInput));
         };
         first[at..at + len].copy_from_slice(&rest[..len]);
         self.begin(&first[..at + len])
@@ -174,7 +176,7 @@ impl Turn<'_> {
         match length {
             0 => {
                 self.inbound.expect_nothing();
-                Ok((Awaiting::Reply, Progress::Settled(key)))
+                Ok((Awaiting::Reply, Progress::Done(key)))
             }
             length => self.data(chunk, 0..length as usize),
         }
@@ -193,26 +195,26 @@ impl Turn<'_> {
             }
             (ChunkType::None, _) if length == 0 && done => {
                 self.inbound.expect_nothing();
-                Ok((Awaiting::Reply, Progress::Settled(key)))
+                Ok((Awaiting::Reply, Progress::Done(key)))
             }
             (ChunkType::OffsetData, PendingWork::Read(reading)) => match length.checked_sub(8) {
                 Some(data) if data > 0 && data <= reading.length() as u64 => {
-                    Ok((Awaiting::Offset(chunk), Progress::Goes))
+                    Ok((Awaiting::Offset(chunk), Progress::Continue))
                 }
                 _ => wrong("it sends data outside the requested range"),
             },
             (ChunkType::OffsetHole, PendingWork::Read(_)) if length == 12 => {
-                Ok((Awaiting::Hole(chunk), Progress::Goes))
+                Ok((Awaiting::Hole(chunk), Progress::Continue))
             }
             (ChunkType::BlockStatus | ChunkType::BlockStatusExt, PendingWork::Status(_))
                 if length <= STATUS_MAX =>
             {
                 self.inbound.expect(length as usize);
-                Ok((Awaiting::Payload(chunk, kind), Progress::Goes))
+                Ok((Awaiting::Payload(chunk, kind), Progress::Continue))
             }
             (ChunkType::Error | ChunkType::ErrorOffset, _) if length <= ERROR_MAX => {
                 self.inbound.expect(length as usize);
-                Ok((Awaiting::Payload(chunk, kind), Progress::Goes))
+                Ok((Awaiting::Payload(chunk, kind), Progress::Continue))
             }
             _ => wrong("it sends a reply that does not match the request"),
         }
@@ -220,7 +222,7 @@ impl Turn<'_> {
 
     fn offset(&mut self, chunk: Chunk) -> Result<Turned, ClientError> {
         let Some(bytes) = self.inbound.header(8) else {
-            return Ok((Awaiting::Offset(chunk), Progress::Waits));
+            return Ok((Awaiting::Offset(chunk), Progress::NeedInput));
         };
         let length = chunk.length - 8;
         let range = self.within(chunk.key, u64_at(&bytes, 0), length)?;
@@ -229,7 +231,7 @@ impl Turn<'_> {
 
     fn hole(&mut self, chunk: Chunk) -> Result<Turned, ClientError> {
         let Some(bytes) = self.inbound.header(12) else {
-            return Ok((Awaiting::Hole(chunk), Progress::Waits));
+            return Ok((Awaiting::Hole(chunk), Progress::NeedInput));
         };
         let length = u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         let range = self.within(chunk.key, u64_at(&bytes, 0), length.into())?;
@@ -261,15 +263,17 @@ impl Turn<'_> {
         reading.claim(range.clone())?;
         if takes_list {
             self.inbound.expect(range.len());
-            return Ok((Awaiting::Shared(chunk), Progress::Goes));
+            return Ok((Awaiting::Shared(chunk), Progress::Continue));
         }
         let buffer = reading.take(self.pool);
         self.inbound.expect_at(buffer, range.start, range.len());
-        Ok((Awaiting::Bytes(chunk), Progress::Goes))
+        Ok((Awaiting::Bytes(chunk), Progress::Continue))
     }
 
     fn bytes(&mut self, chunk: Chunk) -> Turned {
-        let Some(buffer) = self.inbound.buffer() else { return (Awaiting::Bytes(chunk), Progress::Waits) };
+        let Some(buffer) = self.inbound.buffer() else {
+            return (Awaiting::Bytes(chunk), Progress::NeedInput);
+        };
         if let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
             reading.put_back(buffer);
         }
@@ -277,7 +281,7 @@ impl Turn<'_> {
     }
 
     fn shared(&mut self, chunk: Chunk) -> Turned {
-        let Some(list) = self.inbound.body() else { return (Awaiting::Shared(chunk), Progress::Waits) };
+        let Some(list) = self.inbound.body() else { return (Awaiting::Shared(chunk), Progress::NeedInput) };
         if let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
             reading.put_list(list);
         }
@@ -286,7 +290,7 @@ impl Turn<'_> {
 
     fn payload(&mut self, chunk: Chunk, kind: ChunkType) -> Result<Turned, ClientError> {
         let Some(payload) = self.inbound.body() else {
-            return Ok((Awaiting::Payload(chunk, kind), Progress::Waits));
+            return Ok((Awaiting::Payload(chunk, kind), Progress::NeedInput));
         };
         let payload = payload.to_segment();
         let extended = kind == ChunkType::BlockStatusExt;
@@ -329,7 +333,7 @@ impl Turn<'_> {
 
 impl Chunk {
     fn ended(self) -> Turned {
-        (Awaiting::Reply, if self.done { Progress::Settled(self.key) } else { Progress::Goes })
+        (Awaiting::Reply, if self.done { Progress::Done(self.key) } else { Progress::Continue })
     }
 }
 

@@ -155,7 +155,7 @@ const RECORD_HEADER: usize = 5;
 #[derive(Default)]
 struct Record {
     header: [u8; RECORD_HEADER],
-    came: usize,
+    received: usize,
 }
 
 impl Record {
@@ -165,25 +165,25 @@ impl Record {
 
     fn received(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let left = match self.came {
-                0..RECORD_HEADER => RECORD_HEADER - self.came,
-                came => self.len() - came,
+            let left = match self.received {
+                0..RECORD_HEADER => RECORD_HEADER - self.received,
+                received => self.len() - received,
             };
             let n = left.min(bytes.len());
-            if self.came < RECORD_HEADER {
-                self.header[self.came..self.came + n].copy_from_slice(&bytes[..n]);
+            if self.received < RECORD_HEADER {
+                self.header[self.received..self.received + n].copy_from_slice(&bytes[..n]);
             }
-            self.came += n;
+            self.received += n;
             bytes = &bytes[n..];
-            if self.came >= RECORD_HEADER && self.came == self.len() {
-                self.came = 0;
+            if self.received >= RECORD_HEADER && self.received == self.len() {
+                self.received = 0;
             }
         }
     }
 
     fn unfinished(&self) -> Option<Unfinished> {
-        let announced = if self.came < RECORD_HEADER { RECORD_HEADER } else { self.len() };
-        (self.came > 0).then_some(Unfinished { announced, held: self.came })
+        let announced = if self.received < RECORD_HEADER { RECORD_HEADER } else { self.len() };
+        (self.received > 0).then_some(Unfinished { announced, held: self.received })
     }
 }
 

@@ -242,7 +242,7 @@ impl<T> Calls<T> {
     }
 
     /// Processes an incoming message. Returns `None` if no call on `conn` matches it.
-    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came> {
+    pub(super) fn process(&mut self, conn: ConnId, incoming: Incoming) -> Option<ProcessedReply> {
         let xid = match &incoming {
             Incoming::Reply(record, _) => Reader::new(&record.front).u32("xid").ok()?,
             Incoming::NotTaken(xid, ..) => *xid,
@@ -257,7 +257,7 @@ impl<T> Calls<T> {
                 None
             }
         };
-        Some(Came { expected, later })
+        Some(ProcessedReply { expected, later })
     }
 
     /// Processes the reply to the call at `place`, which no longer has an xid. `rest` is the unfilled part of the sink,
@@ -277,7 +277,7 @@ impl<T> Calls<T> {
             Ok(Ok(Accepted::Success)) => {
                 let left = reader.left();
                 if pending.is_nfs && reader.u32("status") == Ok(Status::Jukebox as u32) {
-                    return Some(self.ask_later(place));
+                    return Some(self.retry_with_new_xid(place));
                 }
                 let header = record.front.len() - left;
                 Ok(Reply { front: record.front.slice(header..), payload: record.payload, filled })
@@ -292,7 +292,7 @@ impl<T> Calls<T> {
 
     /// Assigns a new xid to a call that the server wants retried (`NFS3ERR_JUKEBOX`): under the old xid it would send
     /// the same reply (RFC 1813, section 4.5).
-    fn ask_later(&mut self, place: usize) -> u32 {
+    fn retry_with_new_xid(&mut self, place: usize) -> u32 {
         let (sequence, xid) = self.number();
         let pending = &mut self.pending[place];
         pending.front.as_mut_slice()[..4].copy_from_slice(&xid.to_be_bytes());
@@ -303,7 +303,7 @@ impl<T> Calls<T> {
     }
 }
 
-pub(super) struct Came {
+pub(super) struct ProcessedReply {
     pub(super) expected: usize,
     /// New xid of a call to send again after a delay.
     pub(super) later: Option<u32>,

@@ -346,7 +346,7 @@ impl<T> FileClient<T> {
     pub fn sync(&mut self, now: Time, file: Handle, ticket: T) {
         let written = self.files.entry(file).or_default();
         written.syncs.push_back((written.next(), ticket));
-        self.go_on(now, file);
+        self.advance(now, file);
     }
 
     /// Cancels the requests whose tickets are `unwanted`: they complete with [`Error::Cancelled`], unless they have
@@ -379,7 +379,7 @@ impl<T> FileClient<T> {
             let cancelled = |ticket| Completion { ticket, result: Err(Error::Cancelled), buffer: None };
             self.completions.extend(tickets.into_iter().map(cancelled));
         }
-        changed.into_iter().for_each(|file| self.go_on(now, file));
+        changed.into_iter().for_each(|file| self.advance(now, file));
     }
 
     fn make(&mut self, now: Time, mut call: Call, purpose: Purpose<T>) {
@@ -480,7 +480,7 @@ impl<T> FileClient<T> {
         match taken(results::<Write>(result), &data) {
             Ok(done) => {
                 let has_failed = state.error.is_some();
-                if let Some(rest) = self.took(file, offset, data, &done).filter(|_| !has_failed) {
+                if let Some(rest) = self.record_accepted(file, offset, data, &done).filter(|_| !has_failed) {
                     self.write_part(now, io, offset + u64::from(done.count), rest);
                 }
             }
@@ -490,7 +490,7 @@ impl<T> FileClient<T> {
     }
 
     /// Records the bytes that the server accepted, which it may still lose. Returns the rest.
-    fn took(&mut self, file: Handle, offset: u64, mut data: List, done: &WriteOk) -> Option<List> {
+    fn record_accepted(&mut self, file: Handle, offset: u64, mut data: List, done: &WriteOk) -> Option<List> {
         let taken = data.split_to(done.count as usize);
         if let Some(written) = self.files.get_mut(&file) {
             match done.committed {
@@ -518,7 +518,7 @@ impl<T> FileClient<T> {
                 if let Some(written) = self.files.get_mut(&file) {
                     written.end(number);
                 }
-                self.go_on(now, file);
+                self.advance(now, file);
                 (Outcome::Written, None)
             }
         };
@@ -527,7 +527,7 @@ impl<T> FileClient<T> {
     }
 
     /// Starts the next step of a file: a rewrite, a commit, or parked writes.
-    fn go_on(&mut self, now: Time, file: Handle) {
+    fn advance(&mut self, now: Time, file: Handle) {
         let Some(written) = self.files.get_mut(&file) else { return };
         if let Some(lost) = written.take_due() {
             return self.write_all_again(now, file, lost);
@@ -552,7 +552,7 @@ impl<T> FileClient<T> {
             Err(error) => return self.commit_ended(now, file, Err(error)),
         };
         if written.committed(verifier) {
-            self.go_on(now, file);
+            self.advance(now, file);
         } else {
             self.commit_ended(now, file, Ok(()));
         }
@@ -590,7 +590,7 @@ impl<T> FileClient<T> {
     ) {
         let error = match result {
             Ok(done) => {
-                if let Some(rest) = self.took(file, offset, data.clone(), &done) {
+                if let Some(rest) = self.record_accepted(file, offset, data.clone(), &done) {
                     self.write_again(now, file, offset + u64::from(done.count), rest);
                 }
                 None
@@ -608,7 +608,7 @@ impl<T> FileClient<T> {
         let Some(written) = self.files.get_mut(&file) else { return };
         match written.wrote_again(error) {
             Again::More => {}
-            Again::Done => self.go_on(now, file),
+            Again::Done => self.advance(now, file),
             Again::Failed(error) => self.commit_ended(now, file, Err(error)),
         }
     }
@@ -620,7 +620,7 @@ impl<T> FileClient<T> {
             let result = error.clone().map_or(Ok(Outcome::Synced), Err);
             self.completions.push_back(Completion { ticket, result, buffer: None });
         }
-        self.go_on(now, file);
+        self.advance(now, file);
     }
 }
 
@@ -685,13 +685,13 @@ fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
     if let Some(status) = reply.status()? {
         return Err(Error::Failed(status));
     }
-    let (front, came) = reply.read_front(|r| {
+    let (front, received) = reply.read_front(|r| {
         r.take_ok()?;
         ReadFront::read(r)
     })?;
     let count = front.count as usize;
     let nothing = count == 0 && wanted > 0 && !front.eof;
-    if count != came || count > wanted || nothing {
+    if count != received || count > wanted || nothing {
         let invalid = DecodeError::Invalid { what: "count of bytes read", value: front.count.into() };
         return Err(invalid.into());
     }

@@ -104,13 +104,13 @@ impl Meter {
         let took = self.now.since(ended.made);
         self.recorder.end(ended.kind, ended.bytes, took, ended.has_failed);
         if took >= self.slow {
-            self.tell_slow(ended, took);
+            self.log_slow(ended, took);
         }
     }
 
     /// Logs a slow call, split into the time before its last transmission and the time after.
     #[cold]
-    fn tell_slow(&self, ended: &Ended, took: Duration) {
+    fn log_slow(&self, ended: &Ended, took: Duration) {
         let Ended { kind, bytes, has_failed, made, sent } = *ended;
         let queue = sent.map_or(took, |sent| sent.since(made));
         let (kind, server) = (KINDS[kind], took.saturating_sub(queue));

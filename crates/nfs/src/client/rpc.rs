@@ -1,7 +1,7 @@
 //! The RPC client: its connections, and the calls on each.
 
 use super::call::{Call, Completion};
-use super::calls::{Calls, Came, Pending, Replies};
+use super::calls::{Calls, Pending, ProcessedReply, Replies};
 use super::channel::{Channel, Conn, ServerId};
 use super::config::Config;
 use super::error::Error;
@@ -31,7 +31,7 @@ pub struct Client<T> {
     calls: Calls<T>,
     actions: VecDeque<Action>,
     /// Final output of closed connections: the transport's error report.
-    last_words: Vec<(ConnId, List)>,
+    final_output: Vec<(ConnId, List)>,
     later: VecDeque<(Time, u32)>,
     /// Time of the next check for overdue calls, while there are any calls.
     tick: Option<Time>,
@@ -46,7 +46,7 @@ impl<T> Client<T> {
             conns: ConnTable::default(),
             calls: Calls::new(&config),
             actions: VecDeque::new(),
-            last_words: Vec::new(),
+            final_output: Vec::new(),
             later: VecDeque::new(),
             tick: None,
             config,
@@ -211,7 +211,9 @@ impl<T> Client<T> {
             match live.transport.next(&mut replies) {
                 Ok(Some(incoming)) => {
                     live.placing = None;
-                    let Some(Came { expected, later }) = self.calls.came(conn, incoming) else { continue };
+                    let Some(ProcessedReply { expected, later }) = self.calls.process(conn, incoming) else {
+                        continue;
+                    };
                     self.channels[index].heard(&self.config);
                     live.expected.done(expected);
                     if let Some(xid) = later {
@@ -222,7 +224,7 @@ impl<T> Client<T> {
                 Err(error) => break Some(error),
             }
         };
-        live.open |= live.transport.is_let_in();
+        live.open |= live.transport.is_accepted();
         if let Some(error) = failed {
             return self.break_off(now, index, error.to_string());
         }
@@ -233,7 +235,7 @@ impl<T> Client<T> {
     }
 
     /// Sends a call again after `NFS3ERR_JUKEBOX`.
-    fn ask_again(&mut self, now: Time, xid: u32) {
+    fn resend_delayed(&mut self, now: Time, xid: u32) {
         let Some(pending) = self.calls.get(xid) else { return };
         let index = pending.channel;
         self.channels[index].waiting.push_back(xid);
@@ -247,8 +249,8 @@ impl<T> Client<T> {
     fn break_off(&mut self, now: Time, index: usize, why: String) {
         if let Some(conn) = self.channels[index].conn {
             let live = self.conns.get_mut(conn).filter(|live| live.open);
-            let words = live.and_then(|live| live.transport.last_words());
-            self.last_words.extend(words.map(|words| (conn, words)));
+            let output = live.and_then(|live| live.transport.final_output());
+            self.final_output.extend(output.map(|output| (conn, output)));
             self.actions.push_back(Action::Close { conn });
             self.broken(now, conn, why);
         }
@@ -267,7 +269,7 @@ impl<T> Client<T> {
         if !was_open {
             self.unreachable(index);
         }
-        self.wait_again(now, conn, index);
+        self.requeue(now, conn, index);
     }
 
     /// Drops a connection that has ended, once all lent memory has returned.
@@ -288,7 +290,7 @@ impl<T> Client<T> {
 
     /// Requeues the calls of a connection that has ended, the oldest first, and ends those that were cancelled. Calls
     /// whose sinks are still lent out for a receive stay: a call is only sent again with its whole sink.
-    fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
+    fn requeue(&mut self, now: Time, conn: ConnId, index: usize) {
         let held = self.conns.get(conn);
         let mut again = Vec::new();
         for (xid, pending) in self.calls.iter() {
@@ -335,7 +337,7 @@ impl<T> Client<T> {
     }
 
     /// Fails calls whose deadline has passed, and closes connections on which a reply is overdue.
-    fn look_at_times(&mut self, now: Time) {
+    fn check_timeouts(&mut self, now: Time) {
         self.calls.meter.tick(now);
         let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         for index in 0..self.channels.len() {
@@ -396,7 +398,7 @@ impl<T> Machine for Client<T> {
     fn next_action(&mut self, _: Time) -> Option<Action> {
         if self.actions.is_empty() {
             // All connections to close have been closed.
-            self.last_words.clear();
+            self.final_output.clear();
         }
         self.actions.pop_front()
     }
@@ -445,7 +447,7 @@ impl<T> Machine for Client<T> {
         if live.over {
             let index = live.channel;
             self.release(conn);
-            self.wait_again(now, conn, index);
+            self.requeue(now, conn, index);
         } else {
             self.take_replies(now, conn);
         }
@@ -461,9 +463,9 @@ impl<T> Machine for Client<T> {
         if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
             live.transmit(self.channels[live.channel].in_flight, out, limit);
             self.announce(conn);
-        } else if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
+        } else if let Some(at) = self.final_output.iter().position(|(of, _)| *of == conn) {
             // The driver asks for output once more after it was asked to close.
-            out.append(self.last_words.swap_remove(at).1);
+            out.append(self.final_output.swap_remove(at).1);
         }
     }
 
@@ -482,11 +484,11 @@ impl<T> Machine for Client<T> {
 
     fn timeout(&mut self, now: Time) {
         if self.tick.is_some_and(|tick| tick <= now) {
-            self.look_at_times(now);
+            self.check_timeouts(now);
             self.tick = self.calls.are_pending().then(|| now + TICK);
         }
         while let Some((_, xid)) = self.later.pop_front_if(|(at, _)| *at <= now) {
-            self.ask_again(now, xid);
+            self.resend_delayed(now, xid);
         }
         for index in 0..self.channels.len() {
             match self.channels[index].conn {

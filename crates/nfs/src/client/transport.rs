@@ -104,8 +104,8 @@ impl Transport {
                 Ok((Self::Tcp(stream), Opening::Stream))
             }
             Way::Rdma(Rdma { transport, rpc, entropy }) => {
-                let told = rpc.parameters().encode();
-                let connection = Connection::connect(now, transport.clone(), entropy(), &told);
+                let private_data = rpc.parameters().encode();
+                let connection = Connection::connect(now, transport.clone(), entropy(), &private_data);
                 let connection = connection.expect("there is room for eight bytes of private data");
                 Ok((Self::rdma(AnyConnection::Iwarp(connection), rpc.clone()), Opening::Stream))
             }
@@ -140,7 +140,7 @@ impl Transport {
     }
 
     /// Returns whether the server has accepted the connection, where the transport has such a step.
-    pub(super) fn is_let_in(&self) -> bool {
+    pub(super) fn is_accepted(&self) -> bool {
         matches!(self, Self::Rdma { ready: true, .. })
     }
 
@@ -189,8 +189,8 @@ impl Transport {
         }
         while let Some(event) = requester.queue_pair_mut().event() {
             match event {
-                ConnectionEvent::Established(told) => {
-                    requester.connected(&told);
+                ConnectionEvent::Established(private_data) => {
+                    requester.connected(&private_data);
                     *ready = true;
                 }
                 ConnectionEvent::Fault(error) => return Err(error.into()),
@@ -281,13 +281,13 @@ impl Transport {
     }
 
     /// Returns the error report to send to the server before closing, if any.
-    pub(super) fn last_words(&mut self) -> Option<List> {
+    pub(super) fn final_output(&mut self) -> Option<List> {
         let Self::Rdma { requester, .. } = self else { return None };
-        let mut words = List::new();
+        let mut output = List::new();
         let connection = requester.queue_pair_mut();
         connection.disconnect();
-        connection.transmit(&mut words, usize::MAX);
-        (!words.is_empty()).then_some(words)
+        connection.transmit(&mut output, usize::MAX);
+        (!output.is_empty()).then_some(output)
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {

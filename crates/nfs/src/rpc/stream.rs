@@ -175,9 +175,9 @@ mod tests {
             for (front, payload) in &sent {
                 client.send(front, List::from(payload.clone()));
             }
-            let came = carry(&mut client, &mut server, cut);
-            assert_eq!(came.len(), sent.len());
-            for (record, (front, payload)) in came.iter().zip(&sent) {
+            let received = carry(&mut client, &mut server, cut);
+            assert_eq!(received.len(), sent.len());
+            for (record, (front, payload)) in received.iter().zip(&sent) {
                 assert_eq!(&*record.front, front);
                 assert_eq!(record.placed.as_deref().unwrap_or_default(), payload);
             }

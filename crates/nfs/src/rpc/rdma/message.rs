@@ -43,7 +43,7 @@ pub(super) fn cut(mut message: Segment, splitter: &mut dyn Splitter) -> Record {
     }
 }
 
-pub(super) fn fill_up(mut payload: List) -> List {
+pub(super) fn pad(mut payload: List) -> List {
     payload.push(Segment::from_static(&[0; 3][..padding(payload.len())]));
     payload
 }

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
 use super::limits::{Config, Inline};
-use super::message::{cut, fill_up, number, split, total};
+use super::message::{cut, number, pad, split, total};
 use super::work::Works;
 use crate::rpc::record::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
@@ -108,8 +108,8 @@ impl<Q: QueuePair> Requester<Q> {
 
     /// Handles the server's acceptance of the connection, with its private data.
     pub fn connected(&mut self, private_data: &[u8]) {
-        let told = Parameters::decode(private_data).unwrap_or_default();
-        self.inline = Inline::agreed(self.config.parameters(), told);
+        let theirs = Parameters::decode(private_data).unwrap_or_default();
+        self.inline = Inline::agreed(self.config.parameters(), theirs);
         self.granted = self.granted.max(1);
         self.start_waiting();
     }
@@ -204,7 +204,7 @@ impl<Q: QueuePair> Requester<Q> {
         let (mut call, mut chunks) = (RequesterCall::default(), Chunks::default());
         let prepared = self
             .offer_for_reply(sink, reply_max, &mut call, &mut chunks)
-            .and_then(|()| self.lend_what_is_long(front, payload, &mut call, &mut chunks));
+            .and_then(|()| self.register_long_data(front, payload, &mut call, &mut chunks));
         self.calls.insert(xid, call);
         match prepared {
             Ok(body) => self.send(xid, front, body, chunks),
@@ -241,7 +241,7 @@ impl<Q: QueuePair> Requester<Q> {
 
     /// Returns the message body that follows the front. Registers data that does not fit inline; `None` means that the
     /// front is part of it.
-    fn lend_what_is_long(
+    fn register_long_data(
         &mut self,
         front: &[u8],
         payload: List,
@@ -251,13 +251,13 @@ impl<Q: QueuePair> Requester<Q> {
         let header_len = HEADER_LEN + WRITE_LEN * chunks.writes.len() + REPLY_LEN * chunks.reply.iter().len();
         let room = self.inline.send.saturating_sub(header_len);
         if front.len() + payload.len() + padding(payload.len()) <= room {
-            return Ok(Some(fill_up(payload)));
+            return Ok(Some(pad(payload)));
         }
         let (position, bytes) = if !payload.is_empty() && READ_LEN + front.len() <= room {
             (front.len() as u32, payload)
         } else {
             let mut whole = List::from(Segment::copy_from(front));
-            whole.append(fill_up(payload));
+            whole.append(pad(payload));
             (0, whole)
         };
         let length = bytes.len() as u32;
@@ -354,11 +354,11 @@ impl<Q: QueuePair> Requester<Q> {
             };
         };
         let offered = [&call.sink, &call.reply].map(Sink::offered);
-        let settled = self.settle(xid, &mut call, &mut invalidated);
-        if call.given_up && settled.is_ok() {
+        let reclaimed = self.reclaim_all(xid, &mut call, &mut invalidated);
+        if call.given_up && reclaimed.is_ok() {
             return Ok(None);
         }
-        let settled = settled.and_then(|()| match header.content {
+        let content = reclaimed.and_then(|()| match header.content {
             Content::Error(error) => Ok(Err(error)),
             Content::Message(chunks) => Ok(Ok((bytes, written(xid, &chunks, offered)?.0))),
             Content::NoMessage(chunks) => {
@@ -369,12 +369,12 @@ impl<Q: QueuePair> Requester<Q> {
                 Ok(Ok((memory.freeze().slice(..len), written)))
             }
         });
-        let reply = settled.and_then(|settled| match (settled, offered[0]) {
+        let reply = content.and_then(|content| match (content, offered[0]) {
             (Err(error), _) => Ok(Err(error)),
             (Ok((message, written)), Some(_)) => {
-                beside(xid, message, written, &mut call.sink, splitter).map(Ok)
+                written_reply(xid, message, written, &mut call.sink, splitter).map(Ok)
             }
-            (Ok((message, _)), None) => inside(xid, message, &mut call.sink, splitter).map(Ok),
+            (Ok((message, _)), None) => inline_reply(xid, message, &mut call.sink, splitter).map(Ok),
         });
         match reply {
             Ok(reply) => Ok(Some(Answer { xid, reply, rest: call.sink.take() })),
@@ -387,7 +387,7 @@ impl<Q: QueuePair> Requester<Q> {
     }
 
     /// Deregisters the memory of an answered call, before anything reads it.
-    fn settle(
+    fn reclaim_all(
         &mut self,
         xid: u32,
         call: &mut RequesterCall,
@@ -505,7 +505,7 @@ fn written(xid: u32, chunks: &Chunks, offered: [Option<RdmaSegment>; 2]) -> Resu
 }
 
 /// Completes a reply with a payload that the server wrote to the sink: the front ends with its length.
-fn beside(
+fn written_reply(
     xid: u32,
     mut message: Segment,
     written: usize,
@@ -525,7 +525,7 @@ fn beside(
 }
 
 /// Completes an inline reply: copies its payload to the sink, if there is one.
-fn inside(
+fn inline_reply(
     xid: u32,
     mut message: Segment,
     sink: &mut Sink,

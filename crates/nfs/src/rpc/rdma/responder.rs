@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
 use super::limits::{Config, Inline};
-use super::message::{cut, fill_up, number, split, total};
+use super::message::{cut, number, pad, split, total};
 use super::work::Works;
 use crate::rpc::record::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
@@ -68,15 +68,15 @@ struct Payload {
 #[derive(Debug)]
 struct Reading {
     call: Call,
-    what: What,
+    target: ReadTarget,
     left: usize,
     len: usize,
     sink: Option<SegmentMut>,
 }
 
 #[derive(Debug)]
-enum What {
-    Whole(Payload),
+enum ReadTarget {
+    Message(Payload),
     /// The payload of a message, with its front, and whether the splitter provided the buffer.
     Payload(Segment, bool),
 }
@@ -117,10 +117,10 @@ impl<Q: QueuePair> Responder<Q> {
 
     /// Processes the client's private data before the connection is accepted, and returns the server's.
     pub fn requested(&mut self, private_data: &[u8]) -> [u8; Parameters::LEN] {
-        let told = Parameters::decode(private_data).unwrap_or_default();
+        let theirs = Parameters::decode(private_data).unwrap_or_default();
         let ours = self.config.parameters();
-        self.inline = Inline::agreed(ours, told);
-        self.invalidates = told.remote_invalidation && self.config.remote_invalidation;
+        self.inline = Inline::agreed(ours, theirs);
+        self.invalidates = theirs.remote_invalidation && self.config.remote_invalidation;
         // Only the memory of clients is invalidated.
         Parameters { remote_invalidation: false, ..ours }.encode()
     }
@@ -267,7 +267,7 @@ impl<Q: QueuePair> Responder<Q> {
                 self.fetch_payload(call, message, payload, splitter);
             } else {
                 let sink = self.config.pool.get(len);
-                self.fetch(call, What::Whole(payload), &whole, sink);
+                self.fetch(call, ReadTarget::Message(payload), &whole, sink);
             }
         }
     }
@@ -288,17 +288,17 @@ impl<Q: QueuePair> Responder<Q> {
         let placed = place.is_some();
         let sink = place.unwrap_or_else(|| self.config.pool.get(len));
         assert_eq!(sink.len(), len, "a place has the size of the payload");
-        self.fetch(call, What::Payload(front, placed), &payload.targets, sink);
+        self.fetch(call, ReadTarget::Payload(front, placed), &payload.targets, sink);
     }
 
     /// Posts reads that fill `sink`.
-    fn fetch(&mut self, call: Call, what: What, targets: &[RdmaSegment], mut sink: SegmentMut) {
+    fn fetch(&mut self, call: Call, target: ReadTarget, targets: &[RdmaSegment], mut sink: SegmentMut) {
         let (len, mut left) = (sink.len(), 0);
-        for target in targets {
-            let part = sink.split_to(sink.len().min(target.length as usize));
+        for segment in targets {
+            let part = sink.split_to(sink.len().min(segment.length as usize));
             if !part.is_empty() {
                 left += 1;
-                self.works.read(part, target.remote());
+                self.works.read(part, segment.remote());
             }
         }
         if left == 0 {
@@ -306,7 +306,7 @@ impl<Q: QueuePair> Responder<Q> {
             return self.refuse(&call);
         }
         self.reading_len += len;
-        self.reading.push_back(Reading { call, what, left, len, sink: None });
+        self.reading.push_back(Reading { call, target, left, len, sink: None });
     }
 
     /// Processes a completed read, which belongs to the first call in `reading`.
@@ -320,16 +320,18 @@ impl<Q: QueuePair> Responder<Q> {
         if reading.left > 0 {
             return None;
         }
-        let Reading { call, what, len, sink, .. } = self.reading.pop_front()?;
+        let Reading { call, target, len, sink, .. } = self.reading.pop_front()?;
         self.reading_len -= len;
         let sink = sink?;
-        match what {
-            What::Whole(payload) if payload.targets.is_empty() => self.whole(call, sink.freeze(), splitter),
-            What::Whole(payload) => {
+        match target {
+            ReadTarget::Message(payload) if payload.targets.is_empty() => {
+                self.whole(call, sink.freeze(), splitter)
+            }
+            ReadTarget::Message(payload) => {
                 self.fetch_payload(call, sink.freeze(), payload, splitter);
                 None
             }
-            What::Payload(front, placed) => {
+            ReadTarget::Payload(front, placed) => {
                 let (payload, placed) = match placed {
                     true => (List::new(), Some(sink)),
                     false => (List::from(sink), None),
@@ -385,7 +387,7 @@ impl<Q: QueuePair> Responder<Q> {
         // The payload alone goes to the first write chunk, without padding (RFC 8166, section 3.4.6).
         let (mut beside, mut body) = (List::new(), List::new());
         match call.writes.is_empty() {
-            true => body = fill_up(payload),
+            true => body = pad(payload),
             false => beside = payload,
         }
         let lens = once(beside.len()).chain(repeat(0));
