@@ -9,7 +9,7 @@ use super::metrics::CallFigures;
 use super::rpc::Client;
 use super::transport::Way;
 use super::waiting::Waiting;
-use super::written::{Again, Parked, Written};
+use super::written::{Parked, RewriteProgress, Written};
 use crate::rpc::Procedure;
 use crate::v3::{
     Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs, WriteOk,
@@ -84,13 +84,14 @@ enum Purpose<T> {
     },
     Commit(Handle),
     /// A rewrite of data that the server lost, starting at `offset`.
-    Again {
+    Rewrite {
         file: Handle,
         offset: u64,
         stable: Stability,
     },
 }
 
+/// A write in flight, or a read that takes several calls.
 #[derive(Debug)]
 struct Io<T> {
     ticket: T,
@@ -113,6 +114,7 @@ enum Kind {
 #[derive(Debug)]
 struct Part {
     offset: u64,
+    /// The part of the caller's buffer that is not lent to a call.
     buffer: Option<SegmentMut>,
     is_buffer: bool,
     bytes: List,
@@ -363,7 +365,7 @@ impl<T> FileClient<T> {
             Purpose::Plain(ticket) | Purpose::Read { ticket, .. } => unwanted(ticket),
             Purpose::Part { io, .. } | Purpose::Write { io, .. } => unwanted(&ios[*io].ticket),
             // They belong to the file, and other requests may wait for them.
-            Purpose::Commit(_) | Purpose::Again { .. } => false,
+            Purpose::Commit(_) | Purpose::Rewrite { .. } => false,
         });
         self.cancel_writes(now, unwanted);
         self.settle(now);
@@ -412,10 +414,10 @@ impl<T> FileClient<T> {
             Purpose::Part { io, part, len } => self.part_read(now, (io, part), len, result, sink),
             Purpose::Write { io, offset } => self.part_written(now, io, offset, payload, result),
             Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
-            Purpose::Again { file, offset, stable } => {
+            Purpose::Rewrite { file, offset, stable } => {
                 let done =
                     taken(results::<Write>(result), &payload).and_then(|done| is_as_stable(done, stable));
-                self.written_again(now, file, offset, payload, done);
+                self.rewrite_call_done(now, file, offset, payload, done);
             }
         }
     }
@@ -529,8 +531,8 @@ impl<T> FileClient<T> {
     /// Starts the next step of a file: a rewrite, a commit, or parked writes.
     fn advance(&mut self, now: Time, file: Handle) {
         let Some(written) = self.files.get_mut(&file) else { return };
-        if let Some(lost) = written.take_due() {
-            return self.write_all_again(now, file, lost);
+        if let Some(lost) = written.take_lost() {
+            return self.rewrite_all(now, file, lost);
         }
         if written.begin_commit() {
             let call = Call::new::<Commit>(&CommitArgs { file, offset: 0, count: 0 });
@@ -539,7 +541,7 @@ impl<T> FileClient<T> {
         while let Some(parked) = self.files.get_mut(&file).and_then(Written::unpark) {
             self.begin_write(now, file, parked);
         }
-        if self.files.get(&file).is_some_and(Written::is_quiet) {
+        if self.files.get(&file).is_some_and(Written::is_idle) {
             self.files.remove(&file);
         }
     }
@@ -558,29 +560,29 @@ impl<T> FileClient<T> {
         }
     }
 
-    fn write_all_again(&mut self, now: Time, file: Handle, lost: Vec<(u64, List)>) {
+    fn rewrite_all(&mut self, now: Time, file: Handle, lost: Vec<(u64, List)>) {
         if lost.is_empty() {
-            return self.wrote_again(now, file, None);
+            return self.finish_rewrite_call(now, file, None);
         }
         for (mut offset, mut data) in lost {
             while !data.is_empty() {
                 let piece = data.split_to(data.len().min(self.limits.write));
                 let len = piece.len();
-                self.write_again(now, file, offset, piece);
+                self.rewrite(now, file, offset, piece);
                 offset += len as u64;
             }
         }
     }
 
-    fn write_again(&mut self, now: Time, file: Handle, offset: u64, data: List) {
+    fn rewrite(&mut self, now: Time, file: Handle, offset: u64, data: List) {
         let Some(written) = self.files.get_mut(&file) else { return };
-        written.write_again();
-        let stable = written.stability_again();
+        written.begin_rewrite_call();
+        let stable = written.rewrite_stability();
         let call = Call::new::<Write>(&WriteArgs { file, offset, stable, data });
-        self.make(now, call, Purpose::Again { file, offset, stable });
+        self.make(now, call, Purpose::Rewrite { file, offset, stable });
     }
 
-    fn written_again(
+    fn rewrite_call_done(
         &mut self,
         now: Time,
         file: Handle,
@@ -591,7 +593,7 @@ impl<T> FileClient<T> {
         let error = match result {
             Ok(done) => {
                 if let Some(rest) = self.record_accepted(file, offset, data.clone(), &done) {
-                    self.write_again(now, file, offset + u64::from(done.count), rest);
+                    self.rewrite(now, file, offset + u64::from(done.count), rest);
                 }
                 None
             }
@@ -601,15 +603,15 @@ impl<T> FileClient<T> {
         if error.as_ref().is_some_and(|error| !error.is_final()) {
             written.unstable.put(offset, data, None);
         }
-        self.wrote_again(now, file, error);
+        self.finish_rewrite_call(now, file, error);
     }
 
-    fn wrote_again(&mut self, now: Time, file: Handle, error: Option<Error>) {
+    fn finish_rewrite_call(&mut self, now: Time, file: Handle, error: Option<Error>) {
         let Some(written) = self.files.get_mut(&file) else { return };
-        match written.wrote_again(error) {
-            Again::More => {}
-            Again::Done => self.advance(now, file),
-            Again::Failed(error) => self.commit_ended(now, file, Err(error)),
+        match written.end_rewrite_call(error) {
+            RewriteProgress::InFlight => {}
+            RewriteProgress::Done => self.advance(now, file),
+            RewriteProgress::Failed(error) => self.commit_ended(now, file, Err(error)),
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Written<T> {
     in_flight: BTreeSet<u64>,
     /// Syncs, each with the number of the first write that it does not cover.
     pub(super) syncs: VecDeque<(u64, T)>,
-    commit: Committing<T>,
+    commit: CommitState<T>,
     pub(super) parked: VecDeque<Parked<T>>,
     /// Error of a commit that no sync waited for.
     error: Option<Error>,
@@ -37,13 +37,13 @@ pub(super) struct Written<T> {
 }
 
 #[derive(Debug)]
-enum Committing<T> {
-    No,
+enum CommitState<T> {
+    Idle,
     /// A commit of the runs before the mark, with the syncs that wait for it.
-    Asked(u64, Vec<T>),
+    InFlight(u64, Vec<T>),
     /// A rewrite of data that the server lost, which starts once no write is in flight: calls in flight, first error,
     /// and waiting syncs.
-    Again(usize, Option<Error>, Vec<T>),
+    Rewriting(usize, Option<Error>, Vec<T>),
 }
 
 impl<T> Default for Written<T> {
@@ -53,7 +53,7 @@ impl<T> Default for Written<T> {
             next: 0,
             in_flight: BTreeSet::new(),
             syncs: VecDeque::new(),
-            commit: Committing::No,
+            commit: CommitState::Idle,
             parked: VecDeque::new(),
             error: None,
             losses: 0,
@@ -61,8 +61,8 @@ impl<T> Default for Written<T> {
     }
 }
 
-pub(super) enum Again {
-    More,
+pub(super) enum RewriteProgress {
+    InFlight,
     Done,
     Failed(Error),
 }
@@ -70,16 +70,16 @@ pub(super) enum Again {
 impl<T> Written<T> {
     /// Returns whether new writes must wait. During a rewrite they must, or the old data could overwrite the new.
     pub(super) fn is_full(&self) -> bool {
-        self.unstable.bytes() >= WRITES_WAIT_AT || matches!(self.commit, Committing::Again(..))
+        self.unstable.bytes() >= WRITES_WAIT_AT || matches!(self.commit, CommitState::Rewriting(..))
     }
 
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.unstable.is_empty()
             && self.in_flight.is_empty()
             && self.syncs.is_empty()
             && self.parked.is_empty()
             && self.error.is_none()
-            && matches!(self.commit, Committing::No)
+            && matches!(self.commit, CommitState::Idle)
     }
 
     /// Returns the number of the next write that a caller makes.
@@ -121,7 +121,7 @@ impl<T> Written<T> {
                 self.syncs.push_back((before, ticket));
             }
         }
-        if let Committing::Asked(_, waiting) | Committing::Again(_, _, waiting) = &mut self.commit {
+        if let CommitState::InFlight(_, waiting) | CommitState::Rewriting(_, _, waiting) = &mut self.commit {
             tickets.extend(waiting.extract_if(.., |ticket| unwanted(ticket)));
         }
         tickets
@@ -129,13 +129,13 @@ impl<T> Written<T> {
 
     /// Starts a commit if one is due. Returns whether the caller must send it.
     pub(super) fn begin_commit(&mut self) -> bool {
-        if !matches!(self.commit, Committing::No) {
+        if !matches!(self.commit, CommitState::Idle) {
             return false;
         }
         let waiting = self.ready_syncs();
         let begins = !waiting.is_empty() || self.unstable.bytes() >= COMMIT_AT;
         if begins {
-            self.commit = Committing::Asked(self.unstable.mark(), waiting);
+            self.commit = CommitState::InFlight(self.unstable.mark(), waiting);
         }
         begins
     }
@@ -152,62 +152,64 @@ impl<T> Written<T> {
 
     /// Processes a commit under `verifier`. Returns whether the server has lost data.
     pub(super) fn committed(&mut self, verifier: Verifier) -> bool {
-        let Committing::Asked(mark, waiting) = &mut self.commit else { return false };
+        let CommitState::InFlight(mark, waiting) = &mut self.commit else { return false };
         let lost = self.unstable.committed(*mark, verifier);
         self.losses = if lost { self.losses + 1 } else { 0 };
         if lost {
-            self.commit = Committing::Again(0, None, std::mem::take(waiting));
+            self.commit = CommitState::Rewriting(0, None, std::mem::take(waiting));
         }
         lost
     }
 
     /// Returns the lost data that may be rewritten now. Writes in flight may be newer and may already have reached the
     /// server: the rewrite waits for them and omits what they have replaced.
-    pub(super) fn take_due(&mut self) -> Option<Vec<(u64, List)>> {
-        let waits = matches!(self.commit, Committing::Again(0, ..)) && self.in_flight.is_empty();
+    pub(super) fn take_lost(&mut self) -> Option<Vec<(u64, List)>> {
+        let waits = matches!(self.commit, CommitState::Rewriting(0, ..)) && self.in_flight.is_empty();
         waits.then(|| self.unstable.take_lost())
     }
 
     /// Stability of rewrites. A server whose verifier changes with every commit would otherwise lose unstable rewrites
     /// endlessly.
-    pub(super) fn stability_again(&self) -> Stability {
+    pub(super) fn rewrite_stability(&self) -> Stability {
         if self.losses > 1 { Stability::FileSync } else { Stability::Unstable }
     }
 
-    pub(super) fn write_again(&mut self) {
-        if let Committing::Again(calls, ..) = &mut self.commit {
+    pub(super) fn begin_rewrite_call(&mut self) {
+        if let CommitState::Rewriting(calls, ..) = &mut self.commit {
             *calls += 1;
         }
     }
 
     /// Handles the end of a rewrite call. After the last one, the waiting syncs need another commit.
-    pub(super) fn wrote_again(&mut self, failed: Option<Error>) -> Again {
-        let Committing::Again(calls, error, waiting) = &mut self.commit else { return Again::More };
+    pub(super) fn end_rewrite_call(&mut self, failed: Option<Error>) -> RewriteProgress {
+        let CommitState::Rewriting(calls, error, waiting) = &mut self.commit else {
+            return RewriteProgress::InFlight;
+        };
         *calls = calls.saturating_sub(1);
         if error.is_none() {
             *error = failed;
         }
         if *calls > 0 {
-            return Again::More;
+            return RewriteProgress::InFlight;
         }
         if let Some(error) = error.take() {
-            return Again::Failed(error);
+            return RewriteProgress::Failed(error);
         }
         // These syncs cover nothing beyond the data that the server has now.
         for ticket in std::mem::take(waiting).into_iter().rev() {
             self.syncs.push_front((0, ticket));
         }
-        self.commit = Committing::No;
-        Again::Done
+        self.commit = CommitState::Idle;
+        RewriteProgress::Done
     }
 
     /// Ends the commit and returns the syncs that waited for it. They fail if this commit, or an earlier one without
     /// syncs, has failed.
     pub(super) fn end_commit(&mut self, failed: Option<&Error>) -> (Vec<T>, Option<Error>) {
-        let (mark, waiting) = match std::mem::replace(&mut self.commit, Committing::No) {
-            Committing::Asked(mark, waiting) => (mark, waiting),
-            Committing::Again(_, _, waiting) => (0, waiting),
-            Committing::No => return (Vec::new(), None),
+        let (mark, waiting) = match std::mem::replace(&mut self.commit, CommitState::Idle) {
+            CommitState::InFlight(mark, waiting) => (mark, waiting),
+            CommitState::Rewriting(_, _, waiting) => (0, waiting),
+            CommitState::Idle => return (Vec::new(), None),
         };
         if failed.is_some_and(Error::is_final) {
             self.unstable.forget(mark);
@@ -241,7 +243,7 @@ mod tests {
         written.end(number);
         assert!(written.begin_commit());
         assert_eq!(written.end_commit(None), (vec![3], None));
-        assert!(written.is_quiet());
+        assert!(written.is_idle());
     }
 
     #[test]
