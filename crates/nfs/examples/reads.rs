@@ -15,7 +15,6 @@ use std::time::Instant;
 const DEPTH: usize = 32;
 const BLOCK: usize = 4096;
 
-/// Builds the replies to a batch of calls whose xids start at `first`.
 fn replies(first: u32) -> Segment {
     let mut bytes = Writer::new();
     for xid in (0..DEPTH as u32).map(|n| first.wrapping_add(n)) {

@@ -82,7 +82,6 @@ pub(super) struct Link {
     /// Error after which input is ignored.
     failed: Option<ClientError>,
     pool: Pool,
-    /// Pending output has been announced to the driver.
     pub(super) is_announced: bool,
 }
 

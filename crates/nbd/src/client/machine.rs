@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Timeout for connecting, and for the handshake.
 const OPENING: Duration = Duration::from_secs(30);
 
 /// NBD client of one export, as a sans-I/O state machine. Drive it as [`Machine`] describes, alone or together with the
@@ -32,10 +31,8 @@ pub struct NbdClient {
     links: Vec<Link>,
     conns: ConnTable<usize>,
     pending: Slab<Pending>,
-    /// Requests that wait for a connection, oldest first.
     waiting: VecDeque<usize>,
     actions: VecDeque<Action>,
-    /// Sequence number of the last request sent.
     sequence: u32,
     attempts: u64,
     /// Time since which no connection has been ready.
@@ -110,7 +107,6 @@ impl NbdClient {
         Opened { shared: Rc::clone(&self.shared) }
     }
 
-    /// Opens the connections whose delay has elapsed.
     fn connect(&mut self, now: Time) {
         for index in 0..self.links.len() {
             let Phase::Down { until } = self.links[index].phase else { continue };
@@ -181,7 +177,6 @@ impl NbdClient {
         }
     }
 
-    /// Tells the driver, once, about pending output.
     fn announce(&mut self, index: usize) {
         let link = &mut self.links[index];
         if let Some(conn) = link.conn
@@ -313,7 +308,6 @@ impl NbdClient {
         }
     }
 
-    /// Returns the deadline of the requests that wait for a connection.
     fn patience_ends(&self) -> Option<Time> {
         (!self.waiting.is_empty()).then_some(self.down_since? + self.config.patience)
     }
@@ -341,7 +335,6 @@ impl NbdClient {
         }
     }
 
-    /// Disconnects from the server after the pending output.
     fn shut_down(&mut self) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];

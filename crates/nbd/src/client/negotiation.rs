@@ -63,7 +63,6 @@ pub(super) struct Negotiation {
 
 #[derive(Debug)]
 pub(super) enum HandshakeStep {
-    /// Send these bytes, if any.
     Send(Vec<u8>),
     StartTls,
     Agreed(Agreed),
@@ -226,7 +225,6 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Processes the response to `EXPORT_NAME`, without the zeros after it.
     pub(super) fn exported(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.info = Some(ExportInfo::decode(&mut Reader::new(bytes))?);
         self.awaits = Awaits::Zeroes;

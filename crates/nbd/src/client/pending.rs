@@ -34,7 +34,6 @@ pub(super) struct Pending {
     pub(super) length: u64,
     flags: Flags,
     pub(super) work: PendingWork,
-    /// Number of bytes completed by earlier steps.
     done: u64,
     /// Length of the current step in bytes.
     step: u64,
@@ -42,7 +41,6 @@ pub(super) struct Pending {
     flushes: bool,
     attempts: u32,
     pub(super) error: Option<Error>,
-    /// Number of errors in the current reply.
     pub(super) errors: u32,
     /// Cookie of the current step while it is in flight.
     pub(super) cookie: Option<u64>,
@@ -52,7 +50,6 @@ pub(super) struct Pending {
 }
 
 pub(super) enum Next {
-    /// Send a header, with a possibly empty payload.
     Send(RequestHeader, List),
     Complete(Result<Outcome, Error>),
 }
@@ -160,7 +157,6 @@ impl Pending {
         self.step
     }
 
-    /// Handles the end of a step. Returns whether another one is needed.
     pub(super) fn step_done(&mut self, agreed: &Agreed) -> bool {
         (self.cookie, self.attempts) = (None, 0);
         if self.error.is_some() || self.flushes {

@@ -23,7 +23,6 @@ enum Bytes {
     /// No data yet, or the buffer is lent out for a receive.
     None,
     Buffer(SegmentMut),
-    /// All data, in one piece of shared memory.
     List(List),
 }
 
@@ -106,7 +105,6 @@ impl Reading {
         self.put_back(buffer);
     }
 
-    /// Returns the data; fails if some is missing.
     pub(super) fn finish(self) -> Result<Outcome, ClientError> {
         let is_whole = self.runs.len() == 1 && self.runs[0] == (0..self.length);
         if !is_whole && self.length > 0 {

@@ -23,7 +23,6 @@ const ERRORS_MAX: u32 = 64;
 /// Maximum size of a status payload, with the maximum number of extents.
 const STATUS_MAX: u64 = 8 + 16 * EXTENTS_MAX as u64;
 
-/// Key of a request whose reply is complete.
 pub(super) struct Replied(pub(super) usize);
 
 #[derive(Default)]
@@ -33,14 +32,12 @@ enum Awaiting {
     Rest([u8; HEADER_MAX]),
     Offset(Chunk),
     Hole(Chunk),
-    /// Data received into the buffer of a read.
     Bytes(Chunk),
     /// The complete data of a short read, which stays in the receive buffer.
     Shared(Chunk),
     Payload(Chunk, ChunkType),
 }
 
-/// A reply, or one chunk of a structured reply.
 #[derive(Clone, Copy)]
 struct Chunk {
     key: usize,
@@ -48,7 +45,6 @@ struct Chunk {
     length: u64,
 }
 
-/// Parser of one connection's replies.
 #[derive(Default)]
 pub(super) struct Replies {
     awaiting: Awaiting,
@@ -243,7 +239,6 @@ impl Turn<'_> {
         Ok(chunk.ended())
     }
 
-    /// Converts a range of the device to a range of the read.
     fn within(&self, key: usize, offset: u64, length: u64) -> Result<Range<usize>, ClientError> {
         let pending = self.pending.get(key);
         let range = pending.and_then(|pending| {

@@ -34,7 +34,6 @@ struct Played {
     client: NbdClient,
     conn: Option<ConnId>,
     pipe: Pipe,
-    /// Bytes from the client that the test has not read.
     sent: Vec<u8>,
     /// Number of bytes to deliver at a time.
     cut: usize,
@@ -65,7 +64,6 @@ impl Played {
         this
     }
 
-    /// Executes the client's actions.
     fn turn(&mut self) {
         while let Some(action) = self.client.next_action(NOW) {
             match action {
@@ -104,7 +102,6 @@ impl Played {
         self.deliver();
     }
 
-    /// Reads bytes that the client has sent.
     fn heard(&mut self, len: usize) -> Vec<u8> {
         assert!(self.sent.len() >= len, "the client has sent only {} of {len} bytes", self.sent.len());
         self.sent.drain(..len).collect()
@@ -190,7 +187,6 @@ impl Played {
         header
     }
 
-    /// Sends a chunk of a reply.
     fn chunk(&mut self, request: &RequestHeader, done: bool, kind: ChunkType, payload: &[u8]) {
         let RequestHeader { cookie, offset, .. } = *request;
         let header = ChunkHeader { done, kind, cookie, offset, length: payload.len() as u64 };
@@ -374,7 +370,6 @@ fn long_trims_are_split_to_32_bit_lengths() {
 }
 
 impl Played {
-    /// Performs a handshake for an export of this size.
     fn shake_hands_of(&mut self, size: u64) {
         loop {
             let (code, _) = self.option();

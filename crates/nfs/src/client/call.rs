@@ -53,7 +53,6 @@ impl Call {
         Self::new_in::<P>(Writer::new(), args)
     }
 
-    /// Like [`Call::new`], but encodes the arguments into memory of an earlier call.
     pub(super) fn new_in<P: Procedure>(mut memory: Writer, args: &P::Args) -> Self {
         let mut payload = List::new();
         args.write(&mut memory, &mut payload);
@@ -87,11 +86,9 @@ pub struct Completion<T> {
 /// The results of a call.
 #[derive(Debug)]
 pub struct Reply {
-    /// Encoded results without their payload.
     pub(super) front: Segment,
     /// The part of the payload that is not in the sink.
     pub(super) payload: List,
-    /// Number of payload bytes in the sink.
     pub(super) filled: usize,
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Pending<T> {
     pub(super) sequence: u64,
     /// Connection and time of the last transmission, unless that connection has ended.
     pub(super) sent: Option<(ConnId, Time)>,
-    /// The call was cancelled after it was sent; its reply is dropped.
     pub(super) cancelled: bool,
     pub(super) made: Time,
     pub(super) deadline: Option<Time>,
@@ -105,7 +104,6 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Number of pending calls and of completions not taken.
     pub(super) fn len(&self) -> usize {
         self.pending.len() + self.done.len()
     }
@@ -305,7 +303,6 @@ impl<T> Calls<T> {
 
 pub(super) struct ProcessedReply {
     pub(super) expected: usize,
-    /// New xid of a call to send again after a delay.
     pub(super) later: Option<u32>,
 }
 

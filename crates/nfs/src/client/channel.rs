@@ -21,16 +21,13 @@ pub(super) struct Channel {
     pub(super) addr: SocketAddr,
     pub(super) local: LocalPort,
     pub(super) way: Way,
-    /// Current connection, open or being opened.
     pub(super) conn: Option<ConnId>,
     pub(super) waiting: VecDeque<u32>,
-    /// Number of calls that were sent on the connection and have no reply.
     pub(super) in_flight: usize,
     /// Maximum calls in flight. After a connection that broke without a reply, the window restarts at one: if the
     /// connection breaks after a certain number of bytes, resending everything would break it again forever.
     pub(super) window: usize,
     pub(super) replied: bool,
-    /// Earliest time for the next connection.
     pub(super) retry_at: Option<Time>,
     backoff: Backoff,
     pub(super) last: Option<String>,
@@ -97,9 +94,7 @@ pub(super) struct Conn {
     pub(super) channel: usize,
     pub(super) transport: Transport,
     pub(super) open: bool,
-    /// Pending output has been announced to the driver.
     pub(super) announced: bool,
-    /// Number of buffers that are lent out for a receive.
     pub(super) landing: usize,
     /// The connection has ended and is kept only until the lent buffers return.
     pub(super) over: bool,
@@ -148,7 +143,6 @@ impl Conn {
         Ok(sink)
     }
 
-    /// Returns whether a call that was given up has had no reply for `patience`.
     pub(super) fn is_overdue(&mut self, now: Time, patience: Duration) -> bool {
         let transport = &self.transport;
         self.given_up.retain(|(xid, _)| transport.waits_for(*xid));

@@ -64,7 +64,6 @@ pub struct Ticket<T>(Purpose<T>);
 #[derive(Debug)]
 enum Purpose<T> {
     Plain(T),
-    /// A read of `len` bytes that takes a single call.
     Read {
         ticket: T,
         file: Handle,
@@ -72,7 +71,6 @@ enum Purpose<T> {
         len: usize,
         to_buffer: bool,
     },
-    /// A call for `len` bytes of one part of a read.
     Part {
         io: usize,
         part: u32,
@@ -726,7 +724,6 @@ fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
     }
 }
 
-/// Returns the extent up to the first gap, with the whole buffer or the bytes.
 fn gather(parts: Vec<Part>) -> (Filled, Option<SegmentMut>, List) {
     let (mut filled, mut whole, mut bytes) = (Filled::default(), None, List::new());
     for part in parts {

@@ -62,7 +62,6 @@ pub(super) struct Meter {
     recorder: Recorder,
     repeated: Arc<Repeated>,
     slow: Duration,
-    /// Time of the client's last activity.
     now: Time,
 }
 

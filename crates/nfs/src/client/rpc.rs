@@ -234,7 +234,6 @@ impl<T> Client<T> {
         self.announce(conn);
     }
 
-    /// Sends a call again after `NFS3ERR_JUKEBOX`.
     fn resend_delayed(&mut self, now: Time, xid: u32) {
         let Some(pending) = self.calls.get(xid) else { return };
         let index = pending.channel;
@@ -317,7 +316,6 @@ impl<T> Client<T> {
         }
     }
 
-    /// Ends the waiting calls of a channel for which `error` returns an error.
     fn fail_waiting(&mut self, index: usize, error: impl Fn(&Pending<T>) -> Option<Error>) {
         let channel = &mut self.channels[index];
         let calls = &mut self.calls;

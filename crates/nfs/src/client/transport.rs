@@ -218,7 +218,6 @@ impl Transport {
         }
     }
 
-    /// Returns the sinks of unanswered calls, after the connection has ended.
     pub(super) fn into_sinks(self) -> Vec<(u32, SegmentMut)> {
         match self {
             Self::Tcp(_) => Vec::new(),

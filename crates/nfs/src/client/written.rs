@@ -82,7 +82,7 @@ impl<T> Written<T> {
             && matches!(self.commit, CommitState::Idle)
     }
 
-    /// Returns the number of the next write that a caller makes.
+    /// Returns the number of the next write, after all parked ones.
     pub(super) fn next(&self) -> u64 {
         self.next + self.parked.len() as u64
     }
@@ -97,7 +97,6 @@ impl<T> Written<T> {
         self.in_flight.remove(&number);
     }
 
-    /// Returns the next parked write that may start.
     pub(super) fn unpark(&mut self) -> Option<Parked<T>> {
         if self.is_full() { None } else { self.parked.pop_front() }
     }
@@ -140,7 +139,6 @@ impl<T> Written<T> {
         begins
     }
 
-    /// Takes the syncs whose writes have all finished.
     fn ready_syncs(&mut self) -> Vec<T> {
         let begun = self.in_flight.first().copied().unwrap_or(self.next);
         let mut ready = Vec::new();

@@ -3,7 +3,6 @@
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::{DecodeError, Decoded};
 
-/// Maximum size of a credential or a verifier in bytes.
 pub(super) const BODY_MAX: usize = 400;
 const MACHINE_MAX: usize = 255;
 const GROUPS_MAX: usize = 16;

@@ -79,7 +79,6 @@ enum Stage {
     Start(usize),
     /// The front, with its length and that of the payload.
     Front(usize, usize),
-    /// The payload, received into the splitter's buffer.
     Placed(SegmentMut, Place),
     Payload(usize),
     Padding(usize),
@@ -93,13 +92,12 @@ enum Stage {
 pub struct RecordReader {
     bound: usize,
     front_max: usize,
-    /// Whether to deliver records with a wrong payload length instead of failing.
+    /// Deliver records with a wrong payload length instead of failing.
     takes_broken: bool,
     mark: Part<MARK_LEN>,
     /// Number of missing bytes in the fragment; `None` before its mark.
     fragment: Option<usize>,
     last: bool,
-    /// Total size of the record's fragments so far, in bytes.
     len: usize,
     stage: Stage,
     front: Pieces,
@@ -340,7 +338,6 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Handles a record with `left` bytes left where `expected` bytes of its payload are missing.
     fn broken(&mut self, left: usize, expected: usize) -> Result<(), RecordError> {
         if !self.takes_broken {
             return Err(RecordError::Length { left, expected });

@@ -38,7 +38,6 @@ impl Ends {
         self.client.cancel_where(self.now, |other| *other == ticket);
     }
 
-    /// Returns the xids and procedures of the calls that reach the server now.
     fn calls(&mut self) -> Vec<(u32, u32)> {
         while let Some(action) = self.client.next_action(self.now) {
             match action {
@@ -61,7 +60,6 @@ impl Ends {
         calls.map(|call| (call.xid, call.procedure)).collect()
     }
 
-    /// Sends a successful reply with these words and bytes.
     fn answer(&mut self, xid: u32, words: &[u32], bytes: &[u8]) {
         let mut front = Writer::new();
         rpc::Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);
@@ -73,7 +71,6 @@ impl Ends {
         self.client.received(self.now, self.conn.unwrap(), out.to_segment());
     }
 
-    /// Returns the ticket, error and buffer length of the only completion.
     fn done(&mut self) -> (u32, Option<Error>, Option<usize>) {
         let done = self.client.completion().expect("a request is done");
         assert!(self.client.completion().is_none(), "a request completes once");

@@ -62,7 +62,6 @@ impl Ends {
         }
     }
 
-    /// Returns the xids of the calls that have reached the server.
     fn calls(&mut self) -> Vec<u32> {
         self.drive();
         let record = |stream: &mut Stream| stream.next(&mut Calls).unwrap();
@@ -70,7 +69,6 @@ impl Ends {
         std::iter::from_fn(|| record(&mut self.stream)).map(xid).collect()
     }
 
-    /// Sends a successful reply with these results.
     fn answer(&mut self, xid: u32, results: &[u8]) {
         let mut front = Writer::new();
         rpc::Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);

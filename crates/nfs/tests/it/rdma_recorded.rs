@@ -155,7 +155,6 @@ impl Splitter for Replies {
     }
 }
 
-/// Our client, and a server that sends the recorded data.
 struct RecordedClient {
     requester: Requester<Connection>,
     incoming: RecordedPipe,

@@ -13,7 +13,6 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Decodes the header and the body, and checks that they are encoded identically.
 fn check<H: Xdr + std::fmt::Debug, B: Body>(name: &str, hex: &str) -> H {
     let message = bytes(hex);
     let mut r = Reader::new(&message);

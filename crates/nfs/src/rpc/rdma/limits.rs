@@ -62,7 +62,6 @@ pub(super) struct Inline {
 }
 
 impl Inline {
-    /// Combines the limits of both sides (RFC 8797, section 4.2).
     pub(super) fn agreed(ours: Parameters, peers: Parameters) -> Self {
         Self {
             send: ours.send_size.min(peers.receive_size) as usize,

@@ -524,7 +524,6 @@ fn written_reply(
     Ok(Record { placed, ..Record::of(message) })
 }
 
-/// Completes an inline reply: copies its payload to the sink, if there is one.
 fn inline_reply(
     xid: u32,
     mut message: Segment,

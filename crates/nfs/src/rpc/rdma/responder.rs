@@ -29,7 +29,6 @@ pub struct Responder<Q> {
     /// Calls whose data is being read, in the order of the reads.
     reading: VecDeque<Reading>,
     reading_len: usize,
-    /// Calls that the owner processes.
     calls: HashMap<u32, Call>,
     works: Works,
     /// Completions that were polled but not processed.
@@ -291,7 +290,6 @@ impl<Q: QueuePair> Responder<Q> {
         self.fetch(call, ReadTarget::Payload(front, placed), &payload.targets, sink);
     }
 
-    /// Posts reads that fill `sink`.
     fn fetch(&mut self, call: Call, target: ReadTarget, targets: &[RdmaSegment], mut sink: SegmentMut) {
         let (len, mut left) = (sink.len(), 0);
         for segment in targets {
@@ -377,7 +375,6 @@ impl<Q: QueuePair> Responder<Q> {
         self.post();
     }
 
-    /// Posts waiting work. `next` returns its error.
     fn post(&mut self) {
         let _ = self.works.post(&mut self.queue_pair);
     }

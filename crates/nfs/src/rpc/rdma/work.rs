@@ -18,7 +18,6 @@ pub(super) struct Works {
     posted: VecDeque<usize>,
     /// Total bytes of sends and writes that have not completed.
     unsent: usize,
-    /// Number of sends that have not completed.
     messages: usize,
     /// Work was permanently rejected: unsent data is lost, and the connection must be closed.
     failed: Option<PostError>,
@@ -91,7 +90,6 @@ impl Works {
         self.failed.is_some()
     }
 
-    /// Accounts for a completed send or write.
     pub(super) fn done(&mut self, done: &CompletedWork) {
         if matches!(done, CompletedWork::Sent | CompletedWork::Written) {
             self.unsent -= self.posted.pop_front().unwrap_or_default();

@@ -80,7 +80,6 @@ pub(crate) fn config() -> Config {
 #[derive(Default)]
 pub(crate) struct RecordedPipe {
     pub(crate) pipe: Pipe,
-    /// All data that ever went through.
     pub(crate) all: Vec<u8>,
 }
 
