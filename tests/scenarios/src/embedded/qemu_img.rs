@@ -20,6 +20,7 @@ const REQUESTS: [&str; 9] = [
 /// On a cluster without keys, with checksums.
 pub(super) fn without_keys(sandbox: &Sandbox) -> Result<()> {
     make_disk(sandbox)?;
+    containers(sandbox)?;
     images(sandbox, "crc")
 }
 
@@ -35,6 +36,42 @@ pub(super) fn with_keys(sandbox: &Sandbox) -> Result<()> {
 fn make_disk(sandbox: &Sandbox) -> Result<()> {
     disk::make(&sandbox.path("disk.raw"), 6)?;
     sandbox.ceph("qemu-img convert -f raw -O qcow2 disk.raw disk.qcow2").map(drop)
+}
+
+/// Forms of qcow2 that `onego cp` reads.
+const FORMS: [&str; 8] = [
+    "",
+    "-c",
+    "-o cluster_size=4k",
+    "-c -o cluster_size=2M",
+    "-o compat=0.10",
+    "-c -o compat=0.10",
+    "-o preallocation=metadata",
+    "-o data_file=data.raw",
+];
+
+/// Formats of QEMU that are refused.
+const REFUSED: [&str; 5] = ["vmdk", "vdi", "vpc", "vhdx", "qed"];
+
+/// Files of QEMU are read, ours are right to QEMU, and other formats are refused.
+fn containers(sandbox: &Sandbox) -> Result<()> {
+    for form in FORMS {
+        sandbox.ceph(&format!("qemu-img convert -f raw -O qcow2 {form} disk.raw form.qcow2"))?;
+        sandbox.onego("cp form.qcow2 read.raw --follow-backing-files --replace")?;
+        same_files(sandbox, "disk.raw", "read.raw")?;
+    }
+    sandbox.ceph("qemu-img create -f qcow2 -b disk.raw -F raw top.qcow2")?;
+    says_error(&sandbox.onego_fails("cp top.qcow2 top.raw")?, "--follow-backing-files")?;
+    sandbox.onego("cp top.qcow2 top.raw --follow-backing-files")?;
+    same_files(sandbox, "disk.raw", "top.raw")?;
+    sandbox.onego("cp disk.raw ours.qcow2")?;
+    says(&sandbox.ceph("qemu-img check ours.qcow2")?, "No errors were found")?;
+    says(&sandbox.ceph("qemu-img compare -f raw -F qcow2 disk.raw ours.qcow2")?, "identical")?;
+    for format in REFUSED {
+        sandbox.ceph(&format!("qemu-img convert -f raw -O {format} disk.raw container"))?;
+        says_error(&sandbox.onego_fails("cp container never.raw")?, "qemu-img convert")?;
+    }
+    Ok(())
 }
 
 /// Returns QEMU's name of an image, for a user and with more of Ceph's options.
