@@ -1,4 +1,6 @@
-//! Numbers of bytes as people write and read them.
+//! Sizes, counts and times as people write and read them.
+
+use std::time::Duration;
 
 /// Units by their letter, as Ceph and fio have them: powers of 1024.
 const UNITS: [(char, u32); 7] = [('B', 0), ('K', 10), ('M', 20), ('G', 30), ('T', 40), ('P', 50), ('E', 60)];
@@ -45,11 +47,51 @@ fn parse(text: &str, default_shift: u32) -> Result<u64, String> {
     };
     let size = shift.zip(number.parse::<u64>().ok());
     let Some((shift, number)) = size else {
+        // Powers of 1000 elsewhere, and of 1024 in some programs.
+        if let Some(number) = text.strip_suffix(['B', 'b']).filter(|text| parse(text, 0).is_ok()) {
+            return Err(format!("{text:?} is ambiguous: write {number} or {number}iB for powers of 1024"));
+        }
         return Err(format!(
             "{text:?} is no size: write a whole number, with B, K, M, G, T, P or E behind it if you like"
         ));
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is more than any size can be"))
+}
+
+/// Reads a number of things: `1000`, `10k`, `2M`; the letters stand for powers of 1000.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let (number, power) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse::<u64>().ok().filter(|_| is_number);
+    number.and_then(|number| number.checked_mul(power)).ok_or_else(|| {
+        format!("{text:?} is not a number: write a whole number, with k, M or G for thousands, millions or billions")
+    })
+}
+
+/// Reads a time: `5`, `0.5`, `500ms`, `1m 30s`. A number alone is in seconds.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let seconds =
+        text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.').then(|| text.parse::<f64>().ok());
+    let time = match seconds.flatten() {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => humantime::parse_duration(text).ok(),
+    };
+    time.ok_or_else(|| {
+        format!("{text:?} is not a time: write a number of seconds, or one with a unit, such as 500ms or 2m")
+    })
+}
+
+/// The same, but for no time at all.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err(format!("{text:?} must be greater than 0")),
+        time => Ok(time),
+    }
 }
 
 /// A size as `rbd` prints it: `10 GiB`, `1.5 MiB`, `17 B`.
@@ -106,6 +148,39 @@ mod tests {
         }
         assert!(block("0").unwrap_err().contains("\"0\""));
         assert!(block("1G").is_err());
+    }
+
+    #[test]
+    fn an_ambiguous_unit_is_refused_with_those_that_are_not() {
+        for text in ["10GB", "4kb"] {
+            let error = bytes(text).unwrap_err();
+            assert!(error.contains(&format!("{}iB", &text[..text.len() - 1])), "{error}");
+        }
+    }
+
+    #[test]
+    fn counts_have_units_of_thousands() {
+        for (text, number) in
+            [("0", 0), ("1000", 1000), ("10k", 10_000), ("2M", 2_000_000), ("1g", 1_000_000_000)]
+        {
+            assert_eq!(count(text), Ok(number), "{text}");
+        }
+        for text in ["", "k", "1.5k", "+1", "10kk", "99999999999999999999", "99999999999G", "10é"] {
+            assert!(count(text).unwrap_err().contains(&format!("{text:?}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_unless_they_have_a_unit() {
+        for (text, milliseconds) in
+            [("5", 5000), ("0.5", 500), ("1ms", 1), ("1m 30s", 90_000), ("2h", 7_200_000)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", ".", "1.2.3", "-1", "fast", "1e3", "99999999999999999999999"] {
+            assert!(time(text).unwrap_err().contains(&format!("{text:?}")), "{text}");
+        }
+        assert!(some_time("0").is_err() && some_time("0ms").is_err() && some_time("1ms").is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod pages;
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::size;
 use onego::ceph::{
     AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, Identity, MsMode, Reactor, Versions,
     WaitingHook,
@@ -14,6 +15,9 @@ use onego::{EngineKind, Spin};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How long a server that no configuration is about may take to answer at first.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options that say which cluster is meant.
 #[derive(clap::Args)]
@@ -50,13 +54,13 @@ pub(crate) struct Access {
     /// How connections are protected: crc, secure, prefer-crc or prefer-secure [default: the configuration's]
     #[arg(long, global = true, value_name = "MODE", alias = "ms_mode")]
     ms_mode: Option<MsMode>,
-    /// How long to wait for the cluster or server to answer at first [default: the configuration's client_mount_timeout, or 30]
-    #[arg(long, global = true, value_name = "SECONDS", alias = "client_mount_timeout")]
-    connect_timeout: Option<u64>,
+    /// How long to wait for the cluster or server to answer at first [default: the configuration's client_mount_timeout, or 30 seconds]
+    #[arg(long, global = true, value_name = "TIME", alias = "client_mount_timeout", value_parser = size::time)]
+    connect_timeout: Option<Duration>,
     /// How long a request may take [default: the configuration's rados_osd_op_timeout and rados_mon_op_timeout, or as
     /// long as it takes]
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    request_timeout: Option<u64>,
+    #[arg(long, global = true, value_name = "TIME", value_parser = size::some_time)]
+    request_timeout: Option<Duration>,
     /// The version of the messenger's protocol: v1, v2 or any (clients take the one that the cluster names first)
     #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
     pub(crate) messenger: Versions,
@@ -207,12 +211,12 @@ impl Access {
 
     /// How long to wait for a server that no configuration is about.
     pub(crate) fn server_timeout(&self) -> Duration {
-        Duration::from_secs(self.connect_timeout.unwrap_or(30))
+        self.connect_timeout.unwrap_or(SERVER_TIMEOUT)
     }
 
     /// How long a request may take, if that is said.
     pub(crate) fn request_timeout(&self) -> Option<Duration> {
-        self.request_timeout.map(Duration::from_secs)
+        self.request_timeout
     }
 
     fn complete(&self, config: Config) -> Result<Config, Failure> {
@@ -226,7 +230,7 @@ impl Access {
             .with_spin(self.spin);
         config.as_osd = self.as_osd;
         config.source_folder = self.source_folder.clone().or(config.source_folder);
-        config.connect_timeout = self.connect_timeout.map_or(config.connect_timeout, Duration::from_secs);
+        config.connect_timeout = self.connect_timeout.unwrap_or(config.connect_timeout);
         config.request_timeout = self.request_timeout().or(config.request_timeout);
         config.monitor_timeout = self.request_timeout().or(config.monitor_timeout);
         Ok(config)

@@ -35,9 +35,10 @@ enum Use {
 }
 
 /// Commands by their words. Those below one are as it is, unless they stand here.
-const PAGES: [(&[&str], Use); 27] = [
+const PAGES: [(&[&str], Use); 28] = [
     (&["demo"], Use::Moving),
     (&["cluster", "start"], Use::Serving),
+    (&["cluster", "run"], Use::Serving),
     (&["cluster", "osd"], Use::Cluster),
     (&["pool"], Use::Cluster),
     (&["rados"], Use::Cluster),

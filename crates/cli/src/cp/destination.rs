@@ -4,7 +4,7 @@ use super::earlier::{Earlier, Tuning};
 use super::image::NewImage;
 use super::job::CopyJob;
 use crate::access::Access;
-use crate::device::{Opener, Prepared, Source, format_of_new};
+use crate::device::{Opener, Prepared, Source, format_of_new, hint_at_image};
 use crate::failure::Failure;
 use crate::identity::{Identity, SourceFacts};
 use crate::nfs_files::RemotePartial;
@@ -187,7 +187,8 @@ fn file(
     if job.existing == Existing::Resume && !job.adopts && path.exists() {
         return Err(Failure::file(&path)(Errno::EXIST.into()));
     }
-    let mut partial = PartialFile::open(&path, job.existing, &[&from.facts])?;
+    let partial = PartialFile::open(&path, job.existing, &[&from.facts]);
+    let mut partial = partial.map_err(|failure| hint_at_image(failure, &path))?;
     partial.sync_every(tuning.sync_every);
     let file = partial.file().try_clone().map_err(Failure::file(&path))?;
     let device = opener.disks(host)?.device(&Disk::growing(partial.path(), file, from.size));

@@ -1,8 +1,10 @@
 //! Files as devices: those whose bytes are a disk's, and those that contain a disk in another form.
 
 use crate::failure::Failure;
-use onego_disk::{Backing, Disk, FileFormat};
+use crate::spec::SnapSpec;
+use onego_disk::{Backing, Disk, FileFormat, OpenError};
 use std::fmt::Display;
+use std::io;
 use std::path::Path;
 
 /// Treatment of files that contain a disk in another form.
@@ -22,7 +24,7 @@ impl FileArgs {
 
     /// Opens a file or block device. A qcow2 file is the disk in it, which is only read; other formats are refused.
     pub(crate) fn open(self, path: &Path, read_only: bool) -> Result<Disk, Failure> {
-        let disk = Disk::open(path, read_only)?;
+        let disk = Disk::open(path, read_only).map_err(|error| hint_at_image(error.into(), path))?;
         match self.format(&disk)? {
             None => Ok(disk),
             Some(FileFormat::Qcow2) if read_only => Ok(disk.into_container(self.backing())?),
@@ -69,6 +71,32 @@ pub(crate) fn refusal(shown: impl Display, format: FileFormat) -> Failure {
              are with --raw"
         ),
     })
+}
+
+/// Returns the failure to find a path with a hint, if the path reads as the name of an image.
+pub(crate) fn hint_at_image(failure: Failure, path: &Path) -> Failure {
+    let is_missing = match &failure {
+        Failure::File { source, .. } | Failure::Disk(OpenError::Io { source, .. }) => {
+            source.kind() == io::ErrorKind::NotFound
+        }
+        _ => false,
+    };
+    let Some(name) = path.to_str().filter(|name| is_missing && is_image_name(name)) else { return failure };
+    let hint = io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("No such file or directory: did you mean rbd:{name}?"),
+    );
+    match failure {
+        Failure::File { path, .. } => Failure::File { path, source: hint },
+        _ => Failure::Disk(OpenError::Io { path: path.to_owned(), source: hint }),
+    }
+}
+
+/// Returns whether a path of a missing directory is POOL/[NAMESPACE/]IMAGE.
+fn is_image_name(name: &str) -> bool {
+    let is_path = name.starts_with(['.', '/', '~']) || !name.contains('/');
+    let directory = Path::new(name).components().next();
+    !is_path && name.parse::<SnapSpec>().is_ok() && directory.is_some_and(|first| !Path::new(&first).exists())
 }
 
 /// Returns the format that a new file of that name gets. Fails for a name of a format that is not written.

@@ -75,8 +75,7 @@ impl FromStr for Operations {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number of requests"));
-        rate(text, number).map(Self)
+        rate(text, size::count).map(Self)
     }
 }
 
@@ -111,6 +110,7 @@ mod tests {
         let bytes = |text: &str| text.parse::<Bytes>().map(|rate| (rate.0.per_second, rate.0.burst));
         assert_eq!(operations("1000"), Ok((1000, 1000)));
         assert_eq!(operations("1000,5000"), Ok((1000, 5000)));
+        assert_eq!(operations("10k,1M"), Ok((10_000, 1_000_000)));
         assert_eq!(bytes("100M,1G"), Ok((100 << 20, 1 << 30)));
         for text in ["", "0", "1000,0", "1000,", "fast", "1,2,3"] {
             assert!(operations(text).is_err() && bytes(text).is_err(), "{text}");

@@ -7,6 +7,7 @@ pub(crate) use reactor::{CountingExport, ReactorFigures, ReactorMetrics};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::listen::Listen;
+use crate::size;
 use onego::ceph::Config;
 use onego_endpoint::{Endpoint, Health, Pages, ProcessFigures};
 use onego_metrics::Registry;
@@ -24,7 +25,7 @@ pub(crate) struct MetricsOptions {
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     metrics: Option<Listen>,
     /// Warn of requests that take as long, and say where their time went
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = size::time)]
     slow: Option<Duration>,
 }
 

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::metrics::DEFAULT_PORT;
 use crate::output;
+use crate::size;
 use activity::Activity;
 use samples::Samples;
 use std::io::{self, IsTerminal as _};
@@ -45,7 +46,7 @@ pub(crate) struct Options {
 
 /// An interval of at least ten milliseconds: a shorter one sees nothing but itself.
 fn interval(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = size::time(text)?;
     if time < Duration::from_millis(10) { Err("it is at least 10ms".to_owned()) } else { Ok(time) }
 }
 

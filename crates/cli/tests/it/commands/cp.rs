@@ -152,6 +152,9 @@ fn what_cannot_be_copied_is_said_with_the_side_that_is_wrong() {
     std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
     for (line, code, expected) in [
         ("cp none copy", 3, "none: No such file"),
+        ("cp pool/disk copy", 3, "did you mean rbd:pool/disk?"),
+        ("cp original pool/disk", 1, "did you mean rbd:pool/disk?"),
+        ("cp original ./pool/disk", 1, "./pool/disk: No such file or directory"),
         ("cp . copy", 2, ". is neither a file nor a block device"),
         ("cp original .", 2, ". is a directory"),
         ("cp original missing/", 1, "missing/: Not a directory"),
