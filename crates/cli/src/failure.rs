@@ -217,6 +217,9 @@ impl Failure {
             Self::Disk(onego_disk::OpenError::Backing { .. }) => {
                 Some("if you trust the file, open those that it names with --follow-backing-files")
             }
+            Self::Disk(onego_disk::OpenError::Container { .. }) => {
+                Some("convert it with \"qemu-img convert -O raw\" if QEMU can read it")
+            }
             // Errors of this program say it themselves.
             Self::File { source, .. }
                 if source.kind() == io::ErrorKind::AlreadyExists && source.get_ref().is_none() =>

@@ -36,6 +36,7 @@ mod top;
 
 use access::Access;
 use called::Called;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use failure::{Code, Failure};
@@ -174,7 +175,7 @@ fn main() -> ExitCode {
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return called.unread_code(unread(&called, &error, command, &args)),
+        Err(error) => return called.unread_code(unread(&called, &with_tip(error, &args), command, &args)),
     };
     log(cli.verbose);
     match interrupt::watch().and_then(|()| run(cli)) {
@@ -189,6 +190,17 @@ fn main() -> ExitCode {
 /// All commands and their options.
 fn command() -> clap::Command {
     names::arrange(config::arrange(access::pages::arrange(Cli::command())))
+}
+
+/// Returns the error of an option that servers do not have with the one that people look for: names that resemble it are others.
+fn with_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    let is_port =
+        matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(arg)) if arg == "--port");
+    let is_server = ["serve", "export", "start", "run"].iter().any(|word| args.iter().any(|arg| arg == word));
+    if is_port && is_server {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String("--listen".to_owned()));
+    }
+    error
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.

@@ -125,3 +125,17 @@ fn other_formats_are_refused_with_advice_unless_their_bytes_are_asked_for() {
         assert!(code == 2 && said.contains("--raw"), "{name}: {code}, {said}");
     }
 }
+
+#[test]
+fn a_qcow2_file_with_unknown_features_is_refused_with_advice() {
+    let (place, _) = place();
+    place.onego("cp null:1M zstd.qcow2");
+    // The type of compression differs from the default.
+    let file = File::options().write(true).open(place.path("zstd.qcow2")).unwrap();
+    file.write_all_at(&8_u64.to_be_bytes(), 72).unwrap();
+    let (code, said) = place.onego_fails("cp zstd.qcow2 copy");
+    assert!(
+        code == 1 && said.contains("incompatible feature") && said.contains("qemu-img convert"),
+        "{said}"
+    );
+}

@@ -43,6 +43,8 @@ const ALONE: &[(&str, i32, &str)] = &[
     ("cluster start --memory lots", 2, "lots"),
     ("cluster start --memory 0", 2, "\"0\" is less than an OSD needs"),
     ("cluster start --conf ceph.conf", 2, "leave --conf out"),
+    ("nfs serve --mem --port 2049", 2, "'--listen'"),
+    ("export nbd mem:1M --port 10809", 2, "'--listen'"),
     ("demo --mon-host 127.0.0.1", 2, "leave --mon-host out"),
     ("bench msgr --conf ceph.conf", 2, "leave --conf out"),
     ("bench rbd --conf ceph.conf --cluster other.conf", 2, "leave --conf out"),
