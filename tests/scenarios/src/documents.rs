@@ -78,8 +78,11 @@ fn typed(line: &str) -> String {
     }
     if line.ends_with(" --detach") {
         // An earlier document may have left one.
-        let folder = line.split_whitespace().skip_while(|word| *word != "--conf-dir").nth(1).unwrap_or("conf");
-        return format!("onego cluster stop --conf-dir {folder} 2> /dev/null || true\nrm -rf {folder}\n{line}");
+        let folder =
+            line.split_whitespace().skip_while(|word| *word != "--conf-dir").nth(1).unwrap_or("conf");
+        return format!(
+            "onego cluster stop --conf-dir {folder} 2> /dev/null || true\nrm -rf {folder}\n{line}"
+        );
     }
     if line.starts_with("onego nfs serve") || line.starts_with("onego export") {
         return format!("{line} &\nsleep 1\nkill -0 $!");
