@@ -83,6 +83,8 @@ pub(super) struct Daemons {
     pub(super) operations: PoolOperations,
     /// When to look at how full OSDs and pools are.
     pub(super) fullness_due: Option<Time>,
+    /// The log has no reserve of space on its disk.
+    pub(super) is_disk_full: bool,
 }
 
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
@@ -184,6 +186,7 @@ impl Daemons {
             mgr_config: Arc::new(config(mgr_name, settings.mgr.clone(), MON_LIMITS, mgr_gate, pool)),
             operations: PoolOperations::default(),
             fullness_due: None,
+            is_disk_full: false,
         };
         daemons.set_marks(now);
         daemons

@@ -1,7 +1,10 @@
 //! The threads that carry out the jobs of a cluster's journal: one for the log, and one for a checkpoint while it is
 //! written.
 
-use crate::journal::{Append, DataError, Done, Files, Job, LogId, Snapshot, Writer, write_checkpoint};
+use crate::journal::{
+    Append, DataError, Done, Files, Job, LogId, Snapshot, Writer, discard_checkpoint, is_refused_space,
+    write_checkpoint,
+};
 use onego_engine::Waker;
 use onego_service::{Executor, Jobs, Outcomes};
 use std::io;
@@ -13,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Time without a job after which the log's thread writes what need not be durable. Before, a write would only be in the way
 /// of the next sync.
 const IDLE: Duration = Duration::from_millis(20);
+
+/// Interval at which a full disk is checked for space.
+const LOOK_FOR_SPACE: Duration = Duration::from_millis(500);
 
 /// Carries out the jobs of a journal, and says what became of them. After an error nothing is carried out any more. Jobs that
 /// were submitted are still written when this is dropped.
@@ -28,7 +34,8 @@ where
     let writer = Writer::begin(&directory, log).map_err(failed)?;
     let body = |jobs: Jobs<Job>, outcomes| {
         let tell = Tell(outcomes);
-        Thread { directory: Arc::new(directory), writer, tell, checkpoint: None }.run(&jobs);
+        Thread { directory: Arc::new(directory), writer, tell, has_reserve: true, checkpoint: None }
+            .run(&jobs);
     };
     Executor::start("onego-log", waker, [body])
         .map_err(|source| DataError::Files { what: "starting the log's thread", source })
@@ -55,6 +62,8 @@ struct Thread<F: Files> {
     directory: Arc<F>,
     writer: Writer<F>,
     tell: Tell,
+    /// What was last told of the log's reserve of space.
+    has_reserve: bool,
     /// The last checkpoint's thread.
     checkpoint: Option<JoinHandle<()>>,
 }
@@ -102,6 +111,13 @@ where
                 Err(RecvTimeoutError::Disconnected) => {}
             }
         }
+        while !self.has_reserve {
+            match jobs.take_before(Instant::now() + LOOK_FOR_SPACE) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => self.look_for_reserve(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
         let job = jobs.take().ok();
         if job.is_none() {
             // A log that is not finished is as good, but longer, and takes a moment more to be read.
@@ -116,7 +132,26 @@ where
             return true;
         }
         let written = self.writer.append(&*self.directory, appends);
-        self.tell.tell("writing to the log", written.map(|durable| durable.map(Done::Durable)))
+        let is_well = self.tell.tell("writing to the log", written.map(|durable| durable.map(Done::Durable)));
+        if is_well {
+            self.look_for_reserve();
+        }
+        is_well
+    }
+
+    /// Tells whether the log has a reserve of space, if that has changed.
+    fn look_for_reserve(&mut self) {
+        let has_reserve = self.writer.has_reserve(&*self.directory);
+        if has_reserve == self.has_reserve {
+            return;
+        }
+        self.has_reserve = has_reserve;
+        if has_reserve {
+            tracing::info!("the disk has space again: clients may write");
+        } else {
+            tracing::warn!("the disk is full: clients may only read and remove until it has space again");
+        }
+        self.tell.tell("finding space", Ok(Some(Done::Reserve(has_reserve))));
     }
 
     fn begin_checkpoint(&mut self, snapshot: Snapshot) -> bool {
@@ -126,8 +161,15 @@ where
         }
         let (directory, tell) = (Arc::clone(&self.directory), self.tell.clone());
         let body = move || {
-            let written = write_checkpoint(&*directory, snapshot);
-            tell.tell("writing a checkpoint", written.map(|size| Some(Done::Checkpoint(size))));
+            let before = snapshot.before();
+            let done = match write_checkpoint(&*directory, snapshot) {
+                Err(error) if is_refused_space(&error) => {
+                    tracing::warn!("no checkpoint: {error}");
+                    discard_checkpoint(&*directory, before).map(|()| Done::NoCheckpoint)
+                }
+                written => written.map(Done::Checkpoint),
+            };
+            tell.tell("writing a checkpoint", done.map(Some));
         };
         // Only one is under way at a time, so that the thread of the one before has ended.
         match std::thread::Builder::new().name("onego-ckpt".into()).spawn(body) {
@@ -145,12 +187,13 @@ mod tests {
     use crate::config::{OsdSettings, Settings};
     use crate::journal::{Directory, Restored};
     use crate::mon::NewPool;
+    use onego_ceph::osdmap::pool_flag;
     use onego_ceph::types::Uuid;
     use onego_engine::{Engine as _, EngineKind};
     use onego_wire::{Action, Machine as _, Time};
     use std::io::{Read, Write};
     use std::path::Path;
-    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     const ENOSPC: i32 = 28;
     const EIO: i32 = 5;
@@ -315,12 +358,126 @@ mod tests {
                 match done {
                     Done::Durable(record) => durable = record,
                     Done::Checkpoint(_) => checkpointing = false,
+                    Done::NoCheckpoint | Done::Reserve(_) => panic!("the disk is not full"),
                 }
                 machine.done(Time::default(), done);
             }
             acknowledged += 1;
         }
         (acknowledged, None)
+    }
+
+    /// A directory on a disk that is full at times.
+    struct Full {
+        directory: Directory,
+        is_full: Arc<AtomicBool>,
+    }
+
+    impl Files for Full {
+        type File = <Directory as Files>::File;
+
+        fn names(&self) -> io::Result<Vec<String>> {
+            self.directory.names()
+        }
+
+        fn open(&self, name: &str) -> io::Result<(Box<dyn Read + '_>, u64)> {
+            self.directory.open(name)
+        }
+
+        fn create(&self, name: &str) -> io::Result<Self::File> {
+            match name.starts_with("checkpoint") && self.is_full.load(Ordering::Relaxed) {
+                // With a part of it, which is to be removed.
+                true => {
+                    self.directory.create(name).and(Err(io::Error::new(io::ErrorKind::StorageFull, "full")))
+                }
+                false => self.directory.create(name),
+            }
+        }
+
+        fn reuse(&self, old: &str, name: &str) -> io::Result<Self::File> {
+            match name.starts_with("checkpoint") {
+                true => Err(io::ErrorKind::NotFound.into()),
+                false => self.directory.reuse(old, name),
+            }
+        }
+
+        fn sync(&self, file: &mut Self::File) -> io::Result<()> {
+            self.directory.sync(file)
+        }
+
+        fn has_reserve(&self, _: &mut Self::File) -> bool {
+            !self.is_full.load(Ordering::Relaxed)
+        }
+
+        fn finish(&self, file: &mut Self::File) -> io::Result<()> {
+            self.directory.finish(file)
+        }
+
+        fn cut(&self, name: &str, len: u64) -> io::Result<()> {
+            self.directory.cut(name, len)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.directory.rename(from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.directory.remove(name)
+        }
+
+        fn sync_names(&self) -> io::Result<()> {
+            self.directory.sync_names()
+        }
+    }
+
+    #[test]
+    fn a_full_disk_makes_the_cluster_full_and_refuses_checkpoints_until_there_is_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(&folder.path().join("data")).unwrap();
+        let path = directory.path().to_owned();
+        let restored = Restored::load(&directory, None, 7).unwrap();
+        let log = restored.log();
+        let mut machine = machine(restored);
+        let engine = onego_engine::open(EngineKind::Epoll).unwrap();
+        let is_full = Arc::new(AtomicBool::new(false));
+        let disk = start(Full { directory, is_full: Arc::clone(&is_full) }, log, &engine.waker()).unwrap();
+        let mut pools = 0;
+        // Makes pools, which lengthens the log, until that is done.
+        let mut work = |machine: &mut ClusterMachine, until: fn(&Done) -> bool| loop {
+            pools += 1;
+            machine.create_pool(Time::default(), &NewPool::new(format!("pool{pools}")));
+            while machine.has_job()
+                && let Some(job) = machine.next_job()
+            {
+                disk.submit(job);
+            }
+            let done = next_result(&disk).unwrap();
+            machine.done(Time::default(), done);
+            if until(&done) {
+                break;
+            }
+        };
+        let is_marked = |machine: &ClusterMachine| {
+            machine.osdmap().unwrap().pools.values().all(|pool| pool.has_flag(pool_flag::FULL))
+        };
+        is_full.store(true, Ordering::Relaxed);
+        work(&mut machine, |done| matches!(done, Done::Reserve(false)));
+        assert!(is_marked(&machine), "pools are full");
+        work(&mut machine, |done| matches!(done, Done::NoCheckpoint));
+        let is_part = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("checkpoint");
+        assert!(!std::fs::read_dir(&path).unwrap().any(|entry| is_part(&entry.unwrap().file_name())));
+        is_full.store(false, Ordering::Relaxed);
+        work(&mut machine, |done| matches!(done, Done::Reserve(true)));
+        assert!(!is_marked(&machine), "and are not any more");
+        work(&mut machine, |done| matches!(done, Done::Checkpoint(_)));
+        while machine.has_job()
+            && let Some(job) = machine.next_job()
+        {
+            disk.submit(job);
+        }
+        drop(disk);
+        let restored = Restored::load(&Directory::open(&path).unwrap(), None, 7).unwrap();
+        assert_eq!(restored.kept.unwrap().maps.newest().pools.len(), pools);
     }
 
     fn next_result(disk: &Disk) -> Result<Done, DataError> {

@@ -2,7 +2,8 @@
 //!
 //! Ceph's OSDs report it with their heartbeats. Here an OSD that has become fuller says so at once, because between two
 //! heartbeats clients could fill all of its memory; what has become emptier, and what pools use of their quotas, is
-//! looked at from time to time, so that not every write makes a new map where an OSD is at one of the marks.
+//! looked at from time to time, so that not every write makes a new map where an OSD is at one of the marks. OSDs are full as well
+//! while the log of a kept cluster has no reserve of space on its disk.
 
 use super::connections::ClusterConnections;
 use super::daemons::Daemons;
@@ -47,11 +48,22 @@ impl Daemons {
         self.follow_reports(now, before, connections);
     }
 
+    /// The disk of a kept cluster is full, or is not any more: so are all OSDs.
+    pub(super) fn set_disk_full(&mut self, now: Time, is_full: bool, connections: &mut ClusterConnections) {
+        self.is_disk_full = is_full;
+        let before = self.mon.osdmap().epoch;
+        self.report(now, |is, was| is != was);
+        self.follow_reports(now, before, connections);
+    }
+
     /// Tells the monitor of the OSDs that `is_told` wants it to hear of, by what they are and what the map says.
     fn report(&mut self, now: Time, is_told: impl Fn(Fullness, Fullness) -> bool) {
         let map = self.mon.osdmap();
         let report = |(id, daemon): (i32, &OsdDaemon)| {
-            let is = marks(map, daemon).fullness(daemon.osd.used());
+            let is = match self.is_disk_full {
+                true => Fullness::Full,
+                false => marks(map, daemon).fullness(daemon.osd.used()),
+            };
             let told = daemon.running && map.is_up(id) && is_told(is, Fullness::of(map, id));
             told.then_some((id, is))
         };

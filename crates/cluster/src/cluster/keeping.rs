@@ -106,16 +106,22 @@ impl Daemons {
     }
 
     pub(super) fn has_job(&self) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.journal.has_job())
+        self.notes.as_ref().is_some_and(|notes| notes.journal.has_job(self.stored()))
+    }
+
+    /// Bytes in the stores.
+    fn stored(&self) -> u64 {
+        self.osds.iter().map(|daemon| daemon.osd.used()).sum()
     }
 
     /// The next thing to be done with the files.
     pub(super) fn next_job(&mut self) -> Option<Job> {
+        let stored = self.stored();
         let notes = self.notes.as_mut()?;
         if let Some(append) = notes.journal.take() {
             return Some(Job::Append(append));
         }
-        if !notes.journal.wants_checkpoint() {
+        if !notes.journal.wants_checkpoint(stored) {
             return None;
         }
         notes.journal.checkpoint_begun();
@@ -127,11 +133,18 @@ impl Daemons {
 
     /// A job is done.
     pub(super) fn done(&mut self, now: Time, done: Done, connections: &mut ClusterConnections) {
+        let stored = self.stored();
         let Some(notes) = &mut self.notes else { return };
         match done {
             Done::Durable(record) => notes.journal.durable_up_to(record),
             Done::Checkpoint(size) => notes.journal.checkpoint_done(size),
+            Done::NoCheckpoint => notes.journal.checkpoint_refused(stored),
+            Done::Reserve(has_reserve) => {
+                notes.journal.set_disk_full(!has_reserve);
+                self.set_disk_full(now, !has_reserve, connections);
+            }
         }
+        let Some(notes) = &mut self.notes else { return };
         while let Some((conn, held)) = notes.journal.release() {
             connections.promise(now, conn, |bytes| bytes.saturating_sub(held_bytes(&held)));
             match held {

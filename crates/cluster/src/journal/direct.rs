@@ -157,6 +157,15 @@ impl DirectFile {
         self.file.sync_all()
     }
 
+    /// Returns whether the file has space for more records than are in flight, and allocates it if it can. What a full disk
+    /// refuses then is no failure yet: deletions and new maps still fit.
+    pub(crate) fn has_reserve(&mut self) -> bool {
+        let used = self.offset + self.filled as u64;
+        let reserve = used.clamp(ALLOCATE_MIN, ALLOCATE_MAX);
+        // Half of it, so that not every record allocates.
+        self.allocated >= used + reserve / 2 || self.grow(reserve).unwrap_or(true)
+    }
+
     /// Sees to it that there is room for another piece. What is not whole blocks stays where it is and grows.
     fn make_room(&mut self) -> io::Result<()> {
         let is_full = self.filled >= BATCH || self.copied == BUFFER || self.pieces.len() == PIECES;
@@ -244,21 +253,13 @@ impl DirectFile {
         let more = least.max(self.allocated.clamp(ALLOCATE_MIN, ALLOCATE_MAX));
         let deadline = Instant::now() + WAIT_FOR_SPACE;
         let mut has_waited = false;
-        'again: loop {
-            for bytes in [more, least] {
-                match self.fallocate(bytes) {
-                    Ok(()) => {
-                        self.allocated += bytes;
-                        return Ok(());
-                    }
-                    Err(Errno::NOSPC | Errno::DQUOT) => {}
-                    Err(_) => {
-                        self.allocated = end;
-                        return Ok(());
-                    }
-                }
-                if self.remove_spares() {
-                    continue 'again;
+        loop {
+            match self.grow(more).and_then(|grown| if grown { Ok(true) } else { self.grow(least) }) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => {
+                    self.allocated = end;
+                    return Ok(());
                 }
             }
             if Instant::now() >= deadline {
@@ -272,6 +273,21 @@ impl DirectFile {
                 tracing::warn!(%path, bytes = least, "the disk is full: writes wait for space");
             }
             std::thread::sleep(LOOK_FOR_SPACE);
+        }
+    }
+
+    /// Allocates `bytes` more, out of the spare files if need be. Returns false where the disk is full.
+    fn grow(&mut self, bytes: u64) -> Result<bool, Errno> {
+        loop {
+            match self.fallocate(bytes) {
+                Ok(()) => {
+                    self.allocated += bytes;
+                    return Ok(true);
+                }
+                Err(Errno::NOSPC | Errno::DQUOT) if self.remove_spares() => {}
+                Err(Errno::NOSPC | Errno::DQUOT) => return Ok(false),
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -456,6 +472,23 @@ mod tests {
         let written = [vec![1; 9000], vec![0; 3 * BLOCK - 9000], vec![2; 2 * ALLOCATE_MIN as usize]].concat();
         assert!(behind(&path, &written).iter().all(|byte| *byte == 0));
         IS_FULL.set(|_| false);
+    }
+
+    #[test]
+    fn a_file_keeps_a_reserve_and_says_when_it_cannot() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = DirectFile::create(&folder.path().join("log")).unwrap();
+        assert!(file.has_reserve());
+        let allocated = file.allocated;
+        IS_FULL.set(|_| true);
+        assert!(file.has_reserve(), "what it has is enough");
+        let bytes = segment(1, 3 << 20, 0);
+        file.append(&bytes.into()).unwrap();
+        file.sync().unwrap();
+        assert!(!file.has_reserve());
+        assert_eq!(file.allocated, allocated, "and the reserve is there");
+        IS_FULL.set(|_| false);
+        assert!(file.has_reserve() && file.allocated > allocated);
     }
 
     #[test]

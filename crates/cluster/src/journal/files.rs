@@ -36,6 +36,12 @@ pub trait Files {
     /// Makes durable what was written to a file: a multiple of [`BLOCK`](super::BLOCK) bytes.
     fn sync(&self, file: &mut Self::File) -> io::Result<()>;
 
+    /// Returns whether a log has space for more records than are in flight. A disk without it is full: nothing has failed, and
+    /// only records that free space should follow.
+    fn has_reserve(&self, _log: &mut Self::File) -> bool {
+        true
+    }
+
     /// Makes durable what was written to a file, and that nothing follows it. Nothing may be written afterwards.
     fn finish(&self, file: &mut Self::File) -> io::Result<()>;
 
@@ -194,6 +200,10 @@ impl Files for Directory {
 
     fn sync(&self, file: &mut DirectFile) -> io::Result<()> {
         file.sync()
+    }
+
+    fn has_reserve(&self, log: &mut DirectFile) -> bool {
+        log.has_reserve()
     }
 
     fn finish(&self, file: &mut DirectFile) -> io::Result<()> {

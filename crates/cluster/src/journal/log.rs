@@ -24,6 +24,9 @@ const HELD_LIMIT: usize = 16_384;
 /// logs.
 const LOGS_PER_CHECKPOINT: u64 = 2;
 
+/// Part of the stored bytes that must be removed, as a divisor, before a checkpoint is tried again on a full disk.
+const SMALLER_BY: u64 = 8;
+
 /// Something to be done with the files of a data directory, in the order in which it is given.
 #[derive(Debug)]
 pub enum Job {
@@ -53,6 +56,10 @@ pub enum Done {
     Durable(u64),
     /// A checkpoint of that many bytes is durable, and the logs before it are gone.
     Checkpoint(u64),
+    /// The disk was too full for a checkpoint. The logs before it stay.
+    NoCheckpoint,
+    /// The log has a reserve of space, or has none any more.
+    Reserve(bool),
 }
 
 /// What is counted of a request once it is answered.
@@ -113,6 +120,10 @@ pub(crate) struct Journal {
     checkpointing: bool,
     /// A checkpoint is due, however long the log is.
     due: bool,
+    /// Bytes in the stores when the disk was too full for a checkpoint of them.
+    too_many: Option<u64>,
+    /// The log has no reserve of space.
+    is_disk_full: bool,
 }
 
 impl Journal {
@@ -134,6 +145,8 @@ impl Journal {
             log_limit,
             checkpointing: false,
             due,
+            too_many: None,
+            is_disk_full: false,
         }
     }
 
@@ -183,9 +196,9 @@ impl Journal {
         self.unwritten > UNWRITTEN_LIMIT || self.held.len() > HELD_LIMIT
     }
 
-    /// Is there something to be written?
-    pub(crate) fn has_job(&self) -> bool {
-        !self.new.is_empty() || self.wants_checkpoint()
+    /// Is there something to be written, where the stores have `stored` bytes?
+    pub(crate) fn has_job(&self, stored: u64) -> bool {
+        !self.new.is_empty() || self.wants_checkpoint(stored)
     }
 
     /// The next records to be written.
@@ -203,22 +216,39 @@ impl Journal {
         Some(Append { bytes, last, sync, aligned })
     }
 
-    /// Is the log long enough to be given up for a checkpoint?
-    pub(crate) fn wants_checkpoint(&self) -> bool {
+    /// Is the log long enough to be given up for a checkpoint of `stored` bytes? Or has so much been removed that a full disk
+    /// may have room for one?
+    pub(crate) fn wants_checkpoint(&self, stored: u64) -> bool {
+        let is_smaller = match self.too_many {
+            Some(many) => stored < many - many / SMALLER_BY,
+            // A checkpoint frees at least as much as it takes.
+            None => self.is_disk_full && stored < (self.sizes.log + self.sizes.checkpoint) / 2,
+        };
         let is_long = self.sizes.log >= self.log_limit.max(LOGS_PER_CHECKPOINT * self.sizes.checkpoint);
-        !self.checkpointing && (is_long || self.due)
+        !self.checkpointing && (is_long || self.due || is_smaller)
     }
 
     /// A checkpoint is begun: from here on there is a new log.
     pub(crate) fn checkpoint_begun(&mut self) {
         self.checkpointing = true;
-        self.due = false;
+        (self.due, self.too_many) = (false, None);
         self.sizes.log = 0;
     }
 
     pub(crate) fn checkpoint_done(&mut self, size: u64) {
         self.checkpointing = false;
         self.sizes.checkpoint = size;
+    }
+
+    /// The log has no reserve of space any more, or has one again.
+    pub(crate) fn set_disk_full(&mut self, is_full: bool) {
+        self.is_disk_full = is_full;
+    }
+
+    /// The disk was too full for a checkpoint of `stored` bytes.
+    pub(crate) fn checkpoint_refused(&mut self, stored: u64) {
+        self.checkpointing = false;
+        self.too_many = Some(stored);
     }
 
     /// All records up to this one are durable.
@@ -277,7 +307,7 @@ mod tests {
         journal.durable_up_to(taken.last);
         let mark = journal.take().unwrap();
         assert!(!mark.sync && mark.last == taken.last + 1);
-        assert!(journal.is_durable(u64::MAX) && !journal.has_job());
+        assert!(journal.is_durable(u64::MAX) && !journal.has_job(0));
     }
 
     #[test]
@@ -298,13 +328,35 @@ mod tests {
         let mut journal =
             Journal::new(LogId { first: 1, salt: 7 }, Sizes { log: 0, checkpoint: 1000 }, 500, false);
         journal.append(&Entry::Groups(vec![0; 1100]));
-        assert!(!journal.wants_checkpoint());
+        assert!(!journal.wants_checkpoint(1000));
         journal.append(&Entry::Groups(vec![0; 1100]));
-        assert!(journal.wants_checkpoint());
+        assert!(journal.wants_checkpoint(1000));
         journal.checkpoint_begun();
         journal.append(&Entry::Groups(vec![0; 2200]));
-        assert!(!journal.wants_checkpoint(), "one at a time");
+        assert!(!journal.wants_checkpoint(1000), "one at a time");
         journal.checkpoint_done(1100);
-        assert!(journal.wants_checkpoint());
+        assert!(journal.wants_checkpoint(1000));
+    }
+
+    #[test]
+    fn a_full_disk_has_a_checkpoint_as_soon_as_that_frees_space() {
+        let sizes = Sizes { log: 700, checkpoint: 300 };
+        let mut journal = Journal::new(LogId { first: 1, salt: 7 }, sizes, 10_000, false);
+        assert!(!journal.wants_checkpoint(0));
+        journal.set_disk_full(true);
+        assert!(!journal.wants_checkpoint(500) && journal.wants_checkpoint(499));
+    }
+
+    #[test]
+    fn a_checkpoint_that_a_full_disk_refused_is_tried_again_once_there_is_less_or_the_log_is_long() {
+        let mut journal = Journal::new(LogId { first: 1, salt: 7 }, Sizes::default(), 500, true);
+        journal.checkpoint_begun();
+        journal.checkpoint_refused(800);
+        assert!(!journal.wants_checkpoint(800) && !journal.wants_checkpoint(700));
+        assert!(journal.wants_checkpoint(699));
+        journal.set_disk_full(true);
+        assert!(!journal.wants_checkpoint(700), "it was refused for little more");
+        journal.append(&Entry::Groups(vec![0; 600]));
+        assert!(journal.wants_checkpoint(800));
     }
 }

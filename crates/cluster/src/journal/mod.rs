@@ -32,3 +32,4 @@ pub(crate) use log::{Counted, Held, Journal};
 pub use record::BLOCK;
 pub use snapshot::Snapshot;
 pub use writer::{Writer, write_checkpoint};
+pub(crate) use writer::{discard_checkpoint, is_refused_space};

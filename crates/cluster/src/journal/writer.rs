@@ -91,6 +91,11 @@ impl<F: Files> Writer<F> {
         self.log.flush()
     }
 
+    /// Returns whether the log has space for more records than are in flight.
+    pub fn has_reserve(&mut self, files: &F) -> bool {
+        files.has_reserve(&mut self.log)
+    }
+
     /// Ends the log.
     pub fn finish(&mut self, files: &F) -> io::Result<()> {
         self.unflushed = false;
@@ -141,6 +146,16 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
     files.sync_names()?;
     remove_old(files, before)?;
     Ok(size)
+}
+
+/// Removes what there is of the checkpoint before the record of this number, which could not be written.
+pub(crate) fn discard_checkpoint<F: Files>(files: &F, before: u64) -> io::Result<()> {
+    files.remove(&format!("{}{PART}", checkpoint_name(before)))
+}
+
+/// Returns whether a full disk refused space, before any byte was written to it.
+pub(crate) fn is_refused_space(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull && error.raw_os_error().is_none()
 }
 
 /// Removes what a checkpoint stands for: everything of before the record of this number. The newest file of each kind is kept to be
