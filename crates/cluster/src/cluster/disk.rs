@@ -62,7 +62,7 @@ struct Thread<F: Files> {
     directory: Arc<F>,
     writer: Writer<F>,
     tell: Tell,
-    /// What was last told of the log's reserve of space.
+    /// Last report on the reserve of space of the log.
     has_reserve: bool,
     /// The last checkpoint's thread.
     checkpoint: Option<JoinHandle<()>>,

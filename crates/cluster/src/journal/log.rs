@@ -196,7 +196,7 @@ impl Journal {
         self.unwritten > UNWRITTEN_LIMIT || self.held.len() > HELD_LIMIT
     }
 
-    /// Is there something to be written, where the stores have `stored` bytes?
+    /// Returns whether there is something to write, where the stores have `stored` bytes.
     pub(crate) fn has_job(&self, stored: u64) -> bool {
         !self.new.is_empty() || self.wants_checkpoint(stored)
     }
@@ -216,8 +216,8 @@ impl Journal {
         Some(Append { bytes, last, sync, aligned })
     }
 
-    /// Is the log long enough to be given up for a checkpoint of `stored` bytes? Or has so much been removed that a full disk
-    /// may have room for one?
+    /// Returns whether the log is long enough for a checkpoint of `stored` bytes, or so much was removed that a full disk may
+    /// have room for one.
     pub(crate) fn wants_checkpoint(&self, stored: u64) -> bool {
         let is_smaller = match self.too_many {
             Some(many) => stored < many - many / SMALLER_BY,

@@ -148,7 +148,7 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
     Ok(size)
 }
 
-/// Removes what there is of the checkpoint before the record of this number, which could not be written.
+/// Removes the unfinished checkpoint before the record of this number.
 pub(crate) fn discard_checkpoint<F: Files>(files: &F, before: u64) -> io::Result<()> {
     files.remove(&format!("{}{PART}", checkpoint_name(before)))
 }
