@@ -1,9 +1,9 @@
-//! What a peer that has connected to a server of sessions says of itself and wants.
+//! Identity and request of a peer that connected to a session server.
 
 use crate::auth::AuthName;
 use crate::types::addr::{AddrVec, EntityAddr};
 
-/// The identity of a connecting client, and what it asks for.
+/// Identity and request of a connecting client.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) wish: Wish,
@@ -12,7 +12,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Is it the peer that the session is with? Nobody takes over what belongs to somebody else.
+    /// Returns whether the claim comes from the session's peer: a session cannot be taken over under another identity.
     pub(crate) fn is_of(&self, known: &Known) -> bool {
         // A server proves no name to its client.
         let same_name = known.auth_name.is_none() || known.auth_name == self.auth_name;
@@ -23,22 +23,24 @@ impl Claim {
 /// The identity of a session's peer.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// What it said of itself in version 2.
+    /// IDENT frame of the peer; version 2 only.
     pub(crate) ident: Option<Ident>,
     pub(crate) kind: u8,
-    /// The name that it has proved, if it did.
+    /// Proved name, if any.
     pub(crate) auth_name: Option<AuthName>,
 }
 
-/// What a peer that has connected wants.
+/// Request of a connecting peer.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
-    /// A new session.
     New(Ident),
-    /// To go on with one.
     Resume(Reconnect),
-    /// One or the other, in version 1: a new session if `connect_seq` is 0.
-    Legacy { addrs: AddrVec, global_seq: u64, connect_seq: u64 },
+    /// Version 1: a new session if `connect_seq` is 0, otherwise a resumption.
+    Legacy {
+        addrs: AddrVec,
+        global_seq: u64,
+        connect_seq: u64,
+    },
 }
 
 impl Wish {
@@ -51,37 +53,35 @@ impl Wish {
     }
 }
 
-/// Why a peer that has connected does not get what it wants.
+/// Reason for refusing a connecting peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The session is not known. `full`: what was meant for it is to be forgotten.
+    /// The session is unknown. `full`: the peer must also drop the messages queued for it.
     Reset { full: bool },
-    /// The session has seen this attempt to connect already. The number is as each version has it on the wire: the
-    /// session's, or the next one (version 1).
+    /// The session has already seen this attempt. `connect_seq` is as sent on the wire: the session's own number
+    /// (version 2) or the next one (version 1).
     Retry { connect_seq: u64 },
     /// This side has seen a later connection of the peer.
     RetryGlobal { global_seq: u64 },
-    /// This side is connecting itself, and that connection is to be used.
+    /// This side is connecting itself, and that connection wins.
     Wait,
 }
 
-/// CLIENT_IDENT and SERVER_IDENT: the server's has no target.
+/// CLIENT_IDENT or SERVER_IDENT. The server's frame has no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ident {
     pub(crate) addrs: AddrVec,
-    /// Whom the client means to reach.
     pub(crate) target: Option<EntityAddr>,
-    /// The number in the sender's name.
+    /// Number in the sender's entity name.
     pub(crate) num: i64,
     pub(crate) global_seq: u64,
     pub(crate) supported: u64,
     pub(crate) required: u64,
     pub(crate) flags: u64,
-    /// Names the session, or 0 on a lossy connection.
+    /// Identifies the session; 0 on a lossy connection.
     pub(crate) cookie: u64,
 }
 
-/// SESSION_RECONNECT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reconnect {
     pub(crate) addrs: AddrVec,
@@ -89,6 +89,6 @@ pub(crate) struct Reconnect {
     pub(crate) server_cookie: u64,
     pub(crate) global_seq: u64,
     pub(crate) connect_seq: u64,
-    /// The last message that the sender received.
+    /// Last message that the sender received.
     pub(crate) msg_seq: u64,
 }

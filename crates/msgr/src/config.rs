@@ -1,4 +1,4 @@
-//! The configuration of one side of a connection, and its bounds.
+//! Configuration and limits of one side of a connection.
 
 use crate::auth::Gate;
 use crate::compression::Compression;
@@ -10,32 +10,32 @@ use crate::types::features;
 use onego_buf::Pool;
 use std::time::Duration;
 
-/// Bounds on what a peer may send. A length is checked against them before memory is taken for it.
+/// Limits on what a peer may send. Each length is checked before memory is allocated for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a control frame.
+    /// Maximum size of a control frame, in bytes.
     pub control: u32,
-    /// Bytes of a message's front.
+    /// Maximum size of a message's front, in bytes.
     pub front: u32,
-    /// Bytes of a message's middle.
+    /// Maximum size of a message's middle, in bytes.
     pub middle: u32,
-    /// Bytes of a message's data.
+    /// Maximum size of a message's data, in bytes.
     pub data: u32,
-    /// Bytes that a message's data may have once it is decompressed, if that is less. Longer data is discarded compressed, up
-    /// to [`discard`](Self::discard).
+    /// Maximum size of a message's data after decompression, in bytes, if lower than `data`. Longer data is discarded
+    /// without decompressing it, up to [`discard`](Self::discard).
     pub unpacked: u32,
-    /// The longest data that is discarded, bytes: uncompressed data between the two bounds (see
-    /// [`Message::discarded`](crate::Message::discarded)). Longer data ends the connection.
+    /// Maximum size of discarded data, in bytes. Uncompressed data longer than `data` but within this limit is dropped
+    /// as it arrives (see [`Message::discarded`](crate::Message::discarded)); longer data ends the connection.
     pub discard: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // The largest control frames carry tickets of the authentication or a vector of addresses: a few KiB.
+            // The largest control frames carry authentication tickets or an address vector: a few KiB.
             control: 64 << 10,
-            // What the kernel's client takes (linux include/linux/ceph/messenger.h, CEPH_MSG_MAX_*_LEN): a front
-            // may be a whole OSD map of a large cluster.
+            // Same limits as the kernel client (linux include/linux/ceph/messenger.h, CEPH_MSG_MAX_*_LEN): a front may
+            // be a whole OSD map of a large cluster.
             front: 16 << 20,
             middle: 16 << 20,
             // Likewise. An OSD refuses writes of more than 90 MiB (osd_max_write_size), but objects are 4 MiB.
@@ -47,17 +47,18 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Is data of this length (bytes) discarded as it arrives?
+    /// Returns whether data of `len` bytes is discarded as it arrives.
     pub(crate) fn discards(&self, len: u32) -> bool {
         len > self.data && len <= self.discard
     }
 
-    /// The lengths of front, middle and data, as far as they are kept.
+    /// Returns the lengths of front, middle and data after discarding.
     pub(crate) fn kept(&self, [front, middle, data]: [u32; 3]) -> [u32; 3] {
         [front, middle, if self.discards(data) { 0 } else { data }]
     }
 
-    /// Checks the lengths of front, middle and data. `most` makes of a bound the most bytes that it takes on the wire.
+    /// Checks the lengths of front, middle and data. `most` maps a limit to the most bytes that it may take on the
+    /// wire.
     pub(crate) fn check(&self, lens: [u32; 3], most: impl Fn(u32) -> u32) -> Result<(), Error> {
         let bounds =
             [("message front", self.front), ("message middle", self.middle), ("message payload", self.data)];
@@ -68,55 +69,54 @@ impl Limits {
     }
 }
 
-/// Checks the length of `what` against its bound.
 pub(crate) fn within(what: &'static str, len: u32, bound: u32) -> Result<(), Error> {
     if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
 }
 
-/// When to ask a peer that says nothing for a sign of life, and when to give it up.
+/// When to probe a silent peer and when to give it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Silence after which a KEEPALIVE2 is sent.
+    /// Silence before a KEEPALIVE2 is sent.
     pub interval: Duration,
-    /// Further silence after which the connection fails.
+    /// Further silence before the connection fails.
     pub timeout: Duration,
 }
 
-/// What the connections of one process have in common.
+/// Configuration shared by the connections of one process.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Name of this process. A client's number is negative until a monitor gave it one.
+    /// Name of this process. A client's number is negative until a monitor assigns one.
     pub entity: EntityName,
-    /// What is done about messages when a connection breaks.
+    /// Handling of messages when a connection breaks.
     pub policy: Policy,
-    /// How a server lets clients in.
+    /// Authentication that a server requires of clients.
     pub gate: Gate,
-    /// Addresses of this process. A client that leaves them out uses the address that its connection has.
+    /// Addresses of this process. If empty on a client, the local address of the connection is used.
     pub addrs: AddrVec,
-    /// Tells this process from earlier ones at the same address, for a client that leaves `addrs` out.
+    /// Distinguishes this process from earlier ones at the same address, for a client with empty `addrs`.
     pub nonce: u32,
-    /// Features that this side has.
+    /// Features of this side.
     pub supported: u64,
     /// Features that a peer must have.
     pub required: u64,
-    /// Bounds on what a peer may send.
+    /// Limits on what a peer may send.
     pub limits: Limits,
-    /// Signs of life, if any are asked for.
+    /// Keepalive probing; `None` disables it.
     pub keepalive: Option<Keepalive>,
-    /// How long a connection may take until messages can be exchanged.
+    /// Maximum duration of the handshake.
     pub handshake_timeout: Duration,
-    /// Make and check the checksums of fronts, middles and data; those of preambles and headers always are. Nothing
-    /// on the wire tells: a peer that is not told the same takes every message for damaged. (Newer releases of Ceph
-    /// have it as `ms_crc_data`.)
+    /// Computes and checks the checksums of fronts, middles and data; those of preambles and headers are always used.
+    /// The wire format does not carry this setting: a peer configured differently rejects every message as corrupt.
+    /// (`ms_crc_data` in newer releases of Ceph.)
     pub data_crc: bool,
-    /// What this side agrees to of compression; none: it does not compress. Version 1 of the protocol never does.
+    /// Compression settings; `None` disables compression. Version 1 of the protocol never compresses.
     pub compression: Option<Compression>,
-    /// Gives the memory that frames are built in.
+    /// Pool that frames are built in.
     pub pool: Pool,
 }
 
 impl Config {
-    /// The configuration of a client, with the times that librados has.
+    /// Creates a client configuration with librados' timeouts.
     pub fn client(nonce: u32, pool: Pool) -> Self {
         Self {
             entity: EntityName { kind: EntityName::CLIENT, num: -1 },
@@ -140,7 +140,8 @@ impl Config {
         }
     }
 
-    /// The configuration of a server that is known as `entity`, listens on `addrs` and believes everybody.
+    /// Creates the configuration of a server named `entity` that listens on `addrs` and accepts every client without
+    /// proof.
     pub fn server(entity: EntityName, addrs: AddrVec, pool: Pool) -> Self {
         Self {
             entity,
@@ -149,7 +150,7 @@ impl Config {
             addrs,
             nonce: 0,
             supported: features::ALL,
-            // Requests are read in the encodings that Luminous brought, which kernel clients have since 4.13.
+            // Requests are decoded in the encodings that Luminous introduced; kernel clients use them since 4.13.
             required: features::MSG_ADDR2 | features::SERVER_LUMINOUS | features::NEW_OSDOP_ENCODING,
             limits: Limits::default(),
             keepalive: None,

@@ -1,4 +1,4 @@
-//! One connection of either version of the protocol: handshake, messages, signs of life.
+//! One connection of either protocol version: handshake, messages, keepalives.
 
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
@@ -20,16 +20,17 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One connection of the messenger without I/O: the client's or the server's end, in version 2.1 or 1.
+/// One end of a messenger connection without I/O, in version 2.1 or 1.
 ///
 /// It has the shape of a [`Machine`](onego_wire::Machine) with one connection, and is meant to be part of one.
-/// Connections are lossy: what was queued when one breaks is gone, and the owner sends it again on another. A
-/// connection that carries a [`Session`](crate::Session) loses nothing.
+/// Connections are lossy: when one breaks, its queue is lost and the owner resends on another. A connection that
+/// carries a [`Session`](crate::Session) loses nothing.
 ///
-/// - Bytes go in by [`landed`](Self::landed) and [`received`](Self::received), as [`landing`](Self::landing) asks.
-/// - Messages go out by [`send`](Self::send) and [`transmit`](Self::transmit).
-/// - After each of these, and after [`timeout`](Self::timeout), look for events with [`poll`](Self::poll), for output
-///   with [`has_output`](Self::has_output), and for the time with [`deadline`](Self::deadline).
+/// - Bytes enter through [`landed`](Self::landed) and [`received`](Self::received), as [`landing`](Self::landing)
+///   requests.
+/// - Messages leave through [`send`](Self::send) and [`transmit`](Self::transmit).
+/// - After each of these calls and after [`timeout`](Self::timeout), check [`poll`](Self::poll) for events,
+///   [`has_output`](Self::has_output) for output and [`deadline`](Self::deadline) for the next timeout.
 #[derive(Debug)]
 pub struct Connection {
     version: Version,
@@ -43,7 +44,7 @@ enum Version {
     Two(Version2),
 }
 
-/// Calls the version that the connection speaks: a branch, and no virtual call, on the hot path.
+/// Dispatches to the negotiated version: a branch instead of a virtual call on the hot path.
 macro_rules! dispatch {
     ($version:expr, $dialect:ident => $what:expr) => {
         match $version {
@@ -53,7 +54,6 @@ macro_rules! dispatch {
     };
 }
 
-/// How far a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Handshake,
@@ -61,39 +61,38 @@ enum Phase {
     Over,
 }
 
-/// What a connection has in both versions.
+/// State common to both versions.
 #[derive(Debug)]
 struct Link {
     config: Arc<Config>,
     phase: Phase,
     events: VecDeque<Event>,
-    /// What outlives the connection, if the policy keeps sessions.
+    /// Survives the connection if the policy keeps sessions.
     session: SessionState,
     started: Time,
     liveness: Liveness,
-    /// The stamp of the last request for a sign of life that has no answer yet. One answer serves several requests, so
-    /// nothing piles up for a peer that asks and does not read.
+    /// Stamp of the latest unanswered keepalive. One answer serves several requests, so a peer that sends keepalives
+    /// without reading the answers cannot make them pile up.
     answer: Option<Utime>,
     paused: bool,
-    /// Bytes of messages that became events since there was none.
+    /// Message bytes delivered as events since the event queue was last empty.
     queued: usize,
-    /// Bytes received after as many messages as are decompressed at a time, and when the last came.
+    /// Bytes received once `queued` exceeded `AT_A_TIME`, and the arrival time of the last.
     rest: VecDeque<Segment>,
     rest_since: Time,
 }
 
-/// Bytes of messages that wait to be handled, from which on nothing more is decompressed: a few KiB may become hundreds of MiB.
+/// Queued message bytes above which decompression pauses: a few KiB may expand to hundreds of MiB.
 const AT_A_TIME: usize = 16 << 20;
 
 impl Connection {
-    /// The end of a client that has begun to open a connection to `target`, in the version that is spoken at its
-    /// address.
+    /// Creates the client side of a connection to `target`; the address determines the protocol version.
     pub fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
         let session = SessionState::without(Policy::LOSSY_CLIENT, global_seq(target.is_legacy(), now));
         Self::resume(now, config, target, session)
     }
 
-    /// The end of a client that carries a session.
+    /// Creates the client side of a connection that carries `session`.
     pub(crate) fn resume(now: Time, config: Arc<Config>, target: Target, session: SessionState) -> Self {
         let version = if target.is_legacy() {
             Version::One(Version1::client(&config, target))
@@ -103,8 +102,7 @@ impl Connection {
         Self { version, link: Link::new(now, config, session) }
     }
 
-    /// The end of a server on which `visitor` has opened a connection, in the version that is spoken at its own
-    /// address `local`.
+    /// Creates the server side of a connection opened by `visitor`; the local address determines the protocol version.
     pub fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
         let legacy = config.addrs.legacy().and_then(|addr| addr.sock);
         let is_legacy = legacy.is_some_and(|legacy| legacy.port() == local.port());
@@ -119,7 +117,7 @@ impl Connection {
         this
     }
 
-    /// The client's connection is open. `local` is this side's address.
+    /// Notifies the client side that the transport is open. `local` is this side's address.
     pub fn opened(&mut self, now: Time, local: SocketAddr) {
         self.link.liveness.heard(now);
         if self.link.phase == Phase::Handshake {
@@ -127,12 +125,12 @@ impl Connection {
         }
     }
 
-    /// May messages flow?
+    /// Returns whether the handshake is complete, so that messages can be exchanged.
     pub fn is_ready(&self) -> bool {
         self.link.is_ready()
     }
 
-    /// Where the next bytes go. A connection that is over or paused asks for none.
+    /// Returns where to receive the next bytes. A closed or paused connection requests none.
     pub fn landing(&mut self) -> Landing {
         if self.link.paused || self.link.phase == Phase::Over || !self.link.rest.is_empty() {
             return Landing::default();
@@ -140,10 +138,10 @@ impl Connection {
         dispatch!(&mut self.version, it => it.receiver_mut().landing())
     }
 
-    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
+    /// Returns the buffer handed out by [`landing`](Self::landing), with its first `filled` bytes received.
     ///
     /// # Panics
-    /// If it is not that buffer.
+    /// If `place` is not that buffer.
     pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         dispatch!(&mut self.version, it => {
             it.receiver_mut().landed(place, filled);
@@ -155,30 +153,31 @@ impl Connection {
         });
     }
 
-    /// Bytes arrived in shared memory. `placer` is asked where the payloads go whose messages begin in them.
+    /// Processes bytes received into shared memory. `placer` chooses the buffers for payloads whose messages begin in
+    /// them.
     pub fn received(&mut self, now: Time, bytes: Segment, placer: &mut dyn Placer) {
         dispatch!(&mut self.version, it => self.link.received(it, now, bytes, placer));
     }
 
-    /// The message of which a part has come and a part has not. The handshake is none: it has a deadline of its own.
+    /// Returns the partly received message, if any. The handshake does not count: it has its own deadline.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
         if self.is_ready() { dispatch!(&self.version, it => it.receiver().unfinished()) } else { None }
     }
 
-    /// Queues a message. Its number and acknowledgement are given when it is sent; before the handshake is complete
-    /// it waits.
+    /// Queues a message. It waits until the handshake is complete; its sequence number and acknowledgement are set when
+    /// it is transmitted.
     ///
     /// # Panics
-    /// When it is sent, if one of its parts has 4 GiB or more.
+    /// When the message is transmitted, if one of its parts has 4 GiB or more.
     pub fn send(&mut self, message: Message) {
         if self.link.takes_messages() {
             self.link.session.outbox.push(message);
         }
     }
 
-    /// Queues the message with this content as part of transaction `tid`, like [`send`](Self::send) but cheaper than
-    /// with [`Message::of`].
+    /// Queues a message with content `payload` as part of transaction `tid`. Like [`send`](Self::send), but cheaper
+    /// than building the message with [`Message::of`].
     #[inline]
     pub fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         if self.link.takes_messages() {
@@ -186,24 +185,24 @@ impl Connection {
         }
     }
 
-    /// Bytes of messages that wait to be sent, without their headers.
+    /// Returns the number of queued message bytes, without headers.
     pub fn queued_bytes(&self) -> usize {
         self.link.session.outbox.queued_bytes()
     }
 
-    /// Messages that wait to be sent.
+    /// Returns the number of queued messages.
     pub fn queued_messages(&self) -> usize {
         self.link.session.outbox.queued_messages()
     }
 
-    /// Is there something to send?
+    /// Returns whether [`transmit`](Self::transmit) has output.
     pub fn has_output(&self) -> bool {
         let Link { answer, session, .. } = &self.link;
         let of_session = session.ack_due || !session.outbox.is_empty();
         dispatch!(&self.version, it => it.has_output()) || answer.is_some() || (self.is_ready() && of_session)
     }
 
-    /// Appends what is to be sent to `out`, about `limit` bytes of it: whole frames, at least one if there is any.
+    /// Appends about `limit` bytes of output to `out`: whole frames, at least one if any is queued.
     pub fn transmit(&mut self, out: &mut List, limit: usize) {
         let Link { phase, answer, session, .. } = &mut self.link;
         dispatch!(&mut self.version, it => {
@@ -218,7 +217,7 @@ impl Connection {
         });
     }
 
-    /// The next event, until there is none.
+    /// Returns the next event.
     pub fn poll(&mut self) -> Option<Event> {
         if self.link.events.is_empty() && !self.link.rest.is_empty() {
             dispatch!(&mut self.version, it => self.link.go_on(it));
@@ -230,20 +229,20 @@ impl Connection {
         event
     }
 
-    /// Is there an event?
+    /// Returns whether an event is pending.
     #[inline]
     pub fn has_event(&self) -> bool {
         !self.link.events.is_empty() || !self.link.rest.is_empty()
     }
 
-    /// Events that were not asked for yet.
+    /// Returns the number of pending events.
     #[inline]
     pub fn events(&self) -> usize {
         self.link.events.len()
     }
 
-    /// Stops asking for bytes, or goes on: back-pressure. What was received is still delivered. While it is paused a
-    /// connection cannot tell whether the peer lives.
+    /// Applies or releases back-pressure: while paused, the connection requests no bytes and cannot detect a dead peer.
+    /// Bytes already received are still delivered.
     pub fn pause(&mut self, now: Time, paused: bool) {
         if self.link.paused && !paused {
             self.link.liveness.heard(now);
@@ -251,7 +250,7 @@ impl Connection {
         self.link.paused = paused;
     }
 
-    /// When [`timeout`](Self::timeout) wants to be called.
+    /// Returns when to call [`timeout`](Self::timeout).
     pub fn deadline(&self) -> Option<Time> {
         match self.link.phase {
             Phase::Handshake => Some(self.link.started + self.link.config.handshake_timeout),
@@ -260,7 +259,7 @@ impl Connection {
         }
     }
 
-    /// Time has passed: asks for a sign of life, or gives up.
+    /// Handles an expired deadline: sends a keepalive or fails the connection.
     pub fn timeout(&mut self, now: Time) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
@@ -268,24 +267,24 @@ impl Connection {
         dispatch!(&mut self.version, it => self.link.timeout(it, now));
     }
 
-    /// The transport is gone: nothing more is sent or delivered but what was received, and the buffer that was given
-    /// for a payload comes back. If a receive has it, it comes back after [`landed`](Self::landed).
+    /// Closes the connection after the transport is gone. Messages already received are still delivered, and the buffer
+    /// of a partly received payload is returned; if a receive holds it, after [`landed`](Self::landed).
     pub fn closed(&mut self) {
         dispatch!(&mut self.version, it => self.link.close(it));
     }
 
-    /// The addresses of the client that claims a session, on a server whose policy keeps sessions. The connection
-    /// waits until [`Session::accept`](crate::Session::accept) of that session has decided about it.
+    /// Returns the addresses of a client that claims a session, on a server whose policy keeps sessions. The connection
+    /// waits until [`Session::accept`](crate::Session::accept) of that session has decided.
     pub fn claimed_by(&self) -> Option<&AddrVec> {
         self.claim().map(|claim| claim.wish.addrs())
     }
 
-    /// What the client claims, while the decision about it is pending.
+    /// Returns the client's claim while the decision is pending.
     pub(crate) fn claim(&self) -> Option<&Claim> {
         dispatch!(&self.version, it => it.claim())
     }
 
-    /// The connection carries that session.
+    /// Makes the connection carry `session`.
     pub(crate) fn admit(&mut self, session: SessionState) {
         self.link.session.go_on_as(session);
         if self.link.phase == Phase::Handshake {
@@ -293,7 +292,7 @@ impl Connection {
         }
     }
 
-    /// The connection does not carry the session that the client claims.
+    /// Rejects the client's claim to a session.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         if self.link.phase == Phase::Handshake {
             dispatch!(&mut self.version, it => it.refuse(refusal, &self.link.session));
@@ -304,7 +303,7 @@ impl Connection {
         &self.link.session
     }
 
-    /// What outlives a connection that is over.
+    /// Takes the session state out of a closed connection.
     pub(crate) fn take_session(&mut self) -> SessionState {
         self.link.session.take()
     }
@@ -331,7 +330,7 @@ impl Link {
         self.phase == Phase::Ready
     }
 
-    /// A session takes messages also when the connection that carries it is over.
+    /// A session queues messages even after its connection closes.
     fn takes_messages(&self) -> bool {
         self.phase != Phase::Over || !self.session.policy.lossy
     }
@@ -374,7 +373,7 @@ impl Link {
         }
     }
 
-    /// Goes on with what was received after many messages.
+    /// Continues with the bytes held back in `rest`.
     #[cold]
     fn go_on<D: Dialect>(&mut self, dialect: &mut D) {
         self.queued = 0;

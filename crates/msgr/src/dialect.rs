@@ -1,6 +1,6 @@
-//! What a version of the protocol does in its own way: the handshake, and how frames lie on the wire.
+//! Version-specific part of the protocol: handshake and frame layout.
 //!
-//! [`Connection`](crate::Connection) has all that the versions share.
+//! [`Connection`](crate::Connection) has everything that the versions share.
 
 use crate::claim::{Claim, Refusal};
 use crate::error::Error;
@@ -13,26 +13,24 @@ use onego_wire::{Landing, Time, Unfinished};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Something whole that was received.
+/// Complete unit of input.
 #[derive(Debug)]
 pub(crate) enum Input<F> {
-    /// A message. [`Receive::take_message`] returns it: it moves once, to where it stays.
+    /// A message. [`Receive::take_message`] returns it, so that it moves only once.
     Message,
-    /// The sender gave a message up half way. The buffer was meant for its payload.
+    /// Message that the sender aborted, with the buffer meant for its payload.
     Aborted(Header, SegmentMut),
-    /// Anything else.
     Frame(F),
 }
 
-/// What a frame that is no message means to the connection.
+/// Effect of a non-message frame on the connection.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub(crate) enum Meaning {
-    /// Nothing beyond the sign of life that every frame is.
+    /// No effect, except that the peer is alive.
     Nothing,
-    /// The handshake is complete.
     Ready(Peer),
-    /// The peer asks for a sign of life with this stamp.
+    /// The peer requests a keepalive answer with this stamp.
     Keepalive(Utime),
     /// The peer has received the messages up to this number.
     Ack(u64),
@@ -44,57 +42,54 @@ impl From<Option<Peer>> for Meaning {
     }
 }
 
-/// The receiver of a connection: it takes the stream of bytes apart, wherever it is cut.
+/// Receiver of a connection: splits the byte stream into frames, wherever it is cut.
 pub(crate) trait Receive {
-    /// What is received beside messages.
     type Frame;
 
-    /// Where the next bytes go.
+    /// Returns where to receive the next bytes.
     fn landing(&mut self) -> Landing;
 
-    /// The buffer handed out by [`landing`](Self::landing) comes back with `filled` bytes more.
+    /// Returns the buffer handed out by [`landing`](Self::landing) with `filled` more bytes.
     fn landed(&mut self, rest: SegmentMut, filled: usize);
 
-    /// The message of which a part has come and a part has not.
+    /// Returns the partly received message.
     fn unfinished(&self) -> Option<Unfinished>;
 
-    /// The header, and the buffer of the payload that is being received, unless a receive has it.
+    /// Takes the header and buffer of the payload being received, unless a receive holds the buffer.
     fn take_place(&mut self) -> Option<(Header, SegmentMut)>;
 
-    /// The next whole thing in `bytes` and what came before. `None`: all bytes are used up. The caller takes a
-    /// message before it asks again.
+    /// Returns the next complete input from earlier bytes and `bytes`, or `None` once all bytes are consumed. The
+    /// caller takes a message before calling again.
     fn next(
         &mut self,
         bytes: &mut Segment,
         placer: &mut dyn Placer,
     ) -> Result<Option<Input<Self::Frame>>, Error>;
 
-    /// The header of the message that [`next`](Self::next) has returned.
+    /// Header of the message announced by [`next`](Self::next).
     fn header(&self) -> &Header;
 
-    /// The message that [`next`](Self::next) has returned.
+    /// Takes the message announced by [`next`](Self::next).
     fn take_message(&mut self) -> Message;
 }
 
-/// One connection's handshake, receiver and sender, in one version of the protocol.
+/// Handshake, receiver and sender of one connection in one protocol version.
 pub(crate) trait Dialect: fmt::Debug {
-    /// Takes the stream of bytes apart.
     type Receiver: Receive;
 
-    /// The transport is open; `local` is this side's address.
+    /// Starts the handshake on an open transport; `local` is this side's address.
     fn open(&mut self, local: SocketAddr);
 
     fn receiver(&self) -> &Self::Receiver;
 
     fn receiver_mut(&mut self) -> &mut Self::Receiver;
 
-    /// The message that the receiver has.
     #[inline]
     fn take_message(&mut self) -> Message {
         self.receiver_mut().take_message()
     }
 
-    /// Handles a frame, of the handshake or after it.
+    /// Processes a frame during or after the handshake.
     fn frame(
         &mut self,
         now: Time,
@@ -102,7 +97,7 @@ pub(crate) trait Dialect: fmt::Debug {
         session: &mut SessionState,
     ) -> Result<Meaning, Error>;
 
-    /// Handles a message that came before the connection was ready.
+    /// Processes a message received before the connection was ready.
     fn early_message(
         &mut self,
         now: Time,
@@ -110,30 +105,29 @@ pub(crate) trait Dialect: fmt::Debug {
         session: &mut SessionState,
     ) -> Result<Meaning, Error>;
 
-    /// The session that the client claims, while a decision about it is pending.
+    /// Returns the client's claim to a session while the decision is pending.
     fn claim(&self) -> Option<&Claim>;
 
-    /// The connection carries the session that the client claims.
+    /// Accepts the client's claim: the connection carries the session.
     fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error>;
 
-    /// The connection does not carry the session that the client claims.
+    /// Rejects the client's claim.
     fn refuse(&mut self, refusal: Refusal, session: &SessionState);
 
-    /// Asks the peer for a sign of life.
+    /// Queues a keepalive request.
     fn ask_for_life(&mut self, now: Time);
 
-    /// Answers a request for a sign of life.
+    /// Queues the answer to a keepalive request.
     fn answer_life(&mut self, stamp: Utime);
 
-    /// Is there something to send beside the messages of the session?
+    /// Returns whether there is output besides the session's messages.
     fn has_output(&self) -> bool;
 
-    /// Appends what the handshake sends to `out`.
     fn transmit_handshake(&mut self, out: &mut List, session: &mut SessionState);
 
     /// Appends control frames, acknowledgements and about `limit` bytes of messages to `out`.
     fn transmit(&mut self, out: &mut List, limit: usize, session: &mut SessionState);
 
-    /// The connection is over: drops the handshake and whatever was not handed out yet.
+    /// Closes the connection: drops the handshake and all pending output.
     fn close(&mut self);
 }

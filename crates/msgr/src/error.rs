@@ -1,4 +1,4 @@
-//! Why a connection cannot go on.
+//! Errors that end a connection.
 
 use crate::auth;
 use crate::compression::Method;
@@ -8,90 +8,90 @@ use onego_wire::DecodeError;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whose fault an [`enum@Error`] is.
+/// Party responsible for an [`enum@Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The peer does not keep to the protocol.
+    /// The peer violates the protocol.
     Peer,
-    /// The peer keeps to the protocol, but the two sides cannot do what each other asks.
+    /// The peer follows the protocol, but the two sides' requirements are incompatible.
     Mismatch,
-    /// What lies between: bytes were damaged, or nothing comes any more.
+    /// The path between both: bytes were corrupted or stopped arriving.
     Transport,
 }
 
-/// Why a connection cannot go on.
+/// Error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The peer's first bytes are not the banner of msgr2.
+    /// The peer's first bytes are not the msgr2 banner.
     #[error("the peer does not speak Ceph's messenger protocol 2")]
     NotMsgr2,
-    /// The peer's first bytes are not the banner of version 1.
+    /// The peer's first bytes are not the version 1 banner.
     #[error("the peer does not speak Ceph's messenger protocol 1")]
     NotMsgr1,
-    /// A control frame, or a message, that has no place in the state of the connection.
-    #[error("the peer sent {tag:?} while {state}")]
+    /// Control frame or message not allowed in the state of the connection.
+    #[error("the peer sent {tag:?} while this side was {state}")]
     Unexpected {
-        /// The frame.
+        /// Kind of the frame.
         tag: Tag,
-        /// What this side is doing.
+        /// State of this side.
         state: &'static str,
     },
-    /// A tag that no version of the protocol that was agreed on has.
-    #[error("the peer sent a frame of the unknown kind {0}")]
+    /// Tag unknown in the negotiated protocol version.
+    #[error("the peer sent a frame of unknown kind {0}")]
     UnknownTag(u8),
-    /// A frame whose layout breaks the rules.
+    /// Malformed frame.
     #[error("the peer sent a frame with {0}")]
     BadFrame(&'static str),
-    /// A length over its bound.
-    #[error("the peer sent a {what} of {len} bytes, the bound is {bound}")]
+    /// Length above its limit.
+    #[error("the peer sent a {what} of {len} bytes, the limit is {bound}")]
     TooLong {
-        /// What is too long.
+        /// Part that is too long.
         what: &'static str,
         /// Its length.
         len: u64,
-        /// The bound.
+        /// The limit.
         bound: u64,
     },
-    /// A payload that cannot be decoded.
+    /// Frame content that cannot be decoded.
     #[error("the peer sent a frame that cannot be decoded: {0}")]
     Decode(#[from] DecodeError),
-    /// A message whose number is not above the one before.
+    /// Message with a sequence number not above its predecessor's.
     #[error("the peer sent message {seq} after message {last}")]
     OldMessage {
         /// Number of the message.
         seq: u64,
-        /// Number of the message before.
+        /// Number of its predecessor.
         last: u64,
     },
-    /// An acknowledgement of a message that was never sent.
-    #[error("the peer acknowledged message {seq}, but {last} was the last that was sent")]
+    /// Acknowledgement of a message that was never sent.
+    #[error("the peer acknowledged message {seq}, but {last} was the last message sent")]
     NeverSent {
-        /// Number of the message.
+        /// Acknowledged number.
         seq: u64,
-        /// Number of the last message that was sent.
+        /// Number of the last message sent.
         last: u64,
     },
-    /// A signature over the handshake that is not the expected one.
+    /// Wrong signature over the handshake.
     #[error("the peer's signature over the handshake is wrong")]
     BadSignature,
-    /// A message whose signature is missing, or not the expected one.
+    /// Missing or wrong signature of a message.
     #[error("the signature of a message is wrong")]
     BadMessageSignature,
-    /// A method of compression that this side did not ask for.
-    #[error("the peer chose method {0} of compression, which it was not asked for")]
+    /// Compression method that this side did not offer.
+    #[error("the peer chose compression method {0}, which was not offered")]
     CompressionMethod(u32),
-    /// A frame that says of itself that it is compressed, though nobody agreed to that.
-    #[error("the peer sent a compressed frame, though it was not agreed to compress")]
+    /// Frame marked as compressed without negotiated compression.
+    #[error("the peer sent a compressed frame, but compression was not negotiated")]
     NotAgreed,
-    /// What is compressed cannot be decompressed.
+    /// Compressed data that cannot be decompressed.
     #[error("the peer sent {what} that cannot be decompressed: {reason}")]
     Compressed {
-        /// What was compressed.
+        /// Part that was compressed.
         what: &'static str,
-        /// What is wrong with it.
+        /// Reason for the failure.
         reason: &'static str,
     },
-    /// More frames than any handshake takes.
+    /// Handshake with more frames than any legitimate one.
     #[error("the handshake did not end within {0} frames")]
     EndlessHandshake(u32),
 
@@ -101,78 +101,78 @@ pub enum Error {
     /// The peer speaks version 2 of the protocol.
     #[error("the peer speaks version 2 of Ceph's messenger protocol: use its port for version 1")]
     Msgr2,
-    /// What the two kinds of daemons and clients say to each other has another version.
+    /// The versions of the protocol between these kinds of peers differ.
     #[error("the peer speaks version {theirs} of the protocol for its kind, this side speaks {ours}")]
     ProtocolVersion {
-        /// The version that this side speaks.
+        /// Version of this side.
         ours: u32,
-        /// The version that the peer speaks.
+        /// Version of the peer.
         theirs: u32,
     },
-    /// Feature bits of the banner do not fit.
+    /// Incompatible feature bits in the banner.
     #[error(
-        "messenger features do not fit: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}"
+        "incompatible messenger features: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}"
     )]
     MessengerFeatures {
-        /// Features that the peer requires and this side has not.
+        /// Features that the peer requires and this side lacks.
         lacked_here: u64,
-        /// Features that this side requires and the peer has not.
+        /// Features that this side requires and the peer lacks.
         lacked_there: u64,
     },
-    /// Feature bits of the identification do not fit.
-    #[error("features do not fit: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}")]
+    /// Incompatible feature bits in the identification.
+    #[error("incompatible features: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}")]
     Features {
-        /// Features that the peer requires and this side has not.
+        /// Features that the peer requires and this side lacks.
         lacked_here: u64,
-        /// Features that this side requires and the peer has not.
+        /// Features that this side requires and the peer lacks.
         lacked_there: u64,
     },
-    /// One of the two sides did not believe the other.
+    /// Authentication failure on either side.
     #[error(transparent)]
     Auth(#[from] auth::Error),
-    /// The peer is not of the kind that was expected.
+    /// Unexpected kind of peer.
     #[error("the peer is of kind {found:#x} instead of {expected:#x}")]
     WrongKind {
-        /// The kind that was expected.
+        /// Expected kind.
         expected: u8,
-        /// The kind that it is.
+        /// Actual kind.
         found: u8,
     },
-    /// The peer is not at the address that was meant: it is another one, or another life of it.
-    #[error("meant to reach {wanted}, reached {found}")]
+    /// The server is not at the intended address: it is another server or another instance of it.
+    #[error("connected to {found} instead of {wanted}")]
     WrongPeer {
-        /// The address that the client meant to reach.
+        /// Address that the client wanted to reach.
         wanted: EntityAddr,
-        /// The addresses that the server has.
+        /// Addresses of the server.
         found: AddrVec,
     },
-    /// The peer is connecting to this side at the same time and wants that connection to be used.
+    /// Both sides are connecting, and the peer wants its own connection to be used.
     #[error("the peer asks to wait for its own connection")]
     Wait,
 
-    /// There is no memory for what compresses.
-    #[error("there is no memory to compress by {0}")]
+    /// Out of memory for the compressor.
+    #[error("out of memory for {0} compression")]
     NoMemory(Method),
 
     /// The peer ended the session in order.
     #[error("the peer closed the session")]
     Closed,
-    /// Bytes were damaged on their way.
+    /// Corrupted bytes.
     #[error("the checksum of {0} is wrong")]
     Corrupt(&'static str),
-    /// An encrypted frame is not what the peer sent.
-    #[error("{0} was changed on its way, or was not sent by the peer: its authentication tag is wrong")]
+    /// Encrypted frame with a wrong authentication tag.
+    #[error("{0} was modified in transit or not sent by the peer: its authentication tag is wrong")]
     Tampered(&'static str),
-    /// The handshake took too long.
+    /// The handshake timed out.
     #[error("the handshake was not complete after {0:?}")]
     HandshakeTimeout(Duration),
-    /// The peer does not answer.
+    /// The peer did not answer a keepalive.
     #[error("the peer did not answer a keepalive within {0:?}")]
     Silent(Duration),
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the responsible party.
     pub fn blame(&self) -> Blame {
         match self {
             Self::NotMsgr2

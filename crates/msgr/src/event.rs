@@ -1,27 +1,25 @@
-//! What a connection tells its owner.
-
 use crate::error::Error;
 use crate::message::{Header, Message};
 use crate::peer::Peer;
 use onego_buf::SegmentMut;
 
-/// Something that a connection has for its owner.
+/// Event that a connection reports to its owner.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a box would cost every message an allocation")]
 pub enum Event {
-    /// Messages may flow.
+    /// The handshake is complete: messages can be exchanged.
     Ready(Peer),
     /// A message arrived.
     Message(Message),
-    /// The buffer that the [`Placer`](crate::Placer) gave for the message with this header comes back without its payload: the
-    /// sender gave the message up, or the connection is over.
+    /// Buffer that the [`Placer`](crate::Placer) gave for the message with this header, returned without its payload:
+    /// the sender aborted the message or the connection is over.
     Unplaced(Header, SegmentMut),
-    /// The connection cannot go on: close it.
+    /// The connection failed and must be closed.
     Fault(Error),
 }
 
 impl Event {
-    /// What the owner hears of a message that was received before: its buffer comes back, if it had one.
+    /// Returns the event for a duplicate message: its buffer, if it had one.
     #[cold]
     pub(super) fn passed_over(message: Message) -> Option<Self> {
         let Message { header, placed, .. } = message;

@@ -1,13 +1,13 @@
-//! Ceph's messenger, version 2.1 in crc and in secure mode, and version 1: frames, handshake, messages, without I/O.
+//! Ceph's messenger without I/O: protocol version 2.1 in crc and secure mode, and version 1.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
 //!
-//! [`Connection`] is one end of one connection. It has what both versions share and drives one of two dialects, each
-//! with a banner, a handshake, frames, a receiver and a sender of its own (`v1`, `v2`). Below both lie the queue of
-//! messages (`send`), the parts of a message as they arrive (`receive`), compression, cephx ([`auth`]), and names,
-//! addresses and encodings ([`types`]).
+//! [`Connection`] is one end of one connection. It holds what both versions share and drives one of two dialects (`v1`,
+//! `v2`), each with its own banner, handshake, frames, receiver and sender. Below both are the message queue (`send`),
+//! the parts of an arriving message (`receive`), compression, cephx ([`auth`]), and names, addresses and encodings
+//! ([`types`]).
 //!
-//! A connection is lossy unless it carries a [`Session`], which outlives its connections and loses nothing.
+//! A connection is lossy unless it carries a [`Session`], which survives its connections and loses nothing.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 

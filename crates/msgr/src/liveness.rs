@@ -1,23 +1,21 @@
-//! Whether the peer is still there.
+//! Detection of dead peers.
 
 use crate::config::Keepalive;
 use onego_wire::Time;
 
-/// When something was heard of the peer last, and when it is to be asked for a sign of life.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     keepalive: Option<Keepalive>,
     heard: Time,
-    /// When a sign of life was asked for that is not here yet.
+    /// Time of the pending keepalive request.
     asked: Option<Time>,
 }
 
-/// What the time that has passed asks for.
+/// Action due at an expired deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Ask for a sign of life.
+    /// Send a keepalive request.
     Ask,
-    /// Give the peer up.
     GiveUp(Keepalive),
 }
 
@@ -26,14 +24,13 @@ impl Liveness {
         Self { keepalive, heard: now, asked: None }
     }
 
-    /// Something came from the peer.
+    /// Records that bytes arrived from the peer.
     #[inline]
     pub(crate) fn heard(&mut self, now: Time) {
         self.heard = now;
         self.asked = None;
     }
 
-    /// When there is something to do.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let keepalive = self.keepalive?;
         Some(match self.asked {
@@ -42,7 +39,7 @@ impl Liveness {
         })
     }
 
-    /// What is to be done, when the deadline has passed.
+    /// Returns the action due once the deadline has passed.
     pub(crate) fn timeout(&mut self, now: Time) -> Option<Due> {
         let keepalive = self.keepalive?;
         if self.asked.is_some() {

@@ -7,61 +7,61 @@ use crate::types::EntityName;
 use crate::types::addr::{AddrKind, AddrVec, EntityAddr};
 use std::net::SocketAddr;
 
-/// Whom a client connects to.
+/// Server that a client connects to.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The kind that it must be, one of [`EntityName`]'s constants.
+    /// Expected kind, one of [`EntityName`]'s constants.
     pub kind: u8,
-    /// Its address.
+    /// Address of the server.
     pub addr: EntityAddr,
-    /// How the client is to be known there.
+    /// The client's authentication.
     pub login: Login,
 }
 
 impl Target {
-    /// Is version 1 spoken at its address?
+    /// Returns whether the address speaks version 1.
     pub(crate) fn is_legacy(&self) -> bool {
         self.addr.kind == AddrKind::Legacy
     }
 }
 
-/// A client that connected to a server.
+/// Client that connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visitor {
-    /// The address that the connection comes from.
+    /// Address that the connection comes from.
     pub addr: SocketAddr,
-    /// The global id to give to the client if it wants one: on a monitor, a number that no client had before.
+    /// Global id for a client that requests one: on a monitor, a number never assigned before.
     pub fresh_global_id: u64,
 }
 
-/// What is known of the peer once messages may flow.
+/// Peer of a connection whose handshake is complete.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its name.
+    /// Entity name.
     pub name: EntityName,
-    /// The name that a client gave to the authentication; none of a server.
+    /// Name that a client authenticated with; `None` for a server.
     pub auth_name: Option<AuthName>,
-    /// What a client may do.
+    /// Capabilities of a client.
     pub caps: Caps,
-    /// How a monitor's client gets new tickets, if tickets are given.
+    /// Ticket renewal for a monitor's client, if tickets are issued.
     pub renewals: Option<Renewals>,
-    /// The tickets that a monitor gave to this side.
+    /// Tickets that a monitor granted to this side.
     pub granted: Option<Granted>,
-    /// Is the connection encrypted?
+    /// Whether the connection is encrypted.
     pub secure: bool,
-    /// How frames are compressed, if they are.
+    /// Compression method of frames, if any.
     pub compression: Option<Method>,
-    /// Its addresses.
+    /// Addresses.
     pub addrs: AddrVec,
     /// Features that both sides have.
     pub features: u64,
     /// The client's global id: this side's on a client, the peer's on a server.
     pub global_id: u64,
-    /// The addresses that this side gave itself.
+    /// Addresses that this side announced.
     pub own_addrs: AddrVec,
 }
 
-/// Which end this is, for as long as the handshake lasts.
+/// This side's end, for the duration of the handshake.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 pub(crate) enum Role {
@@ -77,10 +77,10 @@ impl Role {
     }
 }
 
-/// The addresses of this side of a connection that has the address `local` here.
+/// Returns this side's addresses on a connection with local address `local`.
 ///
-/// Nobody connects to a client: its address is its IP address and its nonce, of no particular protocol, as librados
-/// and the kernel have it. Locks and blocklists name clients so.
+/// Clients accept no connections: as in librados and the kernel, a client's address is its IP address and its nonce,
+/// without a protocol. Locks and blocklists name clients this way.
 pub(crate) fn own_addrs(config: &Config, local: SocketAddr) -> AddrVec {
     if !config.addrs.0.is_empty() {
         return config.addrs.clone();

@@ -1,34 +1,35 @@
-//! What the two ends of a connection owe each other when it breaks.
+//! Delivery guarantees when a connection breaks.
 //!
 //! Source: ceph `src/msg/Policy.h`.
 
-/// A policy towards one kind of peers.
+/// Policy towards one kind of peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// What was on its way when a connection breaks is lost, and the session with it.
+    /// Messages in flight when a connection breaks are lost, and the session with them.
     pub lossy: bool,
     /// This side never connects: it waits for the peer to do so.
     pub server: bool,
-    /// With nothing to send, this side does not connect again.
+    /// With nothing to send, this side does not reconnect.
     pub standby: bool,
-    /// A peer that has lost its session loses the messages of that session, too: a restarted process does not get messages
-    /// that were meant for its predecessor.
+    /// A peer that has lost its session also loses that session's messages: a restarted process does not get messages
+    /// meant for its predecessor.
     pub reset_check: bool,
 }
 
 impl Policy {
-    /// A client that sends its requests again by itself: librados.
+    /// Client that resends its requests itself: librados.
     pub const LOSSY_CLIENT: Self = Self { lossy: true, server: false, standby: false, reset_check: false };
-    /// The other end of lossy clients: monitors and OSDs for clients.
+    /// Peer of lossy clients: monitors and OSDs towards clients.
     pub const STATELESS_SERVER: Self = Self { lossy: true, server: true, standby: false, reset_check: false };
-    /// A client that must not lose anything: one of the file system's.
+    /// Client that must not lose anything, such as one of the file system.
     pub const LOSSLESS_CLIENT: Self = Self { lossy: false, server: false, standby: false, reset_check: true };
-    /// The other end of lossless clients.
+    /// Peer of lossless clients.
     pub const STATEFUL_SERVER: Self = Self { lossy: false, server: true, standby: true, reset_check: true };
-    /// Daemons among each other, of whom either may connect. In version 1 each life of them has to have an address of its
-    /// own, as it has by its nonce: a new life that connects while the peer goes on with the old one is not noticed.
+    /// Daemons among each other; either side may connect. In version 1, each instance of a daemon needs its own
+    /// address, which its nonce provides: otherwise a new instance that connects while the peer resumes the old session
+    /// goes unnoticed.
     pub const LOSSLESS_PEER: Self = Self { lossy: false, server: false, standby: true, reset_check: false };
-    /// Daemons among each other, whose earlier lives have nothing to say.
+    /// Daemons among each other, where messages for an earlier instance are dropped.
     pub const LOSSLESS_PEER_REUSE: Self =
         Self { lossy: false, server: false, standby: true, reset_check: true };
 }

@@ -1,11 +1,11 @@
-//! Sessions that outlive their connections: every message arrives once, in order, however often connections break.
+//! Sessions that survive their connections: every message arrives once and in order, however often connections break.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Message flow handshake"; `src/msg/async/ProtocolV2.cc` (`_fault`,
 //! `handle_reconnect`, `handle_existing_connection`, `discard_requeued_up_to`).
 //!
-//! Each side numbers its messages and keeps them until the peer has acknowledged them. When a connection breaks, either
-//! side may connect again, as its [`Policy`] says, and both tell each other the last number that they have received: the
-//! rest is sent again. Two cookies, one of each side, name the session; a side that was restarted does not know them.
+//! Each side numbers its messages and keeps them until the peer acknowledges them. When a connection breaks, either
+//! side may reconnect as its [`Policy`] allows. Both exchange the last number that they received and resend the rest.
+//! Two cookies, one from each side, identify the session; a restarted side does not know them.
 
 use crate::auth::Entropy;
 use crate::config::Config;
@@ -18,53 +18,52 @@ use onego_wire::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Messages that may wait to be sent or acknowledged. A peer acknowledges with whatever it sends, and at the latest
-/// when it has nothing more to do.
+/// Maximum number of messages waiting for transmission or acknowledgement. A peer acknowledges with whatever it sends,
+/// and at the latest when it becomes idle.
 const MAX_HELD: usize = 4096;
-/// Bytes of them. One message more may be on its way, of whatever size the peer takes.
+/// Maximum size of these messages. One more message, of any size that the peer accepts, may be queued beyond it.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// How long to wait before the second attempt to connect, and at most (`ms_initial_backoff`, `ms_max_backoff`).
+/// Delay before the second connection attempt, and its maximum (`ms_initial_backoff`, `ms_max_backoff`).
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// A session without I/O: messages to and from one peer that nothing gets lost of, over one connection after the other,
-/// all of the same version.
+/// Lossless message session with one peer, without I/O. It uses one connection after the other, all of the same
+/// version.
 ///
-/// Its owner opens a transport when [`wants_connection`](Self::wants_connection) says so and calls
-/// [`connect`](Self::connect); it moves the bytes of [`connection`](Self::connection) and polls its events; it calls
-/// [`lost`](Self::lost) when the transport is gone or the connection had a fault. A connection that a peer opened is
-/// [accepted](Connection::accept) with a configuration that has the same policy, and given to
-/// [`accept`](Self::accept) of the session with that peer once [`Connection::claimed_by`] tells who it is.
+/// The owner opens a transport when [`wants_connection`](Self::wants_connection) returns true and calls
+/// [`connect`](Self::connect). It moves the bytes of [`connection`](Self::connection), polls its events, and calls
+/// [`lost`](Self::lost) when the transport is gone or the connection had a fault. It [accepts](Connection::accept) a
+/// connection opened by a peer with a configuration of the same policy. Once [`Connection::claimed_by`] identifies the
+/// peer, it passes the connection to [`accept`](Self::accept) of that peer's session.
 #[derive(Debug)]
 pub struct Session {
     config: Arc<Config>,
-    /// Has the state while there is one.
+    /// Holds the state while present.
     connection: Option<Connection>,
     kept: SessionState,
-    /// When to connect again; None: once there is something to send.
+    /// When to reconnect; `None`: once there is something to send.
     again: Option<Time>,
     backoff: Duration,
 }
 
-/// What became of a connection that a peer opened.
+/// Outcome of accepting a peer's connection.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub enum Accepted {
-    /// It carries the session. The one that carried it before is over: it is to be polled for the last time, and its
-    /// transport to be closed.
+    /// The connection carries the session. The previous one is over: poll it a last time and close its transport.
     Carries(Option<Connection>),
-    /// The peer is told why it does not. It may ask again.
+    /// The connection was refused, and the refusal is queued on it. The peer may ask again.
     Refused(Connection),
-    /// It is to be closed: a later life of the peer has a session, or somebody else has.
+    /// The connection must be closed: a later instance of the peer or another peer owns the session.
     Stale(Connection),
 }
 
 impl Session {
-    /// A session with the policy of `config`, which has not begun. `cookies` gives names to sessions.
+    /// Creates a session that has not begun, with the policy of `config`. `cookies` generates session cookies.
     ///
     /// # Panics
-    /// If the policy is a lossy one: such connections have no session.
+    /// If the policy is lossy: such connections have no session.
     pub fn new(config: Arc<Config>, cookies: Entropy) -> Self {
         assert!(!config.policy.lossy, "a lossy policy keeps no session");
         let kept = SessionState::new(config.policy, Some(cookies));
@@ -77,7 +76,10 @@ impl Session {
         self.connection.as_ref().map_or(&self.kept, Connection::session)
     }
 
-    /// Queues a message. `Err`: it comes back, because as much waits to be sent or acknowledged as may.
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// Returns the message if the queue of unsent and unacknowledged messages is full.
     #[allow(clippy::result_large_err, reason = "the message is the caller's, who keeps it")]
     pub fn send(&mut self, message: Message) -> Result<(), Message> {
         if !self.has_room() {
@@ -90,35 +92,34 @@ impl Session {
         Ok(())
     }
 
-    /// Will the next message be taken?
+    /// Returns whether [`send`](Self::send) accepts another message.
     pub fn has_room(&self) -> bool {
         let (messages, bytes) = self.state().outbox.held();
         messages < MAX_HELD && bytes < MAX_HELD_BYTES
     }
 
-    /// Messages that the peer has not acknowledged, or that were not sent yet.
+    /// Returns the number of messages not yet sent or not yet acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.state().outbox.held().0
     }
 
-    /// How often what was meant for the peer was lost, as the policy says, because the peer had forgotten the session.
+    /// Returns how often queued messages were dropped, as the policy requires, because the peer had lost the session.
     pub fn resets(&self) -> u64 {
         self.state().resets
     }
 
-    /// The connection that carries the session, or is to.
+    /// Returns the connection that carries the session or is meant to.
     pub fn connection(&mut self) -> Option<&mut Connection> {
         self.connection.as_mut()
     }
 
-    /// Should the owner open a transport to the peer?
+    /// Returns whether the owner should open a transport to the peer.
     pub fn wants_connection(&self, now: Time) -> bool {
         let due = self.again.map_or(!self.kept.outbox.is_empty(), |again| now >= again);
         self.connection.is_none() && !self.config.policy.server && due
     }
 
-    /// When [`wants_connection`](Self::wants_connection) is to be asked again, or
-    /// [`Connection::timeout`] wants to be called.
+    /// Returns when to check [`wants_connection`](Self::wants_connection) again or to call [`Connection::timeout`].
     pub fn deadline(&self) -> Option<Time> {
         match &self.connection {
             Some(connection) => connection.deadline(),
@@ -126,7 +127,8 @@ impl Session {
         }
     }
 
-    /// The owner opens a transport to `target`: [`Connection::opened`] follows, or [`lost`](Self::lost).
+    /// Starts a connection to `target`, to which the owner is opening a transport. Either [`Connection::opened`] or
+    /// [`lost`](Self::lost) follows.
     pub fn connect(&mut self, now: Time, target: Target) {
         let mut state = self.take_kept();
         let was_open = std::mem::take(&mut state.was_open);
@@ -137,7 +139,7 @@ impl Session {
         self.connection = Some(Connection::resume(now, Arc::clone(&self.config), target, state));
     }
 
-    /// The transport is gone, or could not be opened. Returns the connection: it is to be polled for the last time.
+    /// Handles a transport that is gone or could not be opened. Returns the connection, to be polled a last time.
     pub fn lost(&mut self, now: Time) -> Option<Connection> {
         let mut connection = self.connection.take()?;
         connection.closed();
@@ -158,10 +160,10 @@ impl Session {
         Some(connection)
     }
 
-    /// A peer has opened that connection and [says](Connection::claimed_by) that it is the one of this session.
+    /// Decides about a peer's connection that [claims](Connection::claimed_by) this session.
     ///
     /// # Panics
-    /// If it did not say so.
+    /// If the connection claims no session.
     pub fn accept(&mut self, mut connection: Connection) -> Accepted {
         let doing = match &self.connection {
             Some(current) if current.session().was_open => Doing::Nothing,
@@ -197,7 +199,7 @@ impl Session {
         }
     }
 
-    /// With which configuration connections are accepted that may carry the session.
+    /// Returns the configuration for accepting connections that may carry the session.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.config)
     }

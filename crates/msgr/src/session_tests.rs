@@ -1,4 +1,4 @@
-//! What is decided about a peer that connects, and what each answer makes of a session.
+//! Decisions about a connecting peer, and their effect on a session.
 
 use crate::auth::{Entropy, Login};
 use crate::claim::{Ident, Known, Reconnect, Refusal, Wish};
@@ -46,7 +46,7 @@ fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> 
     Wish::Resume(Reconnect { addrs, client_cookie, server_cookie: 20, global_seq, connect_seq, msg_seq: 0 })
 }
 
-/// A session that the peer asked for, and after some connections.
+/// Session that the peer requested, after several connections.
 fn old(policy: Policy) -> SessionState {
     let mut state = SessionState::without(policy, 1);
     (state.client_cookie, state.server_cookie) = (10, 20);
@@ -57,7 +57,7 @@ fn old(policy: Policy) -> SessionState {
 const TAKE: Verdict = Verdict::Take { reset: false };
 
 #[test]
-fn who_asks_for_a_new_session_gets_it_unless_this_side_is_about_to_ask() {
+fn a_new_session_is_granted_unless_this_side_is_about_to_request_one() {
     let peer = |own: &str, doing, from: &str| {
         SessionState::without(Policy::LOSSLESS_PEER, 1).judge(doing, &addrs(own), &new(from, 11, 1))
     };
@@ -71,24 +71,24 @@ fn who_asks_for_a_new_session_gets_it_unless_this_side_is_about_to_ask() {
 }
 
 #[test]
-fn a_new_life_of_the_peer_replaces_the_old_one_and_an_earlier_one_does_not() {
+fn a_new_instance_of_the_peer_replaces_an_older_one_but_not_a_newer_one() {
     for (policy, reset) in
         [(Policy::STATEFUL_SERVER, true), (Policy::LOSSLESS_PEER_REUSE, true), (Policy::LOSSLESS_PEER, false)]
     {
         let judge = |wish| old(policy).judge(Doing::Connecting, &addrs(LOW), &wish);
         assert_eq!(judge(new(HIGH, 11, 101)), Verdict::Take { reset });
-        assert_eq!(judge(new(HIGH, 10, 101)), TAKE, "SERVER_IDENT did not get through");
+        assert_eq!(judge(new(HIGH, 10, 101)), TAKE, "SERVER_IDENT was lost");
         assert_eq!(judge(new(HIGH, 11, 99)), Verdict::Drop);
     }
 }
 
 #[test]
-fn who_wants_to_go_on_with_a_session_is_told_what_is_in_the_way() {
+fn resuming_a_session_reports_the_reason_for_a_refusal() {
     let judge = |wish| old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(LOW), &wish);
     assert_eq!(judge(resume(HIGH, 10, 101, 6)), TAKE);
     assert_eq!(judge(resume(HIGH, 10, 99, 6)), Verdict::Refuse(Refusal::RetryGlobal { global_seq: 100 }));
     assert_eq!(judge(resume(HIGH, 10, 101, 4)), Verdict::Refuse(Refusal::Retry { connect_seq: 5 }));
-    // Both go on at the same time.
+    // Both resume at the same time.
     assert_eq!(judge(resume(HIGH, 10, 101, 5)), Verdict::Refuse(Refusal::Wait));
     let low = old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(HIGH), &resume(LOW, 10, 101, 5));
     assert_eq!(low, TAKE);
@@ -97,13 +97,13 @@ fn who_wants_to_go_on_with_a_session_is_told_what_is_in_the_way() {
 }
 
 #[test]
-fn a_session_that_is_not_known_is_reset() {
+fn an_unknown_session_is_reset() {
     let reset = |full| Verdict::Refuse(Refusal::Reset { full });
     for policy in [Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER] {
         let none = SessionState::without(policy, 1);
         let judge = |state: &SessionState, wish| state.judge(Doing::Nothing, &addrs(LOW), &wish);
         assert_eq!(judge(&none, resume(HIGH, 10, 1, 1)), reset(true));
-        // This side asked for a session and never heard that the peer had granted it.
+        // This side requested a session and never learned that the peer granted it.
         let mut asked = SessionState::without(policy, 1);
         asked.client_cookie = 10;
         assert_eq!(judge(&asked, resume(HIGH, 10, 1, 1)), reset(false));
@@ -114,7 +114,7 @@ fn session(policy: Policy, own: &str) -> Session {
     life(1, policy, own)
 }
 
-/// One life after the other of a process: each has cookies of its own.
+/// Session of instance `number` of a process: each instance generates its own cookies.
 fn life(number: u8, policy: Policy, own: &str) -> Session {
     let config = Config { policy, ..Config::server(EntityName::osd(1), addrs(own), Pool::new(1 << 20)) };
     Session::new(Arc::new(config), Entropy::new([number; 32]))
@@ -126,7 +126,7 @@ fn carry(now: Time, from: &mut Connection, to: &mut Connection) {
     to.received(now, Segment::from(out.to_vec()), &mut NoPlacer);
 }
 
-/// `low` connects to `high`, and both say all that they have to say.
+/// Connects `low` to `high` and exchanges all output of both.
 fn meet(now: Time, low: &mut Session, high: &mut Session) -> Vec<Event> {
     let target = Target {
         kind: EntityName::OSD,
@@ -174,7 +174,7 @@ fn message(tid: u64) -> Message {
     Message::new(42, 1, 1, vec![tid as u8; 10]).with_tid(tid)
 }
 
-/// The transactions of all messages that a session has received.
+/// Transaction numbers of all messages that a session received.
 fn received(session: &mut Session) -> Vec<u64> {
     let events = std::iter::from_fn(|| session.connection().unwrap().poll());
     let tids = events.filter_map(|event| match event {
@@ -185,7 +185,7 @@ fn received(session: &mut Session) -> Vec<u64> {
 }
 
 #[test]
-fn a_client_tries_again_with_the_numbers_that_the_peer_tells() {
+fn a_client_retries_with_the_numbers_from_the_peer() {
     let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
     break_both(START, &mut low, &mut high);
     high.kept_mut().connect_seq = 70;
@@ -197,7 +197,7 @@ fn a_client_tries_again_with_the_numbers_that_the_peer_tells() {
 }
 
 #[test]
-fn every_attempt_to_connect_has_a_higher_number_than_the_one_before() {
+fn every_connection_attempt_has_a_higher_number() {
     for version in ["v2", "v1"] {
         let mut low = session(Policy::LOSSLESS_PEER, &LOW.replace("v2", version));
         let addr = addrs(&HIGH.replace("v2", version)).0[0];
@@ -213,10 +213,10 @@ fn every_attempt_to_connect_has_a_higher_number_than_the_one_before() {
 }
 
 #[test]
-fn a_session_that_was_never_granted_begins_again_and_loses_nothing() {
+fn a_session_that_was_never_granted_restarts_without_loss() {
     let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
     break_both(START, &mut low, &mut high);
-    // As if it had asked for the session itself, and had not heard the answer.
+    // As if it had requested the session itself and missed the answer.
     high.kept_mut().server_cookie = 0;
     low.send(message(1)).unwrap();
     assert!(matches!(&meet(START, &mut low, &mut high)[..], [Event::Ready(_)]));
@@ -224,9 +224,9 @@ fn a_session_that_was_never_granted_begins_again_and_loses_nothing() {
 }
 
 #[test]
-fn what_was_meant_for_an_earlier_life_reaches_a_later_one_only_where_the_policy_has_it_so() {
+fn messages_for_an_earlier_instance_reach_a_later_one_only_if_the_policy_allows() {
     for policy in [Policy::LOSSLESS_PEER, Policy::LOSSLESS_PEER_REUSE] {
-        // The server of the session lives again: it knows of none, and all that was meant for it is forgotten.
+        // The session's server was restarted: it knows no session, and all messages queued for it are dropped.
         let (mut low, mut high) = pair(policy);
         low.send(message(1)).unwrap();
         break_both(START, &mut low, &mut high);
@@ -235,7 +235,7 @@ fn what_was_meant_for_an_earlier_life_reaches_a_later_one_only_where_the_policy_
         assert_eq!((received(&mut high), low.resets(), low.unacknowledged()), (vec![], 1, 0));
     }
     for (policy, expected) in [(Policy::LOSSLESS_PEER, vec![1]), (Policy::LOSSLESS_PEER_REUSE, vec![])] {
-        // The client of the session lives again.
+        // The session's client was restarted.
         let (mut low, mut high) = pair(policy);
         high.send(message(1)).unwrap();
         break_both(START, &mut low, &mut high);
@@ -254,7 +254,7 @@ fn what_was_meant_for_an_earlier_life_reaches_a_later_one_only_where_the_policy_
 }
 
 #[test]
-fn an_acknowledged_message_is_let_go_of_and_one_that_comes_twice_is_passed_over() {
+fn an_acknowledged_message_is_released_and_a_duplicate_is_ignored() {
     let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
     low.send(message(1)).unwrap();
     assert_eq!(low.unacknowledged(), 1);
@@ -270,7 +270,7 @@ fn an_acknowledged_message_is_let_go_of_and_one_that_comes_twice_is_passed_over(
     assert!(!high.connection().unwrap().has_output());
     low.connection().unwrap().received(START, Segment::from(ack.to_vec()), &mut NoPlacer);
     assert_eq!(low.unacknowledged(), 0);
-    // The same for a message on its own connection: this side has sent one only.
+    // Likewise for the acknowledgement in its own frame: this side has sent only one message.
     let forged = crate::v2::control_frame(crate::tag::Tag::Ack, &2u64.to_le_bytes());
     low.connection().unwrap().received(START, Segment::from(forged), &mut NoPlacer);
     let fault = std::iter::from_fn(|| low.connection().unwrap().poll()).last();
@@ -278,7 +278,7 @@ fn an_acknowledged_message_is_let_go_of_and_one_that_comes_twice_is_passed_over(
 }
 
 #[test]
-fn a_session_takes_no_more_than_its_bound() {
+fn a_session_queues_no_more_than_its_limit() {
     let mut low = session(Policy::LOSSLESS_PEER, LOW);
     let mut taken = 0;
     while low.send(message(taken)).is_ok() {
@@ -291,19 +291,19 @@ fn a_session_takes_no_more_than_its_bound() {
 }
 
 #[test]
-fn who_connects_again_and_when_is_a_matter_of_policy() {
+fn the_policy_determines_who_reconnects_and_when() {
     let later = |millis| START + Duration::from_millis(millis);
     let mut client = session(Policy::LOSSLESS_CLIENT, LOW);
     assert!(client.wants_connection(START), "a client connects at once");
     let mut peer = session(Policy::LOSSLESS_PEER, LOW);
-    assert!(!peer.wants_connection(START), "a peer has nothing to say");
+    assert!(!peer.wants_connection(START), "a peer has nothing to send");
     peer.send(message(1)).unwrap();
     assert!(peer.wants_connection(START));
     let mut server = session(Policy::STATEFUL_SERVER, LOW);
     server.send(message(1)).unwrap();
     assert!(!server.wants_connection(START) && server.deadline().is_none());
 
-    // Attempts that fail are made ever more seldom.
+    // Failed attempts back off.
     let target = || Target {
         kind: EntityName::OSD,
         addr: addrs(HIGH).0[0],
@@ -321,7 +321,7 @@ fn who_connects_again_and_when_is_a_matter_of_policy() {
     }
 }
 
-/// What version 1 answers to a peer that has opened `theirs` connections of a session with one that has opened `own`.
+/// Version 1's decision about a peer at `connect_seq` `theirs`, on a side at `own`.
 fn legacy(policy: Policy, known: bool, doing: Doing, own: u64, theirs: u64, from: &str) -> Verdict {
     let mut state = SessionState::without(policy, 1);
     (state.connect_seq, state.peer_global_seq) = (own, 100);
@@ -331,7 +331,7 @@ fn legacy(policy: Policy, known: bool, doing: Doing, own: u64, theirs: u64, from
 }
 
 #[test]
-fn version_1_tells_lives_and_attempts_apart_by_a_count_of_connections() {
+fn version_1_distinguishes_instances_and_attempts_by_connect_seq() {
     const FROM_LOW: &str = "v1:10.0.0.1:6800/1";
     const FROM_HIGH: &str = "v1:10.0.0.3:6800/1";
     let (peer, server) = (Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER);
@@ -339,16 +339,16 @@ fn version_1_tells_lives_and_attempts_apart_by_a_count_of_connections() {
     let retry = |connect_seq| Verdict::Refuse(Refusal::Retry { connect_seq });
     let reset = Verdict::Refuse(Refusal::Reset { full: true });
     assert_eq!(legacy(peer, false, idle, 0, 0, FROM_LOW), TAKE, "a new session");
-    assert_eq!(legacy(peer, false, idle, 0, 2, FROM_LOW), reset, "a session that is not known");
+    assert_eq!(legacy(peer, false, idle, 0, 2, FROM_LOW), reset, "an unknown session");
     assert_eq!(legacy(server, true, idle, 0, 2, FROM_LOW), reset, "a session that this side has lost");
-    assert_eq!(legacy(peer, true, idle, 3, 4, FROM_LOW), TAKE, "it goes on");
+    assert_eq!(legacy(peer, true, idle, 3, 4, FROM_LOW), TAKE, "it is resumed");
     assert_eq!(legacy(peer, true, idle, 3, 2, FROM_LOW), retry(4), "an earlier attempt");
     assert_eq!(legacy(peer, true, idle, 3, 3, FROM_LOW), retry(4), "no race: this side is not connecting");
     assert_eq!(legacy(peer, true, busy, 3, 3, FROM_LOW), TAKE, "a race that the lower address wins");
     assert_eq!(legacy(peer, true, busy, 3, 3, FROM_HIGH), Verdict::Refuse(Refusal::Wait));
     assert_eq!(legacy(server, true, busy, 3, 3, FROM_HIGH), TAKE, "a server does not connect");
-    assert_eq!(legacy(server, true, idle, 3, 0, FROM_LOW), Verdict::Take { reset: true }, "another life");
-    assert_eq!(legacy(peer, true, idle, 3, 0, FROM_LOW), TAKE, "another life");
+    assert_eq!(legacy(server, true, idle, 3, 0, FROM_LOW), Verdict::Take { reset: true }, "a restarted peer");
+    assert_eq!(legacy(peer, true, idle, 3, 0, FROM_LOW), TAKE, "a restarted peer");
     assert_eq!(
         legacy(server, false, idle, 1, 0, FROM_LOW),
         TAKE,

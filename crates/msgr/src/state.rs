@@ -1,4 +1,4 @@
-//! What outlives the connections of a session.
+//! Session state that survives connections.
 
 use crate::auth::Entropy;
 use crate::claim::Known;
@@ -8,36 +8,34 @@ use crate::policy::Policy;
 use crate::send::outbox::Outbox;
 use onego_wire::Time;
 
-/// What one side keeps of a session while connections come and go.
 #[derive(Debug)]
 pub(crate) struct SessionState {
     pub(crate) policy: Policy,
-    /// Names of the session: of the side that asked for it, and of the side that granted it. 0: none yet.
+    /// Session cookies of the side that requested it and the side that granted it; 0: none yet.
     pub(crate) client_cookie: u64,
     pub(crate) server_cookie: u64,
-    /// Orders all attempts of this side to connect, and those within the session.
+    /// Order all connection attempts of this side, and those within the session.
     pub(crate) global_seq: u64,
     pub(crate) connect_seq: u64,
-    /// The number that the peer gave its last attempt.
+    /// `global_seq` of the peer's last attempt.
     pub(crate) peer_global_seq: u64,
-    /// Number of the last message that was received.
+    /// Number of the last message received.
     pub(crate) in_seq: u64,
-    /// Was a message received whose number the peer has not been told?
+    /// A received message has not been acknowledged yet.
     pub(crate) ack_due: bool,
     pub(crate) outbox: Outbox,
-    /// The identity of the peer.
     pub(crate) peer: Option<Known>,
     /// The peer asks to wait for its own connection.
     pub(crate) wait: bool,
-    /// Have messages flowed on the last connection?
+    /// The last connection completed its handshake.
     pub(crate) was_open: bool,
-    /// How often the peer had forgotten the session, and what was meant for it was forgotten, too.
+    /// How often the peer lost the session and the messages queued for it were dropped.
     pub(crate) resets: u64,
     cookies: Option<Entropy>,
 }
 
 impl SessionState {
-    /// What a connection has that carries no session, or none yet.
+    /// State of a connection without a session, or not yet with one.
     pub(crate) fn without(policy: Policy, global_seq: u64) -> Self {
         Self { global_seq, ..Self::new(policy, None) }
     }
@@ -61,24 +59,24 @@ impl SessionState {
         }
     }
 
-    /// Gives away what outlives the connection; nothing is left of it here.
+    /// Moves the session out, leaving a blank state.
     pub(crate) fn take(&mut self) -> Self {
         let nothing = Self::without(self.policy, 0);
         std::mem::replace(self, nothing)
     }
 
-    /// The connection that had this state carries `session` from now on. Attempts to connect stay in order.
+    /// Replaces the state with that of `session`. Connection attempts stay in order.
     pub(crate) fn go_on_as(&mut self, session: Self) {
         let global_seq = self.global_seq.max(session.global_seq + 1);
         *self = Self { global_seq, ..session };
     }
 
-    /// Another name for a session.
+    /// Returns a new session cookie.
     pub(crate) fn fresh_cookie(&mut self) -> u64 {
         self.cookies.as_mut().map_or(0, |cookies| cookies.u64().max(1))
     }
 
-    /// The peer does not know the session. `full`: what was meant for it is forgotten.
+    /// Handles a peer that does not know the session. `full`: also drops the messages queued for it.
     pub(crate) fn reset(&mut self, full: bool) {
         (self.server_cookie, self.connect_seq, self.in_seq) = (0, 0, 0);
         if full {
@@ -88,17 +86,17 @@ impl SessionState {
         }
     }
 
-    /// A session begins: the peer has received nothing of it, and this side nothing.
+    /// Starts a session in which neither side has received anything.
     pub(crate) fn begin(&mut self) {
         self.in_seq = 0;
         self.ack_due = false;
         self.outbox.begin(!self.policy.lossy);
     }
 
-    /// A message with that header was received. `false`: it was received before, on an earlier connection.
+    /// Records a received message. Returns `false` for a duplicate from an earlier connection.
     ///
-    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but they never go back
-    /// unless a session goes on (ProtocolV2.cc, handle_message; ProtocolV1.cc, handle_message_footer).
+    /// Numbers may skip ahead, because senders may revoke messages already numbered. They never go back unless a
+    /// session is resumed (ProtocolV2.cc, handle_message; ProtocolV1.cc, handle_message_footer).
     #[inline]
     pub(crate) fn received(&mut self, header: &Header) -> Result<bool, Error> {
         if self.policy.lossy && header.seq > self.in_seq {
@@ -108,7 +106,7 @@ impl SessionState {
         self.received_of_session(header)
     }
 
-    /// The same beside the hot path.
+    /// [`received`](Self::received) off the hot path.
     #[cold]
     fn received_of_session(&mut self, header: &Header) -> Result<bool, Error> {
         let (seq, last) = (header.seq, self.in_seq);
@@ -127,7 +125,7 @@ impl SessionState {
     }
 }
 
-/// Orders the connections of a process: the time, which version 1 has in units of about a millisecond.
+/// Orders the connections of a process by time; version 1 uses units of about a millisecond.
 pub(crate) fn global_seq(is_legacy: bool, now: Time) -> u64 {
     if is_legacy { u64::from((now.as_nanos() >> 20) as u32) } else { now.as_nanos() }
 }

@@ -1,4 +1,4 @@
-//! What is decided about a peer that has connected and claims a session.
+//! Decision about a connecting peer that claims a session.
 //!
 //! Source: ceph `src/msg/async/ProtocolV2.cc` (`handle_existing_connection`, `handle_reconnect`).
 
@@ -6,31 +6,31 @@ use crate::claim::{Refusal, Wish};
 use crate::state::SessionState;
 use crate::types::addr::{AddrVec, EntityAddr};
 
-/// What is decided about a peer that has connected.
+/// Decision about a connecting peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Its connection carries the session from now on. `reset`: what was meant for the peer is forgotten first.
+    /// Its connection takes over the session. `reset`: messages queued for the peer are dropped first.
     Take {
         reset: bool,
     },
     Refuse(Refusal),
-    /// It is an earlier life of the peer, or another one.
+    /// The claim comes from an earlier instance of the peer.
     Drop,
 }
 
-/// What this side is doing when the peer connects.
+/// State of this side when the peer connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It is connected, or waits for something to send.
+    /// Connected, or waiting for something to send.
     Nothing,
-    /// It is connecting, or about to.
+    /// Connecting, or about to.
     Connecting,
 }
 
 impl SessionState {
-    /// What to do about a peer that has connected to `own` and wants that.
+    /// Decides about a peer that connected to `own` and requests `wish`.
     pub(crate) fn judge(&self, doing: Doing, own: &AddrVec, wish: &Wish) -> Verdict {
-        // Of two connections that are opened at the same time, that of the lower address is used.
+        // Of two simultaneous connections, that of the lower address is used.
         let peer_wins = self.policy.server || addr_of(wish.addrs()) < addr_of(own);
         match wish {
             Wish::New(ident) => {
@@ -68,7 +68,8 @@ impl SessionState {
         }
     }
 
-    /// The same in version 1, whose sessions have no names (ProtocolV1.cc, `handle_connect_message_2`).
+    /// [`judge`](Self::judge) for version 1, whose sessions have no cookies (ProtocolV1.cc,
+    /// `handle_connect_message_2`).
     fn judge_legacy(&self, doing: Doing, peer_wins: bool, global_seq: u64, connect_seq: u64) -> Verdict {
         let own = self.connect_seq;
         // Messages have flowed only if the peer is known: it may have missed the answer to its first attempt.
@@ -77,7 +78,7 @@ impl SessionState {
         if global_seq < self.peer_global_seq {
             Verdict::Refuse(Refusal::RetryGlobal { global_seq: self.peer_global_seq })
         } else if connect_seq == 0 && own > 0 {
-            // Another life of the peer.
+            // The peer was restarted.
             Verdict::Take { reset: self.policy.reset_check && self.peer.is_some() }
         } else if connect_seq > 0 && (none || (self.policy.reset_check && own == 0)) {
             Verdict::Refuse(Refusal::Reset { full: true })
@@ -95,7 +96,7 @@ impl SessionState {
     }
 }
 
-/// The address that orders two sides.
+/// Address that orders two sides.
 fn addr_of(addrs: &AddrVec) -> Option<&EntityAddr> {
     addrs.msgr2().or(addrs.legacy()).or(addrs.0.first())
 }

@@ -1,4 +1,4 @@
-//! The authority that gives tickets: all names with their keys, and the keys of the services.
+//! The ticket-granting authority: all names with their keys, and the service keys.
 //!
 //! Source: ceph `src/auth/cephx/CephxKeyServer.cc`, `CephxServiceHandler.cc`, `CephxProtocol.cc`.
 
@@ -22,11 +22,11 @@ use onego_wire::{DecodeError, Reader, Time, Writer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Keys of a service that are known at a time: there is one for each lifetime of tickets, tickets are sealed with the
-/// newest, and those that were sealed with the two before are still known (`KEY_ROTATE_NUM`).
+/// Valid keys of a service at any time. There is one per ticket lifetime; tickets are sealed with the newest, and
+/// tickets sealed with the two before it are still accepted (`KEY_ROTATE_NUM`).
 const KEYS: u64 = 3;
 
-/// Services that tickets are given for, by the names that capabilities are kept under.
+/// Services that tickets are issued for, with the service name of their capabilities.
 const SERVICES: [(u32, &str); 5] = [
     (service::AUTH, "mon"),
     (service::MON, "mon"),
@@ -35,12 +35,12 @@ const SERVICES: [(u32, &str); 5] = [
     (service::MGR, "mgr"),
 ];
 
-/// How long tickets are good.
+/// Lifetimes of tickets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Those for the monitors (`auth_mon_ticket_ttl`).
+    /// Tickets for the monitors (`auth_mon_ticket_ttl`).
     pub monitor: Duration,
-    /// Those for all others (`auth_service_ticket_ttl`).
+    /// Tickets for all other services (`auth_service_ticket_ttl`).
     pub service: Duration,
 }
 
@@ -50,8 +50,7 @@ impl Default for Lifetimes {
     }
 }
 
-/// Why a request is refused. All else that a client may do wrong gets the same answer, so that nobody learns which
-/// names there are.
+/// Refusal of a request. All client errors get the same answer, so that clients cannot probe which names exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refused;
 
@@ -61,19 +60,18 @@ impl From<DecodeError> for Refused {
     }
 }
 
-/// What a client that asks for a session is to be given.
+/// Client that requests a session.
 pub(super) struct Asker<'a> {
     pub(super) name: &'a AuthName,
-    /// The number that it says it has, or is to get.
+    /// Number that the client claims or is to be assigned.
     pub(super) global_id: u64,
-    /// Has no client had that number before?
+    /// No client had that number before.
     pub(super) fresh: bool,
     pub(super) server_challenge: u64,
-    /// Bytes of secret that the connection needs; 0: none.
+    /// Length of the connection's secret in bytes; 0: none.
     pub(super) secret_len: usize,
 }
 
-/// What it is given.
 pub(super) struct Given {
     pub(super) payload: Vec<u8>,
     pub(super) session_key: Key,
@@ -81,11 +79,11 @@ pub(super) struct Given {
     pub(super) caps: String,
 }
 
-/// Knows everybody's key, and gives tickets.
+/// Holds all keys and issues tickets.
 ///
-/// The keys of the services follow from one secret, the service, and the time. So an authority that keeps that
-/// secret ([`service_secret`](Self::service_secret)) over a restart still knows the tickets that were given before, and need not
-/// keep each key when it is made.
+/// The service keys are derived from one secret, the service and the time. An authority that keeps this secret
+/// ([`service_secret`](Self::service_secret)) across a restart therefore still accepts the tickets issued before,
+/// without storing each key.
 #[derive(Debug)]
 pub struct Authority {
     keyring: Keyring,
@@ -95,27 +93,27 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority over those in `keyring`, with a new secret for the keys of the services.
+    /// Creates an authority over the names in `keyring`, with a new secret for the service keys.
     pub fn new(keyring: Keyring, lifetimes: Lifetimes, mut entropy: Entropy) -> Self {
         Self { keyring, service_secret: entropy.secret(32), lifetimes, entropy }
     }
 
-    /// What the keys of the services follow from.
+    /// Secret that the service keys are derived from.
     pub fn service_secret(&self) -> &Secret {
         &self.service_secret
     }
 
-    /// Goes on with the keys that services had before: with what they follow from.
+    /// Restores the service keys by the secret that they are derived from.
     pub fn set_service_secret(&mut self, secret: Secret) {
         self.service_secret = secret;
     }
 
-    /// Everybody.
+    /// Returns all names and their keys.
     pub fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// Adds somebody with a new key, or gives somebody another one.
+    /// Adds a name with a new key, or replaces the key of an existing one.
     pub fn create(
         &mut self,
         now: Time,
@@ -127,18 +125,17 @@ impl Authority {
         self.insert(name, Entry { key, caps })
     }
 
-    /// Adds somebody, or gives somebody another key or other capabilities. Tickets that were given stay good for
-    /// their time, and say what was so then.
+    /// Adds a name or replaces its key and capabilities. Tickets already issued stay valid, with the earlier
+    /// capabilities, until they expire.
     pub fn insert(&mut self, name: AuthName, entry: Entry) -> &Entry {
         self.keyring.entries.entry(name).insert_entry(entry).into_mut()
     }
 
-    /// Removes somebody. Tickets that were given stay good for their time.
+    /// Removes a name. Tickets already issued stay valid until they expire. Returns whether the name existed.
     pub fn remove(&mut self, name: &AuthName) -> bool {
         self.keyring.entries.remove(name).is_some()
     }
 
-    /// Numbers nobody can guess.
     pub(super) fn entropy(&mut self) -> &mut Entropy {
         &mut self.entropy
     }
@@ -147,51 +144,51 @@ impl Authority {
         if service == service::AUTH { self.lifetimes.monitor } else { self.lifetimes.service }
     }
 
-    /// The number of the newest key of a service: there is a new one in each lifetime of its tickets.
+    /// Number of a service's newest key: a new one begins with each ticket lifetime.
     fn newest_key(&self, now: Time, service: u32) -> u64 {
         let lifetime = u64::try_from(self.lifetime(service).as_nanos()).unwrap_or(u64::MAX);
         now.as_nanos() / lifetime.max(1)
     }
 
-    /// The key of a service with this number.
     fn service_key(&self, service: u32, number: u64) -> Key {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, self.service_secret.expose());
         let mut name = [0; 12];
         name[..4].copy_from_slice(&service.to_le_bytes());
         name[4..].copy_from_slice(&number.to_le_bytes());
         let seed = Secret::new(hmac::sign(&secret, &name).as_ref().to_vec());
-        // No client opens a ticket, so clients need not know the cipher. It must be an authenticated one: what `Cipher::Aes`
-        // seals can be changed without the key. The time of creation is never used.
+        // Only services open tickets, so clients need not know the cipher. It must be an authenticated one: tickets
+        // sealed with `Cipher::Aes` can be modified without the key. The creation time is never used.
         Key::generate(Cipher::Aes256k, Utime::default(), &mut Entropy::from(seed))
     }
 
-    /// Reads an authorizer for `service`. `None`: the ticket is not good, or the client that shows it does not have its key.
+    /// Reads an authorizer for `service`. Returns `None` if the ticket is invalid or the client does not have its
+    /// session key.
     pub(super) fn authorizer(&self, now: Time, service: u32, r: &mut Reader<'_>) -> Option<Shown> {
         verify::authorizer(service, r, |ticket| self.open_ticket(now, service, ticket))
     }
 
-    /// Opens a ticket that is still good. `None`: it is not from here, or has run out.
+    /// Opens a valid ticket. Returns `None` if it was not issued here or has expired.
     fn open_ticket(&self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
         let info = self.open_old_ticket(now, service, ticket)?;
         (now < Time::from(info.ticket.expires)).then_some(info)
     }
 
-    /// Opens a ticket that may have run out.
+    /// Opens a ticket that may have expired.
     fn open_old_ticket(&self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
-        // After the clock was set back there are tickets with newer keys.
+        // After the clock was set back, tickets may have newer keys.
         let is_known = self.newest_key(now, service).abs_diff(ticket.secret_id) < KEYS;
         let key = is_known.then(|| self.service_key(service, ticket.secret_id))?;
         open(&key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()
     }
 
-    /// Makes a ticket, with a new session key: the client's part is sealed with `key`, the service's part, if it is in
-    /// place of an older one, with that one's session key. Says how it is written.
+    /// Writes a ticket with a new session key and returns that key. The client's part is sealed with `grant.key`; the
+    /// service's part is sealed with the session key of the ticket that it replaces, if any.
     fn write_ticket(&mut self, now: Time, grant: &Grant<'_>, w: &mut Writer) -> Key {
         let validity = self.lifetime(grant.service);
         let secret_id = self.newest_key(now, grant.service);
         let service_key = self.service_key(grant.service, secret_id);
         let entropy = &mut self.entropy;
-        // A client with a key of this cipher knows the cipher. The session key is as safe as that key.
+        // A client whose key has this cipher supports it. The session key is as strong as that key.
         let session_key = Key::generate(grant.key.cipher(), now.into(), entropy);
         let info = ServiceTicketInfo {
             ticket: AuthTicket {
@@ -218,10 +215,10 @@ impl Authority {
         session_key
     }
 
-    /// Tickets for `services`, sealed with the session key that the client has from the monitors.
+    /// Writes tickets for `services`, sealed with the session key that the client shares with the monitors.
     fn write_tickets(&mut self, now: Time, whose: &AuthTicket, session_key: &Key, services: u32) -> Vec<u8> {
         let wanted = SERVICES.iter().filter(|(service, _)| services & service != 0);
-        // A ticket for the monitors is only given for a proof.
+        // Tickets for the monitors require a proof.
         let wanted: Vec<_> = wanted.filter(|(service, _)| *service != service::AUTH).collect();
         let mut w = Writer::new();
         w.u8(1);
@@ -239,7 +236,7 @@ impl Authority {
         self.keyring.entries.get(name)?.caps.get(of).filter(|caps| !caps.trim().is_empty()).cloned()
     }
 
-    /// A client that was challenged shows that it has its key, and wants a session.
+    /// Handles the request of a challenged client for a session, with the proof that it has its key.
     pub(super) fn session(
         &mut self,
         now: Time,
@@ -293,9 +290,9 @@ impl Authority {
         Ok(Given { payload: w.into_vec(), session_key, connection_secret, caps })
     }
 
-    /// A client that says that it has a number already must show the ticket that it got with it. Otherwise any client could
-    /// take over the requests of another (CVE-2021-20288). The ticket may have expired, because it proves nothing else, and
-    /// is good as long as its key is known (CephxServiceHandler::verify_old_ticket). Returns that ticket's session key.
+    /// Returns the session key of the ticket that a client presents for the number that it claims. Without that ticket,
+    /// any client could take over the requests of another (CVE-2021-20288). The ticket may have expired, because it
+    /// proves nothing else; it is accepted as long as its key is known (CephxServiceHandler::verify_old_ticket).
     fn reclaim(&mut self, now: Time, session: &Asker<'_>, old: &TicketBlob) -> Result<Option<Key>, Refused> {
         if session.fresh {
             // A client without a number has no ticket (CephxServiceHandler::verify_old_ticket).
@@ -306,7 +303,7 @@ impl Authority {
         if same { Ok(Some(info.session_key)) } else { Err(Refused) }
     }
 
-    /// A client in a session wants something more: the payload of an `MAuth`, and what to answer.
+    /// Answers another request in a client's session: the payload of an `MAuth`.
     pub(super) fn renew(
         &mut self,
         now: Time,
@@ -334,7 +331,6 @@ impl Authority {
     }
 }
 
-/// A ticket to be made.
 struct Grant<'a> {
     service: u32,
     /// Seals the client's part.
@@ -342,11 +338,11 @@ struct Grant<'a> {
     name: &'a AuthName,
     global_id: u64,
     caps: String,
-    /// The session key of the ticket that it replaces.
+    /// Session key of the replaced ticket.
     replaces: Option<&'a Key>,
 }
 
-/// Enough of a ticket to make others from.
+/// Returns a ticket with just enough fields to issue others from it.
 fn ticket_of(name: &AuthName, global_id: u64) -> AuthTicket {
     AuthTicket {
         name: name.clone(),
@@ -362,9 +358,9 @@ fn ticket_of(name: &AuthName, global_id: u64) -> AuthTicket {
 mod tests {
     use super::*;
 
-    /// With a cipher that does not authenticate, one flipped bit sets the flag that allows everything.
+    /// With an unauthenticated cipher, one flipped bit would set the flag that allows everything.
     #[test]
-    fn a_ticket_that_was_changed_is_not_opened() {
+    fn a_modified_ticket_is_not_opened() {
         let now = Time::from_nanos(1_000_000_000_000_000);
         let mut authority = Authority::new(Keyring::default(), Lifetimes::default(), Entropy::new([1; 32]));
         for cipher in [Cipher::Aes, Cipher::Aes256k] {

@@ -1,4 +1,4 @@
-//! What a client says of itself before it proves anything.
+//! A client's identity before it proves anything.
 //!
 //! Source: ceph `src/auth/Auth.h` (`AUTH_MODE_*`), `src/auth/none/AuthNoneProtocol.h`, `src/mon/MonClient.cc`
 //! (`MonConnection::get_auth_request`).
@@ -7,19 +7,19 @@ use super::name::AuthName;
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
-/// How a client introduces itself to a service that has its own ways to know who it is (`AUTH_MODE_AUTHORIZER`).
+/// Mode of a client of a service that authenticates it itself (`AUTH_MODE_AUTHORIZER`).
 pub(super) const TO_SERVICE: u8 = 1;
-/// How a client introduces itself to a monitor, which gives it a global id (`AUTH_MODE_MON`).
+/// Mode of a client of a monitor, which assigns it a global id (`AUTH_MODE_MON`).
 const TO_MONITOR: u8 = 10;
 
-/// What a client says of itself.
+/// Unproved identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// Does the client speak to a monitor, from which it wants a global id?
+    /// Whether the server is a monitor, which assigns a global id.
     pub to_monitor: bool,
-    /// Its name.
+    /// Name of the client.
     pub name: AuthName,
-    /// The global id that the client has already, or 0.
+    /// Global id that the client already has, or 0.
     pub global_id: u64,
 }
 

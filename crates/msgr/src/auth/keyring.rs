@@ -1,4 +1,4 @@
-//! Keyrings: the keys of users and their capabilities, as text.
+//! Keyrings: users' keys and capabilities in text form.
 //!
 //! Source: ceph `src/auth/KeyRing.cc`; man page ceph-authtool(8).
 
@@ -9,53 +9,53 @@ use std::fmt;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Somebody in a keyring.
+/// User in a keyring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Key.
     pub key: Key,
-    /// What is allowed, by service ("mon", "osd", "mgr", "mds").
+    /// Capabilities by service ("mon", "osd", "mgr", "mds").
     pub caps: BTreeMap<String, String>,
 }
 
-/// A keyring.
+/// Keyring.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keyring {
-    /// All in it, by name.
+    /// Users by name.
     pub entries: BTreeMap<AuthName, Entry>,
 }
 
-/// Why a text is no keyring. No part of the text is shown, because it may be a key.
+/// Invalid keyring text. Errors show no part of the text, because it may be a key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyringError {
-    /// A line that has no meaning.
-    #[error("line {line}: it is no `[NAME]`, no `key = KEY` and no `caps SERVICE = \"...\"`")]
+    /// Unrecognized line.
+    #[error("line {line}: expected `[NAME]`, `key = KEY` or `caps SERVICE = \"...\"`")]
     Line {
-        /// Number of the line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A name that is none.
-    #[error("line {line}: a section has to be a name like [client.admin]")]
+    /// Invalid name.
+    #[error("line {line}: a section must be a name like [client.admin]")]
     Name {
-        /// Number of the line.
+        /// Line number.
         line: usize,
     },
-    /// A key that is none.
-    #[error("line {line}: the key is damaged: it has to be what `ceph auth get-key` prints")]
+    /// Invalid key.
+    #[error("line {line}: invalid key: it must be the output of `ceph auth get-key`")]
     Key {
-        /// Number of the line.
+        /// Line number.
         line: usize,
     },
-    /// A section without a key.
+    /// Section without a key.
     #[error("{name} has no key")]
     Keyless {
-        /// Whose section it is.
+        /// Name of the section.
         name: AuthName,
     },
 }
 
 impl Keyring {
-    /// Reads a keyring.
+    /// Parses a keyring.
     pub fn parse(text: &str) -> Result<Self, KeyringError> {
         let mut keyring = Self::default();
         let mut section: Option<(AuthName, Option<Key>, BTreeMap<String, String>)> = None;
@@ -82,7 +82,7 @@ impl Keyring {
                         Key::from_base64(unquoted(value)).map_err(|_| KeyringError::Key { line: number })?,
                     );
                 }
-                // What keyrings of long ago have, and nobody needs.
+                // An obsolete field of old keyrings.
                 None if setting == "auid" => {}
                 None => return Err(KeyringError::Line { line: number }),
             }
@@ -102,7 +102,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// The keyring as text, with all its secrets.
+    /// Formats the keyring as text, including all secrets.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::new());
         for (name, entry) in &self.entries {
@@ -123,7 +123,7 @@ impl Entry {
     }
 }
 
-/// A value without the quotes and spaces around it.
+/// Returns a value without surrounding quotes and spaces.
 fn unquoted(value: &str) -> &str {
     let value = value.trim();
     let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -134,7 +134,7 @@ fn unquoted(value: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// What ceph-authtool of 16.2.15 wrote.
+    /// Output of ceph-authtool 16.2.15.
     const TEXT: &str = "\
 [mon.]
 \tkey = AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==
@@ -146,12 +146,12 @@ mod tests {
 ";
 
     #[test]
-    fn keyrings_are_read_and_written_as_ceph_authtool_does() {
+    fn keyrings_match_those_of_ceph_authtool() {
         let keyring = Keyring::parse(TEXT).unwrap();
         let admin = &keyring.entries[&AuthName::client("admin")];
         assert_eq!(admin.caps["osd"], "allow rw pool=a, allow r");
         assert_eq!(Keyring::parse(&keyring.to_text()), Ok(keyring.clone()));
-        // In the order of the kinds: a monitor comes before a client.
+        // Ordered by kind: a monitor comes before a client.
         assert_eq!(*keyring.to_text(), TEXT);
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_other_spellings_are_understood() {
+    fn comments_and_alternative_spellings_are_accepted() {
         let text =
             "# mine\n[client.a]\nkey=AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==\n; caps\n caps_mon = allow r\n";
         let keyring = Keyring::parse(text).unwrap();

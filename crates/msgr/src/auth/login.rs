@@ -1,7 +1,7 @@
-//! The client's side of the authentication of one connection.
+//! Client side of a connection's authentication.
 //!
 //! Source: ceph `src/mon/MonClient.cc` (`get_auth_request`, `handle_auth_reply_more`, `handle_auth_done`,
-//! `handle_auth_bad_method` and their kin of `MonConnection`).
+//! `handle_auth_bad_method` and their `MonConnection` counterparts).
 
 use super::crypto::{Entropy, Key, Secret};
 use super::error::Error;
@@ -13,27 +13,28 @@ use super::tickets::{Authorizer, Ticket};
 use crate::types::encoding::Encode;
 use std::sync::Arc;
 
-/// Error number in AUTH_BAD_METHOD: the method, or all modes of the connection, are not allowed.
+/// Error number in AUTH_BAD_METHOD: the method, or all offered connection modes, are not allowed.
 const EOPNOTSUPP: i32 = -95;
 
-/// The identity of a client, and the methods and modes that it accepts.
+/// Identity of a client, with the methods and modes that it accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its name.
+    /// Name of the client.
     pub name: AuthName,
-    /// Its key, if it has one.
+    /// Key, if any.
     pub key: Option<Key>,
-    /// The methods that it agrees to, the best first (`auth_client_required`).
+    /// Accepted methods, in order of preference (`auth_client_required`).
     pub methods: Vec<u32>,
-    /// The modes of connections to monitors that it agrees to, the best first (`ms_mon_client_mode`).
+    /// Accepted modes of connections to monitors, in order of preference (`ms_mon_client_mode`).
     pub monitor_modes: Vec<u32>,
-    /// The modes of all other connections (`ms_client_mode`).
+    /// Accepted modes of all other connections, in order of preference (`ms_client_mode`).
     pub modes: Vec<u32>,
 }
 
 impl Credentials {
-    /// The defaults of Ceph's programs, with one exception: a client with a key accepts the method none only if `methods` says
-    /// so. Otherwise any server that answers would be taken for the cluster.
+    /// Creates credentials with the defaults of Ceph's programs, with one exception: a client with a key accepts the
+    /// method none only if it is added to `methods`. Otherwise the client would take any server that answers for the
+    /// cluster.
     pub fn new(name: AuthName, key: Option<Key>) -> Self {
         let methods = if key.is_some() { vec![method::CEPHX] } else { vec![method::CEPHX, method::NONE] };
         Self {
@@ -46,40 +47,39 @@ impl Credentials {
     }
 }
 
-/// Something to send: the first frame of an attempt.
+/// First frame of an authentication attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// The method.
+    /// Authentication method.
     pub method: u32,
-    /// Modes of the connection that are agreed to, the best first.
+    /// Accepted connection modes, in order of preference.
     pub modes: Vec<u32>,
-    /// The method's own.
+    /// Payload of the method.
     pub payload: Vec<u8>,
 }
 
-/// What came of it.
+/// Outcome of a successful authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proved {
-    /// The key that both sides share; none if nobody proved anything.
+    /// Key shared by both sides; `None` if nothing was proved.
     pub session_key: Option<Key>,
-    /// The secret of the connection.
+    /// Secret of the connection.
     pub connection_secret: Secret,
-    /// What a monitor gave.
+    /// Session and tickets granted by a monitor.
     pub granted: Option<Granted>,
 }
 
-/// Whom the client speaks to.
 #[derive(Debug, Clone)]
 enum To {
     Monitor {
         old: Option<Ticket>,
         services: u32,
     },
-    /// A service: with an authorizer, with a reason why there is none, or with nothing to prove.
+    /// A service: with an authorizer, with the reason for having none, or with nothing to prove.
     Service(Option<Result<Authorizer, Error>>),
 }
 
-/// How far it is with the method that is being tried.
+/// Progress with the method being tried.
 #[derive(Debug, Clone)]
 enum Step {
     Begin,
@@ -88,7 +88,7 @@ enum Step {
     Service(Authorizer),
 }
 
-/// The client's side of one connection's authentication.
+/// Client side of one connection's authentication.
 #[derive(Debug, Clone)]
 pub struct Login {
     credentials: Arc<Credentials>,
@@ -96,12 +96,11 @@ pub struct Login {
     global_id: u64,
     entropy: Entropy,
     step: Step,
-    /// The attempts so far.
     tried: Vec<u32>,
 }
 
 impl Login {
-    /// To a monitor, with the ticket from an earlier session, for tickets for `services`.
+    /// Creates a login to a monitor that requests tickets for `services`, with the ticket from an earlier session.
     pub fn to_monitor(
         credentials: Arc<Credentials>,
         global_id: u64,
@@ -112,7 +111,8 @@ impl Login {
         Self::new(credentials, To::Monitor { old, services }, global_id, entropy)
     }
 
-    /// To a service, with an authorizer, or the reason why there is none; `None`: the monitors wanted no proof either.
+    /// Creates a login to a service with an authorizer or the reason for having none; `None`: the monitors required no
+    /// proof either.
     pub fn to_service(
         credentials: Arc<Credentials>,
         global_id: u64,
@@ -122,7 +122,7 @@ impl Login {
         Self::new(credentials, To::Service(authorizer), global_id, entropy)
     }
 
-    /// To somebody who believes everybody, as `client.{id}`.
+    /// Creates a login as `client.{id}` to a server that requires no proof.
     pub fn unproved(id: &str, to_monitor: bool, global_id: u64) -> Self {
         let credentials = Arc::new(Credentials::new(AuthName::client(id), None));
         let to = if to_monitor { To::Monitor { old: None, services: 0 } } else { To::Service(None) };
@@ -140,8 +140,8 @@ impl Login {
         }
     }
 
-    /// Can this method be tried? Without a proof there is no secret, and so no secure connection: one that insists on
-    /// it does not go without.
+    /// Returns whether `method` can be tried. Without a proof there is no secret and therefore no secure connection, so
+    /// a client that insists on one never tries the method none.
     fn can(&self, method: u32) -> bool {
         let able = match method {
             method::NONE => self.modes().contains(&mode::CRC) && !matches!(self.to, To::Service(Some(_))),
@@ -154,10 +154,10 @@ impl Login {
         able && self.credentials.methods.contains(&method) && !self.tried.contains(&method)
     }
 
-    /// What to send first.
+    /// Returns the first attempt.
     pub fn begin(&mut self) -> Result<Attempt, Error> {
         let first = self.credentials.methods.iter().copied().find(|method| self.can(*method));
-        // Neither a key nor leave to go without.
+        // `None`: neither a key nor permission to go without.
         match first {
             Some(method) => self.attempt(method),
             None => Err(self.no_key()),
@@ -190,7 +190,7 @@ impl Login {
         Ok(Attempt { method, modes, payload })
     }
 
-    /// What the client says of itself, without a proof.
+    /// Returns the client's identity, without a proof.
     pub fn introduction(&self) -> Introduction {
         Introduction {
             to_monitor: matches!(self.to, To::Monitor { .. }),
@@ -199,12 +199,12 @@ impl Login {
         }
     }
 
-    /// The methods that the client can try, the best first: where it says so at once, and the peer chooses.
+    /// Returns the methods that the client can try, in order of preference, for handshakes in which the peer chooses.
     pub fn methods(&self) -> Vec<u32> {
         self.credentials.methods.iter().copied().filter(|method| self.can(*method)).collect()
     }
 
-    /// The peer has chosen a method.
+    /// Starts the method chosen by the peer.
     pub fn choose(&mut self, method: u32) -> Result<Attempt, Error> {
         if self.can(method) {
             return self.attempt(method);
@@ -212,7 +212,7 @@ impl Login {
         Err(Error::Methods { theirs: vec![method], ours: self.methods() })
     }
 
-    /// The peer did not take the attempt. The next one, if there is one that it allows.
+    /// Handles a refused attempt: returns the next one that the peer allows.
     pub fn refused(&mut self, result: i32, methods: &[u32], modes: &[u32]) -> Result<Attempt, Error> {
         let tried = self.tried.last().copied().unwrap_or_default();
         if result != EOPNOTSUPP && methods.contains(&tried) {
@@ -234,19 +234,19 @@ impl Login {
         Err(Error::Methods { theirs: methods.to_vec(), ours: self.credentials.methods.clone() })
     }
 
-    /// The peer wants to know more.
+    /// Answers the peer's request for more data.
     pub fn more(&mut self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         match &mut self.step {
             Step::Monitor(login) => login.answer(payload, &mut self.entropy),
             Step::Service(authorizer) => authorizer.answer(payload, &mut self.entropy),
-            Step::Begin | Step::Introduced => Err(Error::Mismatch("there is nothing to ask")),
+            Step::Begin | Step::Introduced => Err(Error::Mismatch("an unexpected challenge")),
         }
     }
 
-    /// The peer is content, and has chosen a mode of the connection. Now it is its turn to prove who it is.
+    /// Completes the authentication: checks the peer's proof and the connection mode that it chose.
     pub fn done(&mut self, mode: u32, payload: &[u8]) -> Result<Proved, Error> {
         let proved = match &self.step {
-            Step::Begin => return Err(Error::Mismatch("nothing was said")),
+            Step::Begin => return Err(Error::Mismatch("no method was tried")),
             Step::Introduced => Proved::default(),
             Step::Monitor(login) => {
                 let granted = login.finish(payload)?;

@@ -1,17 +1,17 @@
-//! The authentication of a client by a monitor, where it goes by messages.
+//! Messages by which a monitor authenticates a client in protocol version 1.
 
 use crate::types::{Payload, decode_service_head, encode_service_head, kind};
 use onego_buf::List;
 use onego_wire::{Decoded, Reader, Writer};
 
-/// A client's part of the authentication (`MAuth`).
+/// Client's part of the authentication (`MAuth`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Auth {
-    /// The method (`CEPH_AUTH_*`); 0 in the first message, which says what the client knows.
+    /// Method (`CEPH_AUTH_*`); 0 in the first message, which lists the client's methods.
     pub method: u32,
-    /// What the method says.
+    /// Payload of the method.
     pub payload: Vec<u8>,
-    /// The client's epoch of the monitors' map.
+    /// The client's monitor map epoch.
     pub monmap_epoch: u32,
 }
 
@@ -32,24 +32,24 @@ impl Payload for Auth {
         decode_service_head(r)?;
         let method = r.u32("auth method")?;
         let payload = r.blob("auth payload")?.to_vec();
-        // Kernels leave it out.
+        // Kernel clients omit it.
         let monmap_epoch = if r.is_empty() { 0 } else { r.u32("monmap epoch")? };
         Ok(Self { method, payload, monmap_epoch })
     }
 }
 
-/// A monitor's part of the authentication (`MAuthReply`).
+/// Monitor's part of the authentication (`MAuthReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthReply {
-    /// The method that the monitor has chosen.
+    /// Method that the monitor has chosen.
     pub method: u32,
-    /// 0, or a negative error number.
+    /// 0 or a negative error number.
     pub result: i32,
-    /// The client's global id.
+    /// Global id of the client.
     pub global_id: u64,
-    /// What the method says.
+    /// Payload of the method.
     pub payload: Vec<u8>,
-    /// What went wrong, for people.
+    /// Human-readable error message.
     pub message: String,
 }
 

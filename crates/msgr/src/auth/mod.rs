@@ -3,11 +3,11 @@
 //! Source: ceph `doc/dev/cephx.rst`, `doc/dev/cephx_protocol.rst`; `src/auth/Auth.h`, `src/auth/Crypto.cc`,
 //! `src/auth/cephx/*`; linux `net/ceph/auth_x.c`.
 //!
-//! Nothing here knows how messages are framed: what is made here are the payloads of the messenger's authentication
-//! frames, or of `MAuth` and of authorizers in version 1 of the messenger.
+//! This module is independent of message framing. It produces the payloads of the messenger's authentication frames, or
+//! of `MAuth` and authorizers in version 1 of the messenger.
 //!
-//! Secrets are wiped when they are dropped, compared in constant time and never shown: [`Secret`] sees to it.
-//! Randomness comes from an [`Entropy`] that is seeded from outside, time is an argument.
+//! Secrets are wiped when dropped, compared in constant time and never printed: [`Secret`] ensures it. Randomness comes
+//! from an [`Entropy`] that is seeded by the caller; time is an argument.
 
 mod authority;
 mod crypto;

@@ -1,4 +1,4 @@
-//! A client proves to a monitor who it is, and gets tickets.
+//! A client's login to a monitor, which grants tickets.
 //!
 //! Source: ceph `src/auth/cephx/CephxClientHandler.cc`, `CephxProtocol.cc`
 //! (`cephx_calc_client_server_challenge`); linux `net/ceph/auth_x.c`.
@@ -17,31 +17,31 @@ use super::tickets::{Authorizer, Ticket, read_tickets};
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Reader, Writer};
 
-/// What a client knows that lets it prove who it is.
+/// Name of a client with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedKey {
-    /// The name.
+    /// Name.
     pub name: AuthName,
-    /// The key.
+    /// Key.
     pub key: Key,
 }
 
-/// Both challenges, encrypted and folded to a number.
+/// Encrypts both challenges and folds the result to a number.
 pub(super) fn proof(key: &Key, blob: ChallengeBlob, entropy: &mut Entropy) -> u64 {
     let bytes = match key.cipher() {
         Cipher::Aes => {
             let mut w = Writer::new();
-            // With the length before it, which is folded in as well; "aes" does not look at the use.
+            // The length prefix is folded in as well. The cipher "aes" ignores the usage.
             seal_counted(key, Usage::Authorize, &blob, entropy, &mut w);
             w.into_vec()
         }
-        // What this cipher makes is never the same twice, so it is a hash that both sides can make.
+        // This cipher's output differs each time, so a hash that both sides can compute replaces it.
         Cipher::Aes256k => key.sign(&[&blob.to_bytes()]).to_vec(),
     };
     fold(&bytes)
 }
 
-/// The request by which a client answers a monitor's challenge.
+/// Writes the request that answers a monitor's challenge.
 fn session_request(
     identity: &NamedKey,
     server_challenge: u64,
@@ -64,36 +64,36 @@ fn session_request(
     w.into_vec()
 }
 
-/// What a monitor gave.
+/// Session granted by a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granted {
-    /// The tickets; the first is the one for the monitors themselves.
+    /// The tickets, including the one for the monitors themselves.
     pub tickets: Vec<Ticket>,
-    /// The secret of the connection, if there is one.
+    /// Secret of the connection; empty if it has none.
     pub connection_secret: Secret,
-    /// What the monitor of this session wants to see encrypted when the session key is renewed.
+    /// Challenge of this session's monitor, which the client encrypts when it renews the session key.
     pub server_challenge: u64,
 }
 
 impl Granted {
-    /// The key that client and monitors share.
+    /// Returns the key shared by client and monitors.
     pub fn session_key(&self) -> Option<&Key> {
         self.tickets.iter().find(|ticket| ticket.service == service::AUTH).map(|ticket| &ticket.session_key)
     }
 }
 
-/// A client on its way into a session with a monitor.
+/// A client's login to a monitor.
 #[derive(Debug, Clone)]
 pub struct MonitorLogin {
     identity: NamedKey,
-    /// The ticket from an earlier session: by it the client keeps its global id.
+    /// Ticket from an earlier session, by which the client keeps its global id.
     old: Option<Ticket>,
     services: u32,
     server_challenge: u64,
 }
 
 impl MonitorLogin {
-    /// A client that wants tickets for `services`.
+    /// Creates a login that requests tickets for `services`.
     pub fn new(identity: NamedKey, old: Option<Ticket>, services: u32) -> Self {
         Self { identity, old, services, server_challenge: 0 }
     }
@@ -105,7 +105,7 @@ impl MonitorLogin {
         Ok(session_request(identity, self.server_challenge, old, self.services, entropy))
     }
 
-    /// Reads what the monitor gave.
+    /// Reads the session that the monitor granted.
     pub fn finish(&self, reply: &[u8]) -> Result<Granted, Error> {
         let mut granted = read_session(&self.identity, self.old.as_ref(), reply)?;
         granted.server_challenge = self.server_challenge;
@@ -121,8 +121,7 @@ fn read_session(identity: &NamedKey, old: Option<&Ticket>, reply: &[u8]) -> Resu
     let mut granted = Granted { tickets, connection_secret: Secret::default(), server_challenge: 0 };
     let session_key = granted.session_key().cloned();
     let session_key = session_key.ok_or(Error::Mismatch("it has no ticket for the monitors"))?;
-    // Monitors before Nautilus (14) have no more to say, and none that speaks msgr2 is among them; but in a renewal
-    // nobody needs it.
+    // Monitors before Nautilus (14) end here; none of them speaks msgr2. The secret is not needed in a renewal.
     if !r.is_empty() {
         let secret = r.blob("connection secret")?;
         if !secret.is_empty() {
@@ -142,7 +141,7 @@ fn read_session(identity: &NamedKey, old: Option<&Ticket>, reply: &[u8]) -> Resu
 fn header(r: &mut Reader<'_>, expected: u16, name: &AuthName) -> Result<(), Error> {
     let ResponseHeader { kind, status } = ResponseHeader::decode(r)?;
     if kind != expected {
-        return Err(Error::Mismatch("it answers another question"));
+        return Err(Error::Mismatch("it answers another request"));
     }
     if status < 0 {
         return Err(Error::Refused { name: name.clone(), errno: status });
@@ -150,17 +149,17 @@ fn header(r: &mut Reader<'_>, expected: u16, name: &AuthName) -> Result<(), Erro
     Ok(())
 }
 
-/// A question to the monitor of a session for new tickets, and how to read the answer.
+/// Request for new tickets to the session's monitor, with the state for reading the answer.
 #[derive(Debug, Clone)]
 pub(super) enum Renewal {
-    /// Everything anew.
+    /// New session key and tickets.
     Session { old: Option<Ticket> },
-    /// Tickets for services, on the strength of the session.
+    /// Tickets for services, authorized by the session.
     Services { session_key: Key },
 }
 
 impl Renewal {
-    /// Asks for a new session key and for tickets.
+    /// Requests a new session key and tickets.
     pub(super) fn session(
         identity: &NamedKey,
         server_challenge: u64,
@@ -172,7 +171,7 @@ impl Renewal {
         (Self::Session { old: old.cloned() }, request)
     }
 
-    /// Asks for tickets alone.
+    /// Requests only tickets.
     pub(super) fn services(
         ticket: &Ticket,
         global_id: u64,
@@ -187,7 +186,7 @@ impl Renewal {
         (Self::Services { session_key: ticket.session_key.clone() }, w.into_vec())
     }
 
-    /// Reads the tickets that came.
+    /// Reads the monitor's answer.
     pub(super) fn read(&self, identity: &NamedKey, reply: &[u8]) -> Result<Vec<Ticket>, Error> {
         match self {
             Self::Session { old } => Ok(read_session(identity, old.as_ref(), reply)?.tickets),

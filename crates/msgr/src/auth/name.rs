@@ -1,4 +1,4 @@
-//! Names that the authentication knows.
+//! Names of users.
 
 use crate::types::EntityName;
 use crate::types::encoding::{Decode, Encode};
@@ -6,17 +6,17 @@ use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A name under which somebody is known to the authentication, like `client.admin` (`EntityName` in ceph; what is
-/// called so here is Ceph's `entity_name_t`).
+/// Name that identifies a user to the authentication, like `client.admin`. This is Ceph's `EntityName`; this crate's
+/// `EntityName` is Ceph's `entity_name_t`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuthName {
-    /// The kind, one of [`EntityName`]'s constants.
+    /// Kind, one of [`EntityName`]'s constants.
     pub kind: u8,
-    /// What comes after the dot.
+    /// Part after the dot.
     pub id: String,
 }
 
-/// The kind of names that are spelled `auth.` (`CEPH_ENTITY_TYPE_AUTH`).
+/// Kind of names spelled `auth.` (`CEPH_ENTITY_TYPE_AUTH`).
 const AUTH: u8 = 0x20;
 
 const KINDS: [(u8, &str); 6] = [
@@ -29,12 +29,12 @@ const KINDS: [(u8, &str); 6] = [
 ];
 
 impl AuthName {
-    /// The name of a client.
+    /// Returns the name of a client.
     pub fn client(id: &str) -> Self {
         Self { kind: EntityName::CLIENT, id: id.to_owned() }
     }
 
-    /// The kind, as it stands before the dot.
+    /// Returns the part before the dot.
     pub fn kind_name(&self) -> &'static str {
         KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("unknown", |(_, name)| name)
     }
@@ -52,7 +52,7 @@ impl FromStr for AuthName {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, id) = text.split_once('.').unwrap_or((text, ""));
         let kind = KINDS.iter().find(|(_, name)| *name == kind).map(|(kind, _)| *kind);
-        let kind = kind.ok_or_else(|| format!("{text:?} is no name like client.admin"))?;
+        let kind = kind.ok_or_else(|| format!("{text:?} is not a name like client.admin"))?;
         Ok(Self { kind, id: id.to_owned() })
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_print_and_parse() {
         for text in ["client.admin", "client.a.b", "osd.0", "mon.", "mgr.x"] {
             assert_eq!(text.parse::<AuthName>().unwrap().to_string(), text);
         }

@@ -1,13 +1,13 @@
-//! Numbers that stand for methods, modes and services.
+//! Numbers of methods, modes and services.
 
-/// Numbers of the methods (`CEPH_AUTH_*`).
+/// Authentication methods (`CEPH_AUTH_*`).
 #[allow(missing_docs)]
 pub mod method {
     pub const NONE: u32 = 1;
     pub const CEPHX: u32 = 2;
 }
 
-/// Numbers of the modes of connections (`CEPH_CON_MODE_*`).
+/// Connection modes (`CEPH_CON_MODE_*`).
 #[allow(missing_docs)]
 pub mod mode {
     /// Frames carry checksums.

@@ -1,4 +1,4 @@
-//! A client through its life: its tickets, and when they are to be renewed.
+//! A client's authentication state: its tickets and their renewal.
 
 use super::crypto::Entropy;
 use super::error::Error;
@@ -12,34 +12,34 @@ use onego_wire::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer to a question for new tickets may take before it is asked again.
+/// Timeout of a ticket renewal request before it is repeated.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait after an answer with tickets that are of no use.
+/// Delay after an answer with unusable tickets.
 const RELUCTANCE: Duration = Duration::from_secs(1);
 
-/// A client of a cluster, as the authentication sees it.
+/// A cluster client's authentication state.
 #[derive(Debug)]
 pub struct Principal {
     credentials: Arc<Credentials>,
-    /// Services that tickets are wanted for.
+    /// Services that tickets are needed for.
     services: u32,
     entropy: Entropy,
-    /// The number that the monitors gave, or 0.
+    /// Number assigned by the monitors, or 0.
     global_id: u64,
     tickets: Tickets,
-    /// Of the monitor of this session.
+    /// Challenge of this session's monitor.
     server_challenge: u64,
-    /// Did the monitors give tickets in this session? They give none to those who prove nothing.
+    /// The monitors granted tickets in this session. They grant none to clients that prove nothing.
     proved: bool,
-    /// The question that is not answered yet, and until when to wait for the answer.
+    /// Pending renewal and its timeout.
     asked: Option<(Renewal, Time)>,
-    /// Not to ask before.
+    /// No renewal is requested before this time.
     rest_until: Option<Time>,
 }
 
 impl Principal {
-    /// A client that needs tickets for `services`.
+    /// Creates a client that needs tickets for `services`.
     pub fn new(credentials: Arc<Credentials>, services: u32, entropy: Entropy) -> Self {
         Self {
             credentials,
@@ -54,24 +54,24 @@ impl Principal {
         }
     }
 
-    /// Its name.
+    /// Returns the client's name.
     pub fn name(&self) -> &AuthName {
         &self.credentials.name
     }
 
-    /// The number that the monitors gave it, or 0.
+    /// Returns the number assigned by the monitors, or 0.
     pub fn global_id(&self) -> u64 {
         self.global_id
     }
 
-    /// Begins to speak to a monitor.
+    /// Starts a login to a monitor.
     pub fn login_to_monitor(&mut self) -> Login {
         let old = self.tickets.latest(service::AUTH).cloned();
         let (credentials, entropy) = (Arc::clone(&self.credentials), self.entropy.fork());
         Login::to_monitor(credentials, self.global_id, old, self.services, entropy)
     }
 
-    /// Begins to speak to a service.
+    /// Starts a login to a service.
     pub fn login_to_service(&mut self, now: Time, service: u32) -> Login {
         let authorizer = if self.proved { Some(self.authorizer(now, service)) } else { None };
         let (credentials, entropy) = (Arc::clone(&self.credentials), self.entropy.fork());
@@ -82,7 +82,7 @@ impl Principal {
         self.tickets.authorizer(now, service, self.global_id, &mut self.entropy)
     }
 
-    /// A session with a monitor has begun. The first number that a monitor gives is kept for good.
+    /// Records the start of a session with a monitor. The first number that a monitor assigns is kept for good.
     pub fn session_began(&mut self, now: Time, global_id: u64, granted: Option<Granted>) {
         if self.global_id == 0 {
             self.global_id = global_id;
@@ -95,25 +95,25 @@ impl Principal {
         }
     }
 
-    /// A monitor did not believe the client. If that showed an old ticket, the ticket may be too old to be known (its
-    /// key is gone after three of its lifetimes): the next login is made with the key alone, as by somebody new.
+    /// Handles a monitor's refusal. The old ticket may be too old to be known, because its key is gone after three of
+    /// its lifetimes: the next login uses only the key, like that of a new client.
     pub fn refused(&mut self) {
         self.global_id = 0;
         self.tickets = Tickets::default();
         self.proved = false;
     }
 
-    /// The session is over, or the monitor has refused: what was asked will not be answered.
+    /// Records the end of the session or a refused renewal: the pending request will not be answered.
     pub fn session_ended(&mut self) {
         self.asked = None;
     }
 
-    /// A service did not take its ticket.
+    /// Handles a service's refusal of its ticket.
     pub fn doubt(&mut self, now: Time, service: u32) {
         self.tickets.doubt(now, service);
     }
 
-    /// What to ask the monitor of this session for, if a ticket is to be renewed: the payload of an `MAuth`.
+    /// Returns the request to the session's monitor if a ticket must be renewed: the payload of an `MAuth`.
     pub fn renew(&mut self, now: Time) -> Option<Vec<u8>> {
         let resting = self.rest_until.is_some_and(|until| now < until);
         let waiting = self.asked.as_ref().is_some_and(|(_, until)| now < *until);
@@ -130,7 +130,7 @@ impl Principal {
                 }
                 Renewal::services(ticket, self.global_id, wanting, &mut self.entropy)
             }
-            // One that has run out is of no use as proof, but it names the client.
+            // An expired ticket proves nothing, but it identifies the client.
             _ => {
                 let old = self.tickets.latest(service::AUTH);
                 Renewal::session(&identity, self.server_challenge, old, self.services, &mut self.entropy)
@@ -140,18 +140,18 @@ impl Principal {
         Some(request)
     }
 
-    /// The monitor has answered.
+    /// Handles the monitor's answer to the pending renewal.
     pub fn renewed(&mut self, now: Time, reply: &[u8]) -> Result<(), Error> {
         let Some((renewal, _)) = self.asked.take() else { return Ok(()) };
         self.rest_until = Some(now + RELUCTANCE);
-        let identity = self.credentials.identity().ok_or(Error::Mismatch("nothing was asked"))?;
+        let identity = self.credentials.identity().ok_or(Error::Mismatch("nothing was requested"))?;
         let tickets = renewal.read(&identity, reply)?;
         tickets.into_iter().for_each(|ticket| self.tickets.take(now, ticket));
         self.rest_until = None;
         Ok(())
     }
 
-    /// When [`renew`](Self::renew) has something to ask.
+    /// Returns when to call [`renew`](Self::renew).
     pub fn deadline(&self) -> Option<Time> {
         if !self.proved {
             return None;

@@ -1,7 +1,7 @@
-//! The structures of cephx.
+//! Structures of cephx.
 //!
-//! Source: ceph `src/auth/cephx/CephxProtocol.h`; `src/auth/Auth.h` (`AuthTicket`, `AuthCapsInfo`). All have a version
-//! of one byte before them unless they say otherwise. A newer peer may append to any, so what follows is left unread.
+//! Source: ceph `src/auth/cephx/CephxProtocol.h`; `src/auth/Auth.h` (`AuthTicket`, `AuthCapsInfo`). A version of one
+//! byte precedes each unless noted otherwise. A newer peer may append to any, so trailing bytes are left unread.
 
 use super::crypto::{Key, Secret};
 use super::name::AuthName;
@@ -10,7 +10,7 @@ use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader, Writer};
 use std::time::Duration;
 
-/// What a client asks a monitor for (`CEPHX_GET_*`).
+/// Kinds of requests to a monitor (`CEPHX_GET_*`).
 #[allow(missing_docs)]
 pub mod request {
     pub const AUTH_SESSION_KEY: u16 = 0x0100;
@@ -18,7 +18,7 @@ pub mod request {
     pub const ROTATING_KEY: u16 = 0x0400;
 }
 
-/// Defines a structure whose fields follow each other behind a version.
+/// Defines a structure whose fields follow a version.
 macro_rules! versioned {
     ($(#[$doc:meta])* $name:ident, version $version:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -44,7 +44,7 @@ macro_rules! versioned {
 }
 
 versioned! {
-    /// What a monitor wants to see encrypted, first of all.
+    /// First challenge of a monitor.
     ServerChallenge, version 1 {
         /// Any number but 0.
         challenge: u64,
@@ -52,7 +52,7 @@ versioned! {
 }
 
 versioned! {
-    /// A service's challenge to an authorizer: so that one that was recorded is of no use.
+    /// A service's challenge to an authorizer, which prevents the replay of a recorded one.
     AuthorizeChallenge, version 1 {
         /// Any number.
         challenge: u64,
@@ -60,51 +60,51 @@ versioned! {
 }
 
 versioned! {
-    /// What tickets a client wants, as bits of services.
+    /// Tickets that a client requests, as service bits.
     ServiceTicketRequest, version 1 {
-        /// The services.
+        /// Services.
         keys: u32,
     }
 }
 
 versioned! {
-    /// The client's part of a new ticket: sealed with a key that the client has.
+    /// Client's part of a new ticket, sealed with a key that the client has.
     ServiceTicket, version 1 {
-        /// The key that client and service share from now on.
+        /// Key shared by client and service.
         session_key: Key,
-        /// How long the ticket is good.
+        /// Lifetime of the ticket.
         validity: Validity,
     }
 }
 
 versioned! {
-    /// The service's part of a ticket: sealed with a key that only the service and the monitors have.
+    /// Service's part of a ticket, sealed with a key that only the service and the monitors have.
     ServiceTicketInfo, version 1 {
-        /// Whom the ticket is for.
+        /// Owner of the ticket.
         ticket: AuthTicket,
-        /// The key that client and service share.
+        /// Key shared by client and service.
         session_key: Key,
     }
 }
 
 versioned! {
-    /// The service's part of a ticket as it travels: the client cannot look into it.
+    /// Service's part of a ticket in transit; opaque to the client.
     TicketBlob, version 1 {
-        /// Which of the service's keys it is sealed with.
+        /// Number of the service key that seals it.
         secret_id: u64,
-        /// The sealed [`ServiceTicketInfo`].
+        /// Sealed [`ServiceTicketInfo`].
         blob: Blob,
     }
 }
 
 impl TicketBlob {
-    /// No ticket.
+    /// Returns an absent ticket.
     pub fn none() -> Self {
         Self { secret_id: 0, blob: Blob::default() }
     }
 }
 
-/// Bytes with their length before them.
+/// Bytes with a length prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Blob(
     /// The bytes.
@@ -123,10 +123,10 @@ impl Encode for Blob {
     }
 }
 
-/// A length of time on the wire: that of a `utime_t`.
+/// Duration on the wire, encoded like a `utime_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity(
-    /// The time.
+    /// The duration.
     pub Duration,
 );
 
@@ -144,7 +144,7 @@ impl Encode for Validity {
     }
 }
 
-/// What a client sends before a request of cephx. Has no version.
+/// Header of a cephx request. Has no version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
     /// See [`request`].
@@ -163,12 +163,12 @@ impl Encode for RequestHeader {
     }
 }
 
-/// What a monitor sends before an answer of cephx. Has no version.
+/// Header of a cephx response. Has no version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHeader {
-    /// What the request was.
+    /// Kind of the request.
     pub kind: u16,
-    /// 0, or a negative errno.
+    /// 0 or a negative errno.
     pub status: i32,
 }
 
@@ -185,12 +185,12 @@ impl Encode for ResponseHeader {
     }
 }
 
-/// What both challenges are put into to be encrypted. Has no version.
+/// Both challenges, to be encrypted together. Has no version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChallengeBlob {
-    /// The monitor's.
+    /// Challenge of the monitor.
     pub server: u64,
-    /// The client's.
+    /// Challenge of the client.
     pub client: u64,
 }
 
@@ -207,18 +207,18 @@ impl Encode for ChallengeBlob {
     }
 }
 
-/// The answer to a monitor's challenge.
+/// Answer to a monitor's challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticate {
     /// The client's own challenge.
     pub client_challenge: u64,
-    /// Both challenges, encrypted and folded: only who has the key can know it.
+    /// Both challenges, encrypted and folded: only a holder of the key can compute it.
     pub proof: u64,
-    /// The ticket that the client has from before: by it it keeps its global id.
+    /// Ticket from an earlier session, by which the client keeps its global id.
     pub old_ticket: TicketBlob,
-    /// Services for which it wants tickets in the same answer.
+    /// Services whose tickets are requested in the same answer.
     pub other_keys: u32,
-    /// A client that has an old ticket sends it, whenever: since version 3.
+    /// Whether the client always sends an old ticket that it has: since version 3.
     pub sends_old_ticket: bool,
 }
 
@@ -245,10 +245,10 @@ impl Encode for Authenticate {
     }
 }
 
-/// The part of an authorizer that is sealed with the session key.
+/// Part of an authorizer that is sealed with the session key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorize {
-    /// Any number: the service shows by it that it has the session key too.
+    /// Any number: the service proves by it that it has the session key too.
     pub nonce: u64,
     /// The service's challenge plus one, once it has sent one.
     pub challenge_plus_one: Option<u64>,
@@ -281,7 +281,7 @@ impl Encode for Authorize {
 pub struct AuthorizeReply {
     /// The client's nonce plus one.
     pub nonce_plus_one: u64,
-    /// The secret of the connection, if it has one.
+    /// Secret of the connection; empty if it has none.
     pub connection_secret: Secret,
 }
 
@@ -304,24 +304,24 @@ impl Encode for AuthorizeReply {
     }
 }
 
-/// Whom a ticket is for.
+/// Identity and rights in a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthTicket {
-    /// The name.
+    /// Name of the client.
     pub name: AuthName,
-    /// The number that the monitors gave it.
+    /// Number assigned by the monitors.
     pub global_id: u64,
-    /// When the ticket was made.
+    /// Creation time.
     pub created: Utime,
-    /// Until when it is good.
+    /// Expiry time.
     pub expires: Utime,
-    /// What is allowed, in the words of the service.
+    /// Capabilities, in the syntax of the service.
     pub caps: String,
     /// Unused.
     pub flags: u32,
 }
 
-/// A field that once was the number of a user, and that peers still look at (`CEPH_AUTH_UID_DEFAULT`).
+/// Former user id, which peers still check (`CEPH_AUTH_UID_DEFAULT`).
 const NO_USER: u64 = u64::MAX;
 
 impl Decode for AuthTicket {
@@ -334,9 +334,9 @@ impl Decode for AuthTicket {
         }
         let (created, expires) = (Utime::decode(r)?, Utime::decode(r)?);
         r.u8("capabilities")?;
-        // Allows everything, whatever the capabilities are. No authority sets it, and it has no effect here.
+        // Allows everything, regardless of the capabilities. No authority sets it, and it has no effect here.
         r.bool("allow all")?;
-        // A string within a string; nothing at all in tickets that allow nothing.
+        // A string within a string; absent in tickets that allow nothing.
         let mut caps = Reader::new(r.blob("capabilities")?);
         let caps = if caps.is_empty() { String::new() } else { caps.string("capabilities")? };
         Ok(Self { name, global_id, created, expires, caps, flags: r.u32("ticket flags")? })
@@ -369,7 +369,7 @@ mod tests {
     use crate::types::encoding::survives;
 
     #[test]
-    fn structures_survive_the_wire_and_are_missed_when_cut() {
+    fn structures_survive_the_wire_and_truncation_is_detected() {
         let session_key = Key::generate(Cipher::Aes, Utime { sec: 1, nsec: 2 }, &mut Entropy::new([1; 32]));
         let ticket = AuthTicket {
             name: AuthName::client("admin"),

@@ -1,4 +1,4 @@
-//! The server's side of the authentication of one connection.
+//! Server side of a connection's authentication.
 //!
 //! Source: ceph `src/mon/Monitor.cc` (`handle_auth_request`), `src/auth/AuthServer.cc`, `AuthRegistry.cc` (`pick_mode`).
 
@@ -17,74 +17,74 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const EACCES: i32 = -13;
 const EOPNOTSUPP: i32 = -95;
 
-/// Bytes of a connection's secret (Auth.cc, `AuthConnectionMeta::get_connection_secret_length`: 16 times 4).
+/// Length of a connection's secret in bytes (Auth.cc, `AuthConnectionMeta::get_connection_secret_length`: 16 times 4).
 const SECRET_LEN: usize = 64;
 
-/// How a server lets clients in.
+/// Authentication that a server requires of clients.
 #[derive(Debug, Clone)]
 pub enum Gate {
-    /// Everybody is believed; connections carry checksums.
+    /// Clients need no proof; connections carry checksums.
     Open,
-    /// A client without a ticket or a key is refused.
+    /// Clients without a ticket or key are refused.
     Cephx {
-        /// Knows the keys. Daemons of one process share it.
+        /// Holds the keys. The daemons of one process share it.
         authority: Arc<Mutex<Authority>>,
-        /// What the server is, one of [`service`]; the monitors are [`service::AUTH`].
+        /// The server's service, one of [`service`]; the monitors are [`service::AUTH`].
         service: u32,
-        /// Modes of connections that are allowed.
+        /// Allowed connection modes.
         modes: Vec<u32>,
     },
 }
 
-/// What somebody may do.
+/// Capabilities of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caps {
-    /// Everything: nobody was asked who he is.
+    /// Everything: no proof was required.
     Everything,
-    /// What is written here, in the words of the service.
+    /// These capabilities, in the syntax of the service.
     Written(String),
 }
 
 /// A server's answer to a client.
 #[derive(Debug)]
 pub enum Answer {
-    /// The client may try another way.
+    /// The attempt is refused; the client may try another.
     Refuse {
-        /// A negative error number.
+        /// Negative error number.
         result: i32,
-        /// The methods that are allowed.
+        /// Allowed methods.
         methods: Vec<u32>,
-        /// The modes that are allowed.
+        /// Allowed modes.
         modes: Vec<u32>,
     },
-    /// More is wanted.
+    /// More data is required.
     More(Vec<u8>),
-    /// The client is let in.
+    /// The client is admitted.
     Done(Box<Admitted>),
 }
 
-/// A client that is let in.
+/// Admitted client.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Its name.
+    /// Name of the client.
     pub name: AuthName,
-    /// Its number.
+    /// Global id of the client.
     pub global_id: u64,
-    /// The mode of the connection.
+    /// Mode of the connection.
     pub mode: u32,
-    /// The method's own.
+    /// Payload of the method.
     pub payload: Vec<u8>,
-    /// The key that both sides share; none if nobody proved anything.
+    /// Key shared by both sides; `None` if nothing was proved.
     pub session_key: Option<Key>,
-    /// The secret of the connection.
+    /// Secret of the connection.
     pub connection_secret: Secret,
-    /// What it may do.
+    /// Capabilities.
     pub caps: Caps,
-    /// The monitor's session, in which tickets are renewed.
+    /// Ticket renewals in a monitor's session.
     pub renewals: Option<Renewals>,
 }
 
-/// A client's session with a monitor, as far as it gets new tickets in it.
+/// A client's session with a monitor, for renewing tickets.
 #[derive(Debug, Clone)]
 pub struct Renewals {
     authority: Arc<Mutex<Authority>>,
@@ -94,7 +94,10 @@ pub struct Renewals {
 }
 
 impl Renewals {
-    /// Answers the payload of an `MAuth`: with that of the `MAuthReply`, or an error number.
+    /// Answers the payload of an `MAuth` with that of the `MAuthReply`.
+    ///
+    /// # Errors
+    /// Returns a negative error number if the request is refused.
     pub fn renew(&self, now: Time, payload: &[u8]) -> Result<Vec<u8>, i32> {
         let session = Asker {
             name: &self.name,
@@ -107,18 +110,17 @@ impl Renewals {
     }
 }
 
-/// What panics while it holds the lock leaves keys behind that are whole.
+/// Locks the authority even if poisoned: a panic under the lock leaves consistent keys.
 fn lock(authority: &Mutex<Authority>) -> MutexGuard<'_, Authority> {
     authority.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is waited for.
 #[derive(Debug)]
 enum Step {
     Start,
-    /// A monitor's client is to show that it has its key.
+    /// A monitor's client must prove that it has its key.
     Key(Challenged),
-    /// A service's client is to show that it is there now.
+    /// A service's client must answer a challenge, which prevents replays.
     Challenge {
         mode: u32,
         challenge: u64,
@@ -129,34 +131,34 @@ enum Step {
 #[derive(Debug)]
 struct Challenged {
     name: AuthName,
-    /// The number that it says it has.
+    /// Number that the client claims.
     said: u64,
     mode: u32,
     challenge: u64,
 }
 
-/// The server's side of one connection's authentication.
+/// Server side of one connection's authentication.
 #[derive(Debug)]
 pub struct Reception {
     gate: Gate,
     to_monitor: bool,
-    /// The number for a client that has none.
+    /// Number for a client that has none.
     fresh_global_id: u64,
     step: Step,
 }
 
 impl Reception {
-    /// Receives a client. `to_monitor`: this side is a monitor, and gives numbers.
+    /// Creates the server side. `to_monitor`: this side is a monitor, which assigns numbers.
     pub fn new(gate: Gate, to_monitor: bool, fresh_global_id: u64) -> Self {
         Self { gate, to_monitor, fresh_global_id, step: Step::Start }
     }
 
-    /// The number of a monitor's client that says it has the number `said`, 0 if none.
+    /// Returns the number of a monitor's client that claims the number `said`, 0 if none.
     pub fn global_id_for(&self, said: u64) -> u64 {
         if said == 0 { self.fresh_global_id } else { said }
     }
 
-    /// The client introduces itself.
+    /// Processes the client's first frame.
     pub fn request(&mut self, now: Time, method: u32, modes: &[u32], payload: &[u8]) -> Answer {
         self.step = Step::Start;
         let allowed = match &self.gate {
@@ -174,7 +176,7 @@ impl Reception {
                 let Some(shown) = authority.authorizer(now, service, &mut Reader::new(payload)) else {
                     return self.refuse(EACCES);
                 };
-                // Always, though the client may say that it answers one: it cannot know what it will be.
+                // Always: even a client whose authorizer already answers a challenge cannot know this one.
                 let challenge = authority.entropy().u64();
                 self.step = Step::Challenge { mode, challenge };
                 Answer::More(shown.challenge(challenge, authority.entropy()))
@@ -182,7 +184,7 @@ impl Reception {
         }
     }
 
-    /// The client answers.
+    /// Processes the client's next frame.
     pub fn more(&mut self, now: Time, payload: &[u8]) -> Answer {
         let Gate::Cephx { authority, service, .. } = self.gate.clone() else { return self.refuse(EACCES) };
         match std::mem::replace(&mut self.step, Step::Start) {
@@ -208,23 +210,23 @@ impl Reception {
         Answer::Refuse { result, methods: vec![method], modes }
     }
 
-    /// The first mode that the client wishes and that is allowed.
+    /// Returns the first mode that the client offers and that is allowed.
     fn pick(&self, wished: &[u32]) -> Option<u32> {
         match &self.gate {
-            // A client that insists on secure connections sends no mode at all with the method "none", and gets crc
-            // mode from Ceph's servers too (AuthRegistry.cc, get_supported_modes).
+            // A client that insists on secure connections sends no mode with the method "none", and gets crc mode from
+            // Ceph's servers too (AuthRegistry.cc, get_supported_modes).
             Gate::Open => (wished.is_empty() || wished.contains(&mode::CRC)).then_some(mode::CRC),
             Gate::Cephx { modes, .. } => wished.iter().copied().find(|mode| modes.contains(mode)),
         }
     }
 
-    /// What a client says of itself; none if it is not for this side.
+    /// Decodes a client's identity; `None` if it is invalid or meant for a monitor and this side is none.
     fn introduction(&self, payload: &[u8]) -> Option<Introduction> {
         let said = Introduction::decode(&mut Reader::new(payload)).ok()?;
         (self.to_monitor || !said.to_monitor).then_some(said)
     }
 
-    /// Believes a client.
+    /// Admits a client without a proof.
     fn believe(&self, mode: u32, payload: &[u8]) -> Answer {
         let Some(said) = self.introduction(payload) else { return self.refuse(EACCES) };
         let Introduction { to_monitor, name, global_id } = said;
@@ -241,17 +243,16 @@ impl Reception {
         }))
     }
 
-    /// Challenges a monitor's client.
     fn challenge(&mut self, authority: &Mutex<Authority>, mode: u32, payload: &[u8]) -> Answer {
         let said = self.introduction(payload).filter(|said| said.to_monitor);
         let Some(Introduction { name, global_id: said, .. }) = said else { return self.refuse(EACCES) };
-        // Never 0, which clients take for none.
+        // Never 0, which clients interpret as none.
         let challenge = lock(authority).entropy().u64().max(1);
         self.step = Step::Key(Challenged { name, said, mode, challenge });
         Answer::More(ServerChallenge { challenge }.to_bytes())
     }
 
-    /// Gives a monitor's client a session, if it shows that it has its key.
+    /// Grants a session to a monitor's client that proves that it has its key.
     fn give_session(
         &self,
         now: Time,

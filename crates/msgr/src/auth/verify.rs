@@ -1,4 +1,4 @@
-//! A service looks at the tickets that are shown to it.
+//! Verification of tickets by a service.
 //!
 //! Source: ceph `src/auth/cephx/CephxProtocol.cc` (`cephx_verify_authorizer`).
 
@@ -10,24 +10,24 @@ use super::protocol::{Authorize, AuthorizeChallenge, AuthorizeReply, ServiceTick
 use crate::types::encoding::Decode;
 use onego_wire::{Reader, Writer};
 
-/// An authorizer whose ticket and proof are right.
+/// Verified authorizer.
 pub(super) struct Shown {
     pub(super) info: ServiceTicketInfo,
     pub(super) authorize: Authorize,
 }
 
 impl Shown {
-    /// Does it answer this challenge?
+    /// Returns whether the authorizer answers this challenge.
     pub(super) fn answers(&self, challenge: u64) -> bool {
         self.authorize.challenge_plus_one == Some(challenge.wrapping_add(1))
     }
 
-    /// Asks the client to show that it is there now, and that nobody repeats what was recorded.
+    /// Seals a challenge for the client, which prevents the replay of a recorded authorizer.
     pub(super) fn challenge(&self, challenge: u64, entropy: &mut Entropy) -> Vec<u8> {
         seal(&self.info.session_key, Usage::AuthorizeChallenge, &AuthorizeChallenge { challenge }, entropy)
     }
 
-    /// Shows the client that the service could open the ticket.
+    /// Seals the reply that proves to the client that the service could open the ticket.
     pub(super) fn reply(&self, connection_secret: &Secret, entropy: &mut Entropy) -> Vec<u8> {
         let reply = AuthorizeReply {
             nonce_plus_one: self.authorize.nonce.wrapping_add(1),
@@ -39,8 +39,8 @@ impl Shown {
     }
 }
 
-/// Reads an authorizer for `service`, whose ticket `open_ticket` opens. `None`: the ticket is not good, or the client that
-/// shows it does not have its key.
+/// Reads an authorizer for `service`, whose ticket `open_ticket` opens. Returns `None` if the ticket is invalid or the
+/// client does not have its session key.
 pub(super) fn authorizer(
     service: u32,
     r: &mut Reader<'_>,

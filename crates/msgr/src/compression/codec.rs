@@ -1,28 +1,27 @@
-//! What a compressed segment looks like, for each method of compression.
+//! Format of a compressed segment, by compression method.
 //!
 //! Source: ceph `src/compressor/{snappy,zlib,zstd,lz4}/*`, of 18.2.
 //!
 //! | method | layout |
 //! |---|---|
-//! | snappy | the raw format, which begins with the length of what it decompresses to |
-//! | zlib | a byte that says who compressed (any), then a raw deflate stream |
-//! | zstd | u32: the length of what it decompresses to; a frame |
-//! | lz4 | u32: how many blocks; for each u32, u32: its lengths, decompressed and as it is; the blocks, each of which refers to those before it |
+//! | snappy | raw format, which begins with the decompressed length |
+//! | zlib | a byte for the compressor used (any value), then a raw deflate stream |
+//! | zstd | u32: decompressed length; a frame |
+//! | lz4 | u32: number of blocks; for each u32, u32: its decompressed and compressed length; the blocks, each of which refers to those before it |
 
 use super::method::Method;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use std::fmt;
 
-/// What Ceph takes if nothing is configured (`compressor_zlib_level`, `compressor_zstd_level`).
+/// Ceph's defaults (`compressor_zlib_level`, `compressor_zstd_level`).
 const ZLIB_LEVEL: u32 = 5;
 const ZSTD_LEVEL: i32 = 1;
 
-/// zlib wants no more than a thousandth of what it cannot compress, and a few bytes for each block of 16 KiB.
+/// zlib expands incompressible data by at most a thousandth, plus a few bytes for each block of 16 KiB.
 fn zlib_bound(len: usize) -> usize {
     len + len / 1000 + 5 * (len / 16_000) + 32
 }
 
-/// Compresses segments.
 pub(crate) enum Encoder {
     Snappy(Box<snap::raw::Encoder>),
     Zlib(Compress),
@@ -31,7 +30,7 @@ pub(crate) enum Encoder {
 }
 
 impl Encoder {
-    /// `None`: there is no memory for one.
+    /// Returns `None` if out of memory.
     pub(crate) fn new(method: Method) -> Option<Self> {
         Some(match method {
             Method::Snappy => Self::Snappy(Box::new(snap::raw::Encoder::new())),
@@ -41,7 +40,7 @@ impl Encoder {
         })
     }
 
-    /// The most bytes that `len` bytes compress to.
+    /// Returns the maximum compressed size of `len` bytes.
     pub(crate) fn bound(&self, len: usize) -> usize {
         match self {
             Self::Snappy(_) => snap::raw::max_compress_len(len),
@@ -51,7 +50,7 @@ impl Encoder {
         }
     }
 
-    /// Compresses `bytes` into `to`, which has [`bound`](Self::bound) bytes, and returns how many it took.
+    /// Compresses `bytes` into `to`, which has [`bound`](Self::bound) bytes. Returns the compressed size.
     pub(crate) fn encode(&mut self, bytes: &[u8], to: &mut [u8]) -> Option<usize> {
         match self {
             Self::Snappy(encoder) => encoder.compress(bytes, to).ok(),
@@ -86,36 +85,33 @@ impl fmt::Debug for Encoder {
     }
 }
 
-/// Bytes before the block if there is one.
+/// Size of the table before a single block, in bytes.
 const LZ4_TABLE: usize = 12;
 
-/// Most blocks that are taken. Ceph makes one of each segment.
+/// Maximum number of blocks accepted. Ceph makes one of each segment.
 const LZ4_MAX_BLOCKS: usize = 1024;
 
-/// Why a segment cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// It would have at least this many bytes, which is over the bound.
+    /// The decompressed size exceeds the limit; it is at least this.
     TooLong(u64),
-    /// What is wrong with it.
     Damaged(&'static str),
 }
 
-const CUT: Broken = Broken::Damaged("it ends too early");
-const WRONG_LENGTH: Broken = Broken::Damaged("it has another length than it says");
+const CUT: Broken = Broken::Damaged("it is truncated");
+const WRONG_LENGTH: Broken = Broken::Damaged("its length differs from the stated length");
 const DAMAGED: Broken = Broken::Damaged("it is damaged");
 
-/// Decompresses segments.
 pub(crate) enum Decoder {
     Snappy,
-    /// The last segment is kept: how long it is shows only when it is decompressed.
+    /// The last segment is kept: its length is known only after decompression.
     Zlib(Decompress, Vec<u8>),
     Zstd(zstd::bulk::Decompressor<'static>),
     Lz4,
 }
 
 impl Decoder {
-    /// `None`: there is no memory for one.
+    /// Returns `None` if out of memory.
     pub(crate) fn new(method: Method) -> Option<Self> {
         Some(match method {
             Method::Snappy => Self::Snappy,
@@ -125,8 +121,8 @@ impl Decoder {
         })
     }
 
-    /// How long a segment is when it is decompressed, at most `bound` bytes. [`decode`](Self::decode) follows, with
-    /// the same segment.
+    /// Returns the decompressed length of a segment, at most `bound` bytes. [`decode`](Self::decode) follows, with the
+    /// same segment.
     pub(crate) fn measure(&mut self, segment: &[u8], bound: usize) -> Result<usize, Broken> {
         let said = match self {
             Self::Snappy => snap::raw::decompress_len(segment).map_err(|_| DAMAGED)? as u64,
@@ -140,38 +136,38 @@ impl Decoder {
         if said > bound as u64 {
             return Err(Broken::TooLong(said));
         }
-        // So few bytes cannot say so much: no memory is taken on their word.
+        // Such short input cannot expand to that length: no memory is allocated for it.
         if said > self.most_from(segment.len()) { Err(WRONG_LENGTH) } else { Ok(said as usize) }
     }
 
-    /// The most bytes that `len` bytes can decompress to.
+    /// Returns the maximum decompressed size of `len` bytes.
     fn most_from(&self, len: usize) -> u64 {
         len as u64
             * match self {
-                // Three bytes repeat 64.
+                // Three bytes can repeat 64.
                 Self::Snappy => 22,
-                // Each further byte of a length is 255 more.
+                // Each further length byte adds 255.
                 Self::Lz4 => 255,
-                // A block of four bytes repeats one byte 128 KiB.
+                // A block of four bytes can repeat one byte 128 KiB.
                 Self::Zstd(_) => 32 << 10,
-                // It was seen how many they are.
+                // The length was measured by decompressing.
                 Self::Zlib(..) => u64::from(u32::MAX),
             }
     }
 
-    /// Decompresses the segment that was measured, into as many bytes as it has.
+    /// Decompresses the segment just measured into `to`, which has its length.
     pub(crate) fn decode(&mut self, segment: &[u8], to: &mut [u8]) -> Result<(), Broken> {
         let len = match self {
             Self::Snappy => snap::raw::Decoder::new().decompress(segment, to).map_err(|_| DAMAGED)?,
             Self::Zlib(_, plain) => {
                 to.copy_from_slice(plain);
                 plain.clear();
-                // What a large segment took is not kept.
+                // Release the memory of a large segment.
                 plain.shrink_to(ZLIB_KEEP);
                 to.len()
             }
             Self::Zstd(decoder) => {
-                // The library takes no frame at all for a frame of nothing.
+                // The library accepts an empty input as an empty frame.
                 let frame = segment.get(4..).filter(|frame| !frame.is_empty()).ok_or(CUT)?;
                 decoder.decompress_to_buffer(frame, to).map_err(|_| DAMAGED)?
             }
@@ -187,10 +183,10 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// Memory for decompressed bytes that is kept between segments.
+/// Capacity for decompressed bytes that is kept between segments.
 const ZLIB_KEEP: usize = 256 << 10;
 
-/// Decompresses a deflate stream to `plain`, which grows as bytes really come, and not beyond `bound`.
+/// Decompresses a deflate stream to `plain`, which grows with the actual output but not beyond `bound`.
 fn inflate(
     decoder: &mut Decompress,
     segment: &[u8],
@@ -203,7 +199,7 @@ fn inflate(
     loop {
         let (used, before) = (decoder.total_in() as usize, plain.len());
         if plain.len() == plain.capacity() {
-            // One byte more than may be, to see that it is too long.
+            // One byte over the limit, to detect an excessive length.
             let room = (bound + 1 - plain.len()).min(plain.len().max(4 * stream.len()).max(64));
             plain.reserve_exact(room);
         }
@@ -233,7 +229,7 @@ fn lz4_blocks(segment: &[u8]) -> Result<usize, Broken> {
     }
 }
 
-/// Decompresses all blocks, one behind the other.
+/// Decompresses all blocks one after the other.
 fn lz4(segment: &[u8], to: &mut [u8]) -> Result<usize, Broken> {
     let blocks = lz4_blocks(segment)?;
     let mut rest = segment.get(4 + 8 * blocks..).ok_or(CUT)?;
@@ -272,7 +268,7 @@ mod tests {
         decoder.decode(segment, &mut to).map(|()| to)
     }
 
-    /// Bytes that can be compressed, more or less.
+    /// Bytes that are more or less compressible.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let run = (any::<u8>(), 0..4000usize).prop_map(|(byte, len)| vec![byte; len]);
         let noise = prop::collection::vec(any::<u8>(), 0..4000usize);
@@ -283,7 +279,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn what_is_compressed_comes_back(all in prop::collection::vec(bytes(), 1..4)) {
+        fn compressed_data_round_trips(all in prop::collection::vec(bytes(), 1..4)) {
             for method in METHODS {
                 let (mut encoder, mut decoder) = (Encoder::new(method).unwrap(), Decoder::new(method).unwrap());
                 for bytes in &all {
@@ -298,7 +294,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_or_changed_never_passes_for_more_than_its_bound(
+        fn truncated_or_modified_data_never_exceeds_its_limit(
             bytes in bytes(),
             cut in any::<prop::sample::Index>(),
             at in any::<prop::sample::Index>(),
@@ -320,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_short_segment_is_noticed() {
+    fn every_truncation_of_a_short_segment_is_detected() {
         for (method, bytes) in
             METHODS.into_iter().flat_map(|method| [(method, &b""[..]), (method, b"aaaaaaaab")])
         {
@@ -334,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused_before_it_takes_memory() {
+    fn a_decompression_bomb_is_refused_before_it_takes_memory() {
         let zeros = vec![0; 32 << 20];
         for method in METHODS {
             let segment = encoded(&mut Encoder::new(method).unwrap(), &zeros);
@@ -345,7 +341,7 @@ mod tests {
                 assert!(plain.capacity() <= (1 << 20) + 1);
             }
         }
-        // Lengths alone, with nothing behind them.
+        // Only lengths, without data.
         for (method, segment) in [
             (Method::Snappy, &b"\xff\xff\xff\xff\x0f"[..]),
             (Method::Zstd, b"\xff\xff\xff\xff"),
@@ -358,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_not_that_of_the_bytes_is_noticed() {
+    fn a_wrong_length_is_detected() {
         let bytes = vec![7; 1000];
         let mut zstd = encoded(&mut Encoder::new(Method::Zstd).unwrap(), &bytes);
         let mut lz4 = encoded(&mut Encoder::new(Method::Lz4).unwrap(), &bytes);
@@ -381,8 +377,8 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_lz4_refer_to_those_before_them() {
-        // "abcdefgh" as it is, then eight bytes from eight bytes back, then "xxxxx" as it is.
+    fn lz4_blocks_refer_to_those_before_them() {
+        // The literal "abcdefgh", then eight bytes from eight bytes back, then the literal "xxxxx".
         let blocks: [&[u8]; 2] = [b"\x80abcdefgh", b"\x04\x08\0\x50xxxxx"];
         let mut segment = vec![2, 0, 0, 0];
         for (len, block) in [8u32, 13].into_iter().zip(blocks) {

@@ -1,19 +1,19 @@
-//! The methods of compression.
+//! Compression methods.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How the segments of a frame are compressed.
+/// Compression method of a frame's segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Method {
-    /// The fastest.
+    /// Fastest.
     Snappy = 1,
     /// Deflate.
     Zlib = 2,
-    /// The smallest of those that are fast.
+    /// Smallest of the fast methods.
     Zstd = 3,
-    /// Fast, too.
+    /// Fast.
     Lz4 = 4,
 }
 
@@ -45,9 +45,7 @@ impl FromStr for Method {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|method| method.name() == name);
-        found.ok_or_else(|| {
-            format!("{name:?} is no method of compression that is known here: snappy, zlib, zstd, lz4")
-        })
+        found.ok_or_else(|| format!("{name:?} is not a known compression method (snappy, zlib, zstd, lz4)"))
     }
 }
 
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_are_known_by_their_names() {
+    fn methods_print_and_parse() {
         for method in Method::ALL {
             assert_eq!(method.to_string().parse(), Ok(method));
         }

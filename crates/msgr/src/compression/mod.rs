@@ -1,35 +1,36 @@
-//! Compression of frames: what a side agrees to, and what the two sides agree on.
+//! Compression of frames and its configuration.
 //!
 //! Source: ceph `src/msg/async/ProtocolV2.cc`, `src/msg/compressor_registry.cc`, `src/compressor/Compressor.h`.
 //!
-//! It is for connections to OSDs. A client that wants it says so and names methods, the one that it prefers first; the
-//! server takes the first that it has, too. Ceph's OSDs agree only with peers that are OSDs themselves; ours agree with
-//! everybody.
+//! Compression is for connections to OSDs. A client that wants it lists methods in order of preference; the server
+//! chooses the first that it supports. Ceph's OSDs agree only with peers that are OSDs themselves; ours agree with
+//! every peer.
 
 pub(crate) mod codec;
 mod method;
 
 pub use method::Method;
 
-/// What a side that compresses agrees to (`ms_osd_compress_mode = force`).
+/// Compression settings of a side (`ms_osd_compress_mode = force`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
-    /// The methods, the one that is preferred first (`ms_osd_compression_algorithm`).
+    /// Methods in order of preference (`ms_osd_compression_algorithm`).
     pub methods: Vec<Method>,
-    /// Bytes of a frame's segments from which on it is sent compressed (`ms_osd_compress_min_size`).
+    /// Minimum size of a frame's segments for compression, in bytes (`ms_osd_compress_min_size`).
     pub min_size: u32,
-    /// Compress what is encrypted, too (`ms_compress_secure`): its length then tells something of what it says.
+    /// Whether to compress encrypted frames, too (`ms_compress_secure`): their length then reveals something about
+    /// their content.
     pub secure: bool,
 }
 
 impl Default for Compression {
-    /// What Ceph takes where nothing is said.
+    /// Returns Ceph's defaults.
     fn default() -> Self {
         Self { methods: vec![Method::Snappy], min_size: 1 << 10, secure: false }
     }
 }
 
-/// The settings of compression, as `ceph.conf` names them.
+/// Names of the compression settings in `ceph.conf`.
 pub const SETTINGS: [&str; 4] = [
     "ms_osd_compress_mode",
     "ms_osd_compress_min_size",
@@ -38,39 +39,42 @@ pub const SETTINGS: [&str; 4] = [
 ];
 
 impl Compression {
-    /// What is configured by [`SETTINGS`]; none: nothing is compressed. Methods that are not known are left out, as Ceph
-    /// leaves them out. An error says what is wrong with which.
+    /// Reads the settings in [`SETTINGS`]. Returns `None` if compression is off. Unknown methods are ignored, as in
+    /// Ceph.
+    ///
+    /// # Errors
+    /// Returns a message that names the invalid setting.
     pub fn configured(setting: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let [mode, min_size, algorithm, secure] = SETTINGS;
         match setting(mode).as_deref() {
             None | Some("none") => return Ok(None),
             Some("force") => {}
-            Some(other) => return Err(format!("{mode} = {other}: it is none or force")),
+            Some(other) => return Err(format!("{mode} = {other}: expected none or force")),
         }
         let mut configured = Self::default();
         if let Some(text) = setting(min_size) {
             configured.min_size =
-                size(&text).ok_or_else(|| format!("{min_size} = {text}: it is no number of bytes"))?;
+                size(&text).ok_or_else(|| format!("{min_size} = {text}: expected a number of bytes"))?;
         }
         if let Some(text) = setting(secure) {
             configured.secure = match &*text.to_ascii_lowercase() {
                 "true" | "1" => true,
                 "false" | "0" => false,
-                _ => return Err(format!("{secure} = {text}: it is true or false")),
+                _ => return Err(format!("{secure} = {text}: expected true or false")),
             };
         }
         if let Some(text) = setting(algorithm) {
             let words = text.split([';', ',', '=', ' ', '\t']).filter(|word| !word.is_empty());
             let known = words.filter_map(|word| {
                 let method = word.parse::<Method>();
-                method.inspect_err(|error| tracing::warn!(%error, setting = algorithm, "left out")).ok()
+                method.inspect_err(|error| tracing::warn!(%error, setting = algorithm, "ignored")).ok()
             });
             configured.methods = known.collect();
             if configured.methods.is_empty() {
                 tracing::warn!(
                     setting = algorithm,
                     value = text,
-                    "nothing is compressed: no method is known"
+                    "compression is off: no configured method is known"
                 );
                 return Ok(None);
             }
@@ -78,7 +82,7 @@ impl Compression {
         Ok(Some(configured))
     }
 
-    /// What [`configured`](Self::configured) reads it from.
+    /// Returns the settings that [`configured`](Self::configured) reads.
     pub fn settings(&self) -> [(&'static str, String); 4] {
         let [mode, min_size, algorithm, secure] = SETTINGS;
         let methods: Vec<_> = self.methods.iter().map(|method| method.name()).collect();
@@ -90,13 +94,13 @@ impl Compression {
         ]
     }
 
-    /// Does it compress on a connection that is encrypted, or not?
+    /// Returns whether a connection is compressed that is encrypted, or not.
     pub(crate) fn fits(&self, secure: bool) -> bool {
         self.secure || !secure
     }
 }
 
-/// Reads a number of bytes as Ceph's options have it: 1024, 1K, 1Ki, 1_K.
+/// Parses a number of bytes in the syntax of Ceph's options: 1024, 1K, 1Ki, 1_K.
 fn size(text: &str) -> Option<u32> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_as_ceph_has_them() {
+    fn settings_are_parsed_like_ceph_does() {
         let force = ("ms_osd_compress_mode", "force");
         assert_eq!(configured(&[]), Ok(None));
         assert_eq!(configured(&[("ms_osd_compress_mode", "none"), ("ms_compress_secure", "?")]), Ok(None));
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_mean_nothing_are_named() {
+    fn errors_name_the_invalid_setting() {
         for (name, value) in [
             ("ms_osd_compress_mode", "fast"),
             ("ms_osd_compress_min_size", "1T"),

@@ -1,7 +1,7 @@
-//! The parts of a message behind its header, as they come in: front, middle, payload.
+//! The parts of a message after its header as they arrive: front, middle, payload.
 //!
-//! Fronts and payloads are slices of what was received. Only a front that is cut, and a payload that has a place, are
-//! copied: the payload only as far as it was here before its place was known.
+//! Fronts and payloads are slices of the received data. Only a front that arrived in pieces and a placed payload are
+//! copied; of the payload, only what arrived before its place was known.
 
 use super::buffer::{RecvBuffer, read_ahead};
 use super::gather::gather;
@@ -9,10 +9,9 @@ use crate::message::{Header, Message, Placer, Sums};
 use onego_buf::{Segment, SegmentMut, crc32c};
 use onego_wire::{Ahead, Landing, Pieces};
 
-/// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
+/// Bytes that are copied to a place and checksummed at a time, so that the checksum finds them in the L1 cache.
 const COPY_CHUNK: usize = 16 << 10;
 
-/// What comes next of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyStage {
     Front,
@@ -20,33 +19,32 @@ enum BodyStage {
     Data,
 }
 
-/// One body after the other.
+/// Receiver of message bodies.
 #[derive(Debug)]
 pub(crate) struct Body {
     stage: BodyStage,
     lens: [usize; 3],
-    /// What checksums start with.
+    /// Initial value of checksums.
     seed: u32,
-    /// Checksums of the parts.
     crcs: [u32; 3],
     sums: Sums,
     ahead: Ahead,
-    /// What is here of a front or a middle that came in pieces. A copy: slices would keep a block of received memory
-    /// for each piece, and end in a copy all the same.
+    /// Bytes received of a fragmented front or middle. A copy, because slices would keep a block of receive memory for
+    /// each fragment and still end in a copy.
     gathered: Vec<u8>,
     front: Option<Segment>,
     middle: Option<Segment>,
     data: Pieces,
-    /// Where the payload goes, if the owner gave a buffer for it.
+    /// Buffer for the payload, if the owner gave one.
     placed: Option<RecvBuffer>,
-    /// The payload is not kept.
+    /// The payload is discarded.
     discards: bool,
-    /// Bytes of such a payload that have arrived.
+    /// Bytes of a discarded payload that have arrived.
     discarded: usize,
 }
 
 impl Body {
-    /// `seed`: what checksums start with.
+    /// `seed`: initial value of checksums.
     pub(crate) fn new(seed: u32) -> Self {
         Self {
             stage: BodyStage::Front,
@@ -65,7 +63,7 @@ impl Body {
         }
     }
 
-    /// A body with parts of these lengths begins. `discards`: its payload is not kept.
+    /// Starts a body with parts of these lengths. `discards`: its payload is discarded.
     #[inline]
     pub(crate) fn begin(&mut self, lens: [usize; 3], sums: Sums, discards: bool) {
         self.stage = BodyStage::Front;
@@ -75,12 +73,11 @@ impl Body {
         (self.discards, self.discarded) = (discards, 0);
     }
 
-    /// The checksum of a front or a middle.
     fn sum(&self, bytes: &[u8]) -> u32 {
         if self.sums == Sums::None { self.seed } else { crc32c(self.seed, bytes) }
     }
 
-    /// Takes what is here of it. `true`: all of it is here.
+    /// Consumes available bytes of the body. Returns whether it is complete.
     #[inline]
     pub(crate) fn take(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
         let whole = self.take_parts(header, bytes, placer);
@@ -90,7 +87,8 @@ impl Body {
         whole
     }
 
-    /// More will come only with another receive: what is here must not keep the memory that many messages are received in.
+    /// Trims memory before another receive: the received parts must not pin the memory that many messages are received
+    /// in.
     fn settle(&mut self) {
         for part in [&mut self.front, &mut self.middle].into_iter().flatten() {
             if part.len() <= part.block_len() / 4 {
@@ -100,7 +98,7 @@ impl Body {
         self.data.settle();
     }
 
-    /// Bytes of a message that are here, of which all is to come if none has begun.
+    /// Returns the number of bytes received of an incomplete message.
     pub(crate) fn held(&self) -> usize {
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
         let placed = self.placed.as_ref().map_or(0, RecvBuffer::filled);
@@ -127,7 +125,7 @@ impl Body {
         self.lens[2] == 0 || self.take_data(bytes)
     }
 
-    /// Asks where the payload goes, now that the message is known up to it.
+    /// Asks the placer for the payload's buffer, now that everything before the payload is known.
     #[inline]
     fn find_place(&mut self, header: &Header, placer: &mut dyn Placer) {
         let len = self.lens[2];
@@ -140,7 +138,7 @@ impl Body {
         });
     }
 
-    /// Takes what is here of the payload. `true`: all of it is here.
+    /// Consumes available bytes of the payload. Returns whether it is complete.
     fn take_data(&mut self, bytes: &mut Segment) -> bool {
         if self.discards {
             return self.discard(bytes);
@@ -156,7 +154,7 @@ impl Body {
             }
             return self.data.len() == self.lens[2];
         };
-        assert!(!placed.is_out(), "bytes behind a buffer that a receive has come after it");
+        assert!(!placed.is_out(), "received bytes into shared memory while the buffer was handed out");
         let taken = bytes.len().min(placed.left());
         for chunk in bytes[..taken].chunks(COPY_CHUNK) {
             placed.copy(chunk);
@@ -168,10 +166,10 @@ impl Body {
         placed.left() == 0
     }
 
-    /// Forgets what is here of the payload. `true`: that was the end of it.
+    /// Discards available bytes of the payload. Returns whether that was the end of it.
     fn discard(&mut self, bytes: &mut Segment) -> bool {
         let gone = bytes.split_to(bytes.len().min(self.lens[2] - self.discarded));
-        // It cannot be summed up later.
+        // The checksum cannot be computed later.
         if self.sums != Sums::None {
             self.crcs[2] = crc32c(self.crcs[2], &gone);
         }
@@ -179,7 +177,7 @@ impl Body {
         self.discarded == self.lens[2]
     }
 
-    /// Where the next bytes go.
+    /// Returns where to receive the next bytes.
     pub(crate) fn landing(&mut self) -> Landing {
         match &mut self.placed {
             Some(placed) => placed.landing(&self.ahead),
@@ -187,7 +185,7 @@ impl Body {
         }
     }
 
-    /// The rest of a place comes back with `filled` bytes more.
+    /// Returns the rest of a place with `filled` more bytes.
     pub(crate) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         if self.sums == Sums::All {
             self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
@@ -195,17 +193,17 @@ impl Body {
         self.placed.as_mut().expect("only what was handed out lands").landed(rest, filled);
     }
 
-    /// The place of the payload that is being received, if it is not out.
+    /// Takes the buffer of the payload being received, unless a receive holds it.
     pub(crate) fn take_place(&mut self) -> Option<SegmentMut> {
         self.placed.take_if(|placed| !placed.is_out()).map(RecvBuffer::into_inner)
     }
 
-    /// Checksums of front, middle and payload, as far as they were made when these came.
+    /// Checksums of front, middle and payload, as far as they were computed on arrival.
     pub(crate) fn crcs(&self) -> [u32; 3] {
         self.crcs
     }
 
-    /// Checksum of the payload that was received, which is made now if it was not made before.
+    /// Returns the payload's checksum, computing it now if it was not computed on arrival.
     pub(crate) fn data_crc(&self) -> u32 {
         match &self.placed {
             _ if self.sums == Sums::All || self.discards => self.crcs[2],
@@ -214,13 +212,13 @@ impl Body {
         }
     }
 
-    /// Forgets a message whose sender gave it up, and gives back the place of its payload.
+    /// Drops a message that the sender aborted. Returns the buffer of its payload.
     pub(crate) fn give_up(&mut self) -> Option<SegmentMut> {
         self.ahead.message(0);
         self.take_message(Header::default()).placed
     }
 
-    /// The message, all of whose parts are here.
+    /// Takes the complete message.
     #[inline]
     pub(crate) fn take_message(&mut self, header: Header) -> Message {
         Message {

@@ -1,22 +1,21 @@
-//! The buffer that a payload is received into.
+//! Buffer that a payload is received into.
 
 use onego_buf::SegmentMut;
 use onego_wire::{Ahead, Landing, Place};
 
-/// Payload from which on a connection is taken to carry bulk, until the next message: copying less then costs less
-/// than the system calls that small reads ahead cost. At 32 KiB it does not yet: writes by 32 clients are 1.5 times
-/// as many without.
+/// Payload size above which a connection counts as carrying bulk data until the next message: copying less is cheaper
+/// than the system calls of short reads ahead. A limit of 32 KiB is too low: without it, writes by 32 clients are 1.5
+/// times as many.
 const BULK: usize = 64 << 10;
 
-/// How far a connection of the messenger reads ahead.
 pub(crate) fn read_ahead() -> Ahead {
     Ahead::new(BULK, 1)
 }
 
-/// A buffer that receives fill directly, and copies of what was read ahead.
+/// Buffer filled by receives and by copies of bytes read ahead.
 #[derive(Debug)]
 pub(crate) struct RecvBuffer {
-    /// The whole buffer, unless a receive has its rest.
+    /// The whole buffer, unless a receive holds its rest.
     buffer: SegmentMut,
     place: Place,
 }
@@ -27,37 +26,35 @@ impl RecvBuffer {
         Self { buffer, place }
     }
 
-    /// Bytes that are filled.
     #[inline]
     pub(crate) fn filled(&self) -> usize {
         self.place.at()
     }
 
-    /// Bytes that are not filled.
     #[inline]
     pub(crate) fn left(&self) -> usize {
         self.place.left()
     }
 
-    /// Does a receive have the rest?
+    /// Returns whether a receive holds the rest.
     #[inline]
     pub(crate) fn is_out(&self) -> bool {
         self.place.is_out()
     }
 
-    /// Copies the next bytes.
+    /// Appends `bytes`.
     ///
     /// # Panics
-    /// If they are more than are left.
+    /// If they exceed the space left.
     #[inline]
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         self.place.fill(&mut self.buffer, bytes);
     }
 
-    /// Fills the next `len` bytes by `fill`.
+    /// Appends `len` bytes written by `fill`.
     ///
     /// # Panics
-    /// If they are more than are left.
+    /// If they exceed the space left.
     #[inline]
     pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
         let at = self.place.at();
@@ -65,21 +62,20 @@ impl RecvBuffer {
         self.place.skip(len);
     }
 
-    /// Part of what is filled.
     #[inline]
     pub(crate) fn filled_from(&mut self, from: usize) -> &mut [u8] {
         let end = self.place.at();
         &mut self.buffer[from..end]
     }
 
-    /// Where the next bytes go: into the rest of the buffer, where that pays.
+    /// Returns where to receive the next bytes: into the rest of the buffer, where that pays.
     pub(crate) fn landing(&mut self, ahead: &Ahead) -> Landing {
         let left = self.left();
         let rest = self.place.hand_out(&mut self.buffer, left);
         ahead.landing(rest, left)
     }
 
-    /// The rest comes back with `filled` bytes more.
+    /// Returns the rest with `filled` more bytes.
     pub(crate) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         self.place.landed(&mut self.buffer, rest, filled);
     }

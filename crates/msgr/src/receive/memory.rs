@@ -1,16 +1,16 @@
-//! Memory for parts of messages that are not left where they were received.
+//! Memory for parts of messages that are moved from where they were received.
 
 use onego_buf::{Pool, SegmentMut};
 
-/// Size of the blocks from which memory for small parts is taken, bytes.
+/// Size of the blocks that small parts share, in bytes.
 const SMALL_BLOCK: usize = 16 << 10;
-/// Parts from this size on have memory of their own.
+/// Size from which a part has its own memory, in bytes.
 const OWN: usize = 4 << 10;
 
 #[derive(Debug)]
 pub(crate) struct PartMemory {
     pool: Pool,
-    /// What is left of the memory for small parts.
+    /// Rest of the current block.
     block: Option<SegmentMut>,
 }
 
@@ -19,7 +19,7 @@ impl PartMemory {
         Self { pool, block: None }
     }
 
-    /// Memory for a part of that length.
+    /// Returns memory for a part of `len` bytes.
     pub(crate) fn get(&mut self, len: usize) -> SegmentMut {
         if len >= OWN {
             return self.pool.get(len);

@@ -1,4 +1,4 @@
-//! Parts of messages as they come in, in both versions.
+//! Parts of arriving messages, for both protocol versions.
 
 pub(crate) mod body;
 pub(crate) mod buffer;

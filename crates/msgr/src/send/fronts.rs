@@ -1,21 +1,21 @@
-//! Fronts of the messages in a queue, one behind the other in one piece of memory.
+//! Fronts of queued messages, contiguous in one buffer.
 
 use onego_wire::Writer;
 
-/// Bytes that are kept when the queue is empty. A deep queue of requests has fronts of some 30 KiB.
+/// Capacity kept when the queue is empty. The fronts of a deep request queue take some 30 KiB.
 const KEEP: usize = 64 << 10;
 
-/// Fronts in the order of their messages: to encode one takes no memory of its own, and nothing is copied but to
-/// where it is sent from.
+/// Fronts in message order. Encoding one allocates no memory of its own, and the only copy is the one into the send
+/// buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Fronts {
     bytes: Writer,
-    /// Bytes that were taken.
+    /// Bytes already taken.
     taken: usize,
 }
 
 impl Fronts {
-    /// Adds what `encode` writes, and returns its length.
+    /// Appends the front that `encode` writes. Returns its length.
     #[inline]
     pub(crate) fn add(&mut self, encode: impl FnOnce(&mut Writer)) -> usize {
         if self.taken > KEEP {
@@ -26,7 +26,7 @@ impl Fronts {
         self.bytes.len() - start
     }
 
-    /// The oldest `len` bytes.
+    /// Takes the oldest `len` bytes.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> &[u8] {
         let start = self.taken;
@@ -34,7 +34,6 @@ impl Fronts {
         &self.bytes.as_slice()[start..self.taken]
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.taken = 0;
         if self.bytes.len() > KEEP {
@@ -44,7 +43,7 @@ impl Fronts {
         }
     }
 
-    /// Lets go of what was taken. It is as much as is moved, or the queue has grown beyond all that is usual.
+    /// Drops the taken bytes. This moves at most as many bytes as it frees, unless the queue is unusually long.
     #[cold]
     fn make_room(&mut self) {
         let rest = self.bytes.as_slice()[self.taken..].to_vec();
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fronts_come_out_as_they_went_in_however_many_there_are() {
+    fn fronts_come_out_in_order_however_many_there_are() {
         let mut fronts = Fronts::default();
         let front = |n: usize| vec![n as u8; n % 700];
         let (mut added, mut taken) = (0, 0);
@@ -72,7 +71,7 @@ mod tests {
                 taken += 1;
             }
         }
-        assert!(added > taken && fronts.taken < 2 * KEEP, "what was taken is let go of");
+        assert!(added > taken && fronts.taken < 2 * KEEP, "taken bytes are dropped");
         fronts.clear();
         assert_eq!(fronts.add(|w| w.u8(9)), 1);
         assert_eq!(fronts.take(1), [9]);

@@ -1,4 +1,4 @@
-//! Messages on their way out, as both versions keep them.
+//! Outgoing messages, for both protocol versions.
 
 pub(crate) mod fronts;
 pub(crate) mod outbox;

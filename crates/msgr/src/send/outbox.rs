@@ -1,5 +1,4 @@
-//! Messages on their way to the peer: those that wait to be sent and, where nothing may get lost, those that were sent
-//! and that the peer has not acknowledged.
+//! Outgoing messages: those waiting to be sent and, on a lossless connection, those sent but not yet acknowledged.
 
 use super::fronts::Fronts;
 use super::queue::{Queue, Queued};
@@ -11,14 +10,14 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Outbox {
     queue: Queue,
-    /// Number of the last message that was sent.
+    /// Number of the last message sent.
     seq: u64,
-    /// Are messages kept until they are acknowledged?
+    /// Messages are kept until they are acknowledged.
     keeps: bool,
-    /// Messages that were sent and not acknowledged: the last of them has the number `seq`.
+    /// Messages sent and not acknowledged; the last one has the number `seq`.
     sent: VecDeque<Queued>,
     sent_bytes: usize,
-    /// Messages at the front of the queue that were sent before, on a connection that is over.
+    /// Messages at the front of the queue that were already sent on an earlier connection.
     again: usize,
 }
 
@@ -31,24 +30,24 @@ impl Outbox {
         self.queue.push(message);
     }
 
-    /// Queues a message before all others, on a connection on which none was sent.
+    /// Queues a message before all others, on a connection that has sent none.
     pub(crate) fn push_first(&mut self, message: Message) {
         self.queue.push_first(Queued::from(message));
     }
 
-    /// Queues the message with this content, without taking memory for its front alone.
+    /// Queues a message with this content, without allocating memory for its front.
     #[inline]
     pub(crate) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         self.queue.push_payload(tid, payload);
     }
 
-    /// Numbers a message that goes out beside the queue, as the first on its connection.
+    /// Numbers a message that bypasses the queue, as the first on its connection.
     pub(crate) fn number(&mut self, message: &mut Queued) {
         self.seq += 1;
         message.header.seq = self.seq;
     }
 
-    /// Hands the next message to `send`, with its number. `false`: there is none.
+    /// Numbers the next message and passes it to `send`. Returns `false` if the queue is empty.
     #[inline]
     pub(crate) fn pop(&mut self, send: impl FnOnce(&mut Queued, &mut Fronts)) -> bool {
         let Self { queue, seq, keeps, sent, sent_bytes, again } = self;
@@ -64,7 +63,7 @@ impl Outbox {
         })
     }
 
-    /// The peer has the messages up to number `seq`.
+    /// Handles the acknowledgement of the messages up to `seq`.
     pub(crate) fn acknowledged(&mut self, seq: u64) -> Result<(), Error> {
         if !self.keeps {
             return Ok(());
@@ -78,13 +77,13 @@ impl Outbox {
         {
             self.sent_bytes -= message.body_len();
         }
-        // Where a session goes on without a word of what was received (version 1, to old peers), the peer may say so of
-        // messages that are still to be sent again.
+        // Where a session is resumed without exchanging sequence numbers (version 1, with old peers), the peer may
+        // acknowledge messages that are queued for retransmission.
         self.resume(seq)
     }
 
-    /// The connection is over: what the peer has not acknowledged goes first on the next one, with the same numbers.
-    /// Nothing is left where nothing is kept.
+    /// Requeues unacknowledged messages after the connection broke: the next one sends them first, with the same
+    /// numbers. A lossy connection drops everything.
     pub(crate) fn requeue(&mut self) {
         if !self.keeps {
             return self.reset();
@@ -97,7 +96,7 @@ impl Outbox {
         }
     }
 
-    /// The session goes on, and the peer has the messages up to number `seq`: those are not sent again.
+    /// Resumes the session with a peer that has the messages up to `seq`: these are not resent.
     pub(crate) fn resume(&mut self, seq: u64) -> Result<(), Error> {
         while self.seq < seq {
             if self.again == 0 {
@@ -110,7 +109,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// A new session begins with what is here.
+    /// Begins a new session with the queued messages.
     pub(crate) fn begin(&mut self, keeps: bool) {
         self.keeps = keeps;
         if self.again == 0 {
@@ -118,14 +117,13 @@ impl Outbox {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn reset(&mut self) {
         self.queue.clear();
         self.sent.clear();
         (self.seq, self.sent_bytes, self.again) = (0, 0, 0);
     }
 
-    /// Bytes of messages that wait to be sent, without their headers.
+    /// Returns the number of queued message bytes, without headers.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.queue.bytes()
     }
@@ -134,19 +132,19 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// Is nothing waiting to be sent?
+    /// Returns whether the queue of unsent messages is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Messages, and bytes of them, that the peer has not acknowledged or that were not sent yet.
+    /// Returns the number of unsent and unacknowledged messages, and their bytes.
     pub(crate) fn held(&self) -> (usize, usize) {
         (self.queue.len() + self.sent.len(), self.queue.bytes() + self.sent_bytes)
     }
 }
 
-/// Keeps a message that is about to be sent, out of the way of those that nobody keeps.
+/// Keeps a message about to be sent. Cold, to stay off the path of lossy connections.
 #[cold]
 fn keep(sent: &mut VecDeque<Queued>, message: &mut Queued, fronts: &mut Fronts) {
     sent.push_back(message.keep(fronts));
@@ -164,7 +162,7 @@ mod tests {
         outbox
     }
 
-    /// Sends up to `n` messages: their numbers and transactions.
+    /// Sends up to `n` messages. Returns their sequence and transaction numbers.
     fn send(outbox: &mut Outbox, n: usize) -> Vec<(u64, u64)> {
         let mut sent = Vec::new();
         while sent.len() < n && outbox.pop(|message, _| sent.push((message.header.seq, message.header.tid))) {
@@ -173,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_acknowledged_is_sent_again_with_the_same_numbers() {
+    fn unacknowledged_messages_are_resent_with_the_same_numbers() {
         let mut outbox = outbox(5);
         assert_eq!(send(&mut outbox, 4), [(1, 1), (2, 2), (3, 3), (4, 4)]);
         assert_eq!(outbox.acknowledged(2), Ok(()));
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_have_what_was_never_sent() {
+    fn a_peer_cannot_acknowledge_an_unsent_message() {
         let mut outbox = outbox(3);
         send(&mut outbox, 2);
         assert_eq!(outbox.acknowledged(3), Err(Error::NeverSent { seq: 3, last: 2 }));
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_before_it_was_sent_again_is_not_sent_again() {
+    fn a_message_acknowledged_before_its_retransmission_is_not_resent() {
         let mut outbox = outbox(6);
         send(&mut outbox, 5);
         outbox.requeue();
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_were_encoded_into_the_queue_are_kept_too() {
+    fn messages_encoded_into_the_queue_are_kept_too() {
         use crate::auth::messages::AuthReply;
         let mut outbox = Outbox::new(true);
         outbox.push_payload(1, &AuthReply { global_id: 2, ..AuthReply::default() });

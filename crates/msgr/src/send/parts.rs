@@ -1,4 +1,4 @@
-//! Messages into what is sent: many a call, in as few pieces as can be.
+//! Gathers messages into as few send pieces as possible.
 
 use super::fronts::Fronts;
 use super::outbox::Outbox;
@@ -6,7 +6,7 @@ use super::queue::{Front, Queued};
 use crate::message::Sums;
 use onego_buf::{Arena, List, crc32c};
 
-/// Appends `control` and about `limit` bytes of messages to `out`. `put` appends a message, whose data it takes.
+/// Appends `control` and about `limit` bytes of messages to `out`. `put` appends a message and takes its data.
 #[inline]
 pub(crate) fn transmit(
     arena: &mut Arena,
@@ -29,8 +29,8 @@ pub(crate) fn transmit(
     }
 }
 
-/// Appends front, middle and data of a message, whose data it takes, and returns their checksums. `seed` is what
-/// these start with.
+/// Appends front, middle and data of a message, taking its data. Returns their checksums, computed from the initial
+/// value `seed`.
 #[inline]
 pub(crate) fn put_parts(
     message: &mut Queued,

@@ -1,4 +1,4 @@
-//! Messages that wait to be sent.
+//! Queue of messages to send.
 
 use super::fronts::Fronts;
 use crate::message::{Header, Message};
@@ -6,7 +6,6 @@ use crate::types::Payload;
 use onego_buf::{List, Segment};
 use std::collections::VecDeque;
 
-/// A message that waits to be sent.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) header: Header,
@@ -15,12 +14,12 @@ pub(crate) struct Queued {
     pub(crate) data: List,
 }
 
-/// Where the front of a message is.
+/// Location of a message's front.
 #[derive(Debug)]
 pub(crate) enum Front {
-    /// Encoded, with this length, behind the fronts of the messages before it.
+    /// Encoded in the queue's [`Fronts`], with this length, after the fronts of earlier messages.
     Encoded(usize),
-    /// By itself.
+    /// In its own memory.
     Own(Segment),
 }
 
@@ -39,14 +38,14 @@ impl Queued {
         }
     }
 
-    /// Lengths of front, middle and data, as they are on the wire.
+    /// Returns the lengths of front, middle and data in wire form.
     pub(crate) fn lens(&self) -> [u32; 3] {
         let middle = self.middle.as_deref().map_or(0, <[u8]>::len);
         [self.front_len(), middle, self.data.len()]
             .map(|len| u32::try_from(len).expect("a part of a message has less than 4 GiB"))
     }
 
-    /// A second one of it, to be sent again: front and payload are shared.
+    /// Returns a second instance for retransmission; front and payload are shared.
     pub(crate) fn keep(&mut self, fronts: &mut Fronts) -> Self {
         let front = match &self.front {
             Front::Encoded(len) => Segment::copy_from(fronts.take(*len)),
@@ -62,12 +61,11 @@ impl Queued {
     }
 }
 
-/// The messages, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     messages: VecDeque<Queued>,
     fronts: Fronts,
-    /// Bytes of the bodies.
+    /// Total size of the bodies, in bytes.
     bytes: usize,
 }
 
@@ -78,16 +76,15 @@ impl Queue {
         self.messages.push_back(message);
     }
 
-    /// Queues a message before all others.
     pub(crate) fn push_first(&mut self, message: Queued) {
         self.bytes += message.body_len();
         self.messages.push_front(message);
     }
 
-    /// Queues the message with this content, without taking memory for its front alone.
+    /// Queues a message with this content, without allocating memory for its front.
     #[inline]
     pub(crate) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        // Encoded where it stays.
+        // Encode in place.
         let message = self.messages.push_back_mut(Queued {
             header: Header::of::<P>(tid),
             front: Front::Encoded(0),
@@ -99,8 +96,8 @@ impl Queue {
         self.bytes += message.body_len();
     }
 
-    /// Hands the first message to `send`, where it stands (to move it would take as long as to write its header), and
-    /// forgets it. `false`: there is none.
+    /// Passes the first message to `send` in place, because moving it would cost as much as writing its header, and
+    /// removes it. Returns `false` if the queue is empty.
     #[inline]
     pub(crate) fn pop(&mut self, send: impl FnOnce(&mut Queued, &mut Fronts)) -> bool {
         let Some(message) = self.messages.front_mut() else { return false };
@@ -119,7 +116,6 @@ impl Queue {
         self.bytes = 0;
     }
 
-    /// Bytes of the bodies.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

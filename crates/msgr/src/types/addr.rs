@@ -1,8 +1,8 @@
-//! Addresses of Ceph's processes.
+//! Addresses of Ceph processes.
 //!
 //! Source: ceph `src/msg/msg_types.{h,cc}`. Written in the form that every release since Nautilus reads (feature
-//! `MSG_ADDR2`); the form from before is read as well. In `ceph.conf`: ceph `doc/rados/configuration/msgr2.rst`,
-//! "Address formats".
+//! `MSG_ADDR2`); the older form is read as well. In `ceph.conf`: ceph `doc/rados/configuration/msgr2.rst`, "Address
+//! formats".
 
 use super::encoding::{Decode, Encode, envelope, write_envelope};
 use super::entity::ParseError;
@@ -12,35 +12,35 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
 
-/// The port of monitors that speak version 2 of the messenger's protocol.
+/// Monitor port for version 2 of the messenger protocol.
 pub const MON_PORT_MSGR2: u16 = 3300;
-/// The port of monitors that speak version 1 of it.
+/// Monitor port for version 1 of the messenger protocol.
 pub const MON_PORT_LEGACY: u16 = 6789;
 
-/// Address families as Linux numbers them: the numbers are on the wire.
+/// Linux address families, as used on the wire.
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-/// Sizes of `sockaddr_in` and `sockaddr_in6`. An address of no family has the size of the larger one.
+/// Sizes of `sockaddr_in` and `sockaddr_in6`. A blank address has the size of the larger one.
 const SOCKADDR_IN: usize = 16;
 const SOCKADDR_IN6: usize = 28;
-/// Size of `sockaddr_storage`, which the old form carries whole.
+/// Size of `sockaddr_storage`, which the old form carries in full.
 const SOCKADDR_STORAGE: usize = 128;
 /// Size of an address in the old form.
 pub(crate) const LEGACY_LEN: usize = 8 + SOCKADDR_STORAGE;
 
-/// The protocol that is spoken at an address.
+/// Protocol of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AddrKind {
-    /// Nothing is there: the address is blank.
+    /// Blank address.
     #[default]
     None,
-    /// Version 1 of the messenger's protocol.
+    /// Version 1 of the messenger protocol.
     Legacy,
-    /// Version 2 of the messenger's protocol.
+    /// Version 2 of the messenger protocol.
     Msgr2,
     /// Either version.
     Any,
-    /// A network in a blocklist: the nonce is the length of its prefix.
+    /// Network in a blocklist; the nonce is its prefix length.
     Cidr,
 }
 
@@ -57,48 +57,48 @@ impl AddrKind {
     }
 }
 
-/// An address of a process (`entity_addr_t`).
+/// Address of a process (`entity_addr_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
-    /// The protocol that is spoken there.
+    /// Protocol.
     pub kind: AddrKind,
-    /// Tells processes apart that had the same port one after the other.
+    /// Distinguishes successive processes with the same port.
     pub nonce: u32,
     /// IP address and port, unless blank.
     pub sock: Option<SocketAddr>,
 }
 
 impl EntityAddr {
-    /// The address of somebody who speaks version 2 of the messenger's protocol.
+    /// Creates an address for version 2 of the messenger protocol.
     pub fn msgr2(sock: SocketAddr, nonce: u32) -> Self {
         Self { kind: AddrKind::Msgr2, nonce, sock: Some(sock) }
     }
 
-    /// The address of somebody who speaks version 1 of the messenger's protocol.
+    /// Creates an address for version 1 of the messenger protocol.
     pub fn legacy(sock: SocketAddr, nonce: u32) -> Self {
         Self { kind: AddrKind::Legacy, nonce, sock: Some(sock) }
     }
 
-    /// Is there neither an IP address nor a port?
+    /// Returns whether the address has no IP address and port.
     pub fn is_blank(&self) -> bool {
         self.sock.is_none()
     }
 
-    /// Reads the rest of the old form, whose first byte was read as a marker of 0.
+    /// Reads the rest of the old form, whose first byte was read as marker 0.
     fn decode_legacy(r: &mut Reader<'_>) -> Decoded<Self> {
         r.take(3, "old address")?;
         let nonce = r.u32("old address nonce")?;
         let mut r = r.sub(SOCKADDR_STORAGE, "old address")?;
-        // Here, and only here, the family is in network order.
+        // The family is in network byte order only here.
         let family = u16::from_be_bytes(r.array("old address family")?);
         let sock = decode_sockaddr(family, &mut r)?;
         let kind = if sock.is_some() { AddrKind::Legacy } else { AddrKind::None };
         Ok(Self { kind, nonce, sock })
     }
 
-    /// Reads an address that is in the old form for certain.
+    /// Reads an address known to be in the old form.
     pub(crate) fn decode_old(r: &mut Reader<'_>) -> Decoded<Self> {
-        // Old kernels have something of their own where the marker is now.
+        // Old kernels use the marker byte for something else.
         r.u8("old address")?;
         Self::decode_legacy(r)
     }
@@ -127,7 +127,7 @@ impl EntityAddr {
         w.put(&[0; SOCKADDR_STORAGE][written..]);
     }
 
-    /// Reads the rest of the new form, whose marker of 1 was read.
+    /// Reads the rest of the new form after its marker 1.
     fn decode_addr2(r: &mut Reader<'_>) -> Decoded<Self> {
         envelope(r, 1, "address", |_, r| {
             let kind = AddrKind::from_wire(r.u32("address kind")?)?;
@@ -147,15 +147,15 @@ impl EntityAddr {
 }
 
 impl Ord for EntityAddr {
-    /// The order of the bytes in Ceph's memory, which is the order in which maps carry addresses
-    /// (msg_types.h, operator<).
+    /// Compares the in-memory bytes of Ceph's structure, which is the order of addresses in maps (msg_types.h,
+    /// operator<).
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |addr: &Self| {
             let mut w = Writer::new();
             w.u32(addr.kind as u32);
             w.u32(addr.nonce);
             encode_sockaddr(addr.sock.as_ref(), &mut w);
-            // The length in front of the socket address is not in memory.
+            // The length prefix of the socket address is not part of the structure.
             w.as_mut_slice()[8..12].fill(0);
             w.into_vec()
         };
@@ -169,7 +169,7 @@ impl PartialOrd for EntityAddr {
     }
 }
 
-/// Reads what follows the family in a `sockaddr`.
+/// Reads the rest of a `sockaddr` after its family.
 fn decode_sockaddr(family: u16, r: &mut Reader<'_>) -> Decoded<Option<SocketAddr>> {
     const WHAT: &str = "socket address";
     match family {
@@ -250,7 +250,7 @@ impl fmt::Display for EntityAddr {
 impl FromStr for EntityAddr {
     type Err = ParseError;
 
-    /// Reads `[v1:|v2:|any:]IP[:PORT][/NONCE]`, or `-`. An IP v6 address with a port is in brackets.
+    /// Parses `[v1:|v2:|any:]IP[:PORT][/NONCE]` or `-`. An IPv6 address with a port is in brackets.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let error = || ParseError::new(text, "an address like v2:192.0.2.1:3300/0");
         if text == "-" {
@@ -274,37 +274,37 @@ impl FromStr for EntityAddr {
     }
 }
 
-/// In which versions of the messenger's protocol a client connects.
+/// Protocol versions that a client uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Versions {
-    /// In that which a daemon names first (AsyncMessenger.cc, `create_connect`).
+    /// The one that a daemon lists first (AsyncMessenger.cc, `create_connect`).
     #[default]
     Any,
-    /// In version 1 alone.
+    /// Only version 1.
     One,
-    /// In version 2 alone.
+    /// Only version 2.
     Two,
 }
 
-/// The addresses of one process, one for each protocol that it speaks (`entity_addrvec_t`).
+/// Addresses of one process, one per protocol (`entity_addrvec_t`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AddrVec(
-    /// The addresses, the one that is preferred first.
+    /// The addresses in order of preference.
     pub Vec<EntityAddr>,
 );
 
 impl AddrVec {
-    /// The address at which version 2 of the messenger's protocol is spoken.
+    /// Returns the address for version 2 of the messenger protocol.
     pub fn msgr2(&self) -> Option<&EntityAddr> {
         self.0.iter().find(|addr| addr.kind == AddrKind::Msgr2)
     }
 
-    /// The address at which version 1 of the messenger's protocol is spoken.
+    /// Returns the address for version 1 of the messenger protocol.
     pub fn legacy(&self) -> Option<&EntityAddr> {
         self.0.iter().find(|addr| addr.kind == AddrKind::Legacy)
     }
 
-    /// The address at which a client connects that speaks these versions.
+    /// Returns the address for a client that speaks these versions.
     pub fn reached_by(&self, versions: Versions) -> Option<&EntityAddr> {
         let usable = |addr: &&EntityAddr| addr.sock.is_some_and(|sock| sock.port() != 0);
         self.0.iter().filter(usable).find(|addr| match versions {
@@ -314,9 +314,9 @@ impl AddrVec {
         })
     }
 
-    /// The addresses of a monitor of which `addr` is known, which may lack the protocol or the port: both protocols
-    /// at their usual ports, or the protocol whose usual port it is, or both at the port that is given
-    /// (MonMap.cc, MonMap::_add_ambiguous_addr).
+    /// Expands a monitor address that may lack the protocol or the port: to both protocols at their default ports, to
+    /// the protocol whose default port it has, or to both protocols at the given port (MonMap.cc,
+    /// MonMap::_add_ambiguous_addr).
     fn of_monitor(addr: EntityAddr) -> Self {
         let Some(sock) = addr.sock else { return Self(vec![addr]) };
         let at = |kind, port| EntityAddr { kind, sock: Some(with_port(sock, port)), ..addr };
@@ -336,19 +336,19 @@ impl AddrVec {
     }
 }
 
-/// A monitor as a configuration names it.
+/// Monitor in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonHost {
-    /// Its addresses.
+    /// Addresses.
     pub addrs: AddrVec,
-    /// Where it may speak version 1 instead, if the configuration names no protocol.
+    /// Address for version 1 if version 2 fails; only if the configuration names no protocol.
     pub fallback: Option<EntityAddr>,
 }
 
 impl MonHost {
-    /// Parses the value of `mon_host`: monitors separated by commas, semicolons or white space, each of which is an
-    /// address, a bracketed list of addresses, or a name, `HOST` or `HOST:PORT`. `resolve` returns the addresses of a
-    /// name, each of which is a monitor's.
+    /// Parses the value of `mon_host`: monitors separated by commas, semicolons or white space. Each is an address, a
+    /// bracketed list of addresses, or a name, `HOST` or `HOST:PORT`. `resolve` returns the addresses of a name, each
+    /// of which is a monitor.
     pub fn parse_list(text: &str, resolve: impl Fn(&str) -> Vec<IpAddr>) -> Result<Vec<Self>, ParseError> {
         let mut monitors = Vec::new();
         for part in split_outside_brackets(text) {
@@ -392,7 +392,7 @@ fn with_port(mut sock: SocketAddr, port: u16) -> SocketAddr {
     sock
 }
 
-/// The parts of `text` between separators that are not within brackets.
+/// Splits `text` at separators outside brackets.
 fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c: char| {
@@ -441,10 +441,10 @@ impl fmt::Display for AddrVec {
 impl FromStr for AddrVec {
     type Err = ParseError;
 
-    /// Reads the addresses of one monitor: `[v2:IP:PORT/NONCE,v1:IP:PORT/NONCE]`, or one address, of which the
-    /// protocol and the port may be left out.
+    /// Parses the addresses of one monitor: `[v2:IP:PORT/NONCE,v1:IP:PORT/NONCE]`, or one address with optional
+    /// protocol and port.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        // An IP v6 address may be in brackets too; a list has a protocol or a comma in them.
+        // An IPv6 address may be in brackets too; a list contains a protocol or a comma.
         let list = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         if let Some(list) = list.filter(|list| list.contains(',') || list.starts_with('v') || list.is_empty())
         {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_of_unknown_protocol_or_port_gets_the_usual_ones() {
+    fn a_monitor_of_unknown_protocol_or_port_gets_the_defaults() {
         assert_eq!(printed("10.0.0.1"), "[v2:10.0.0.1:3300/0,v1:10.0.0.1:6789/0]");
         assert_eq!(printed("[::1]"), "[v2:[::1]:3300/0,v1:[::1]:6789/0]");
         assert_eq!(printed("10.0.0.1:6789"), "v1:10.0.0.1:6789/0");
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_connects_in_the_version_that_is_named_first_or_in_the_one_it_speaks() {
+    fn a_client_uses_the_version_listed_first_or_its_own() {
         let reached = |text: &str, versions| {
             let addrs: AddrVec = text.parse().unwrap();
             addrs.reached_by(versions).map_or("none".to_owned(), ToString::to_string)

@@ -1,4 +1,4 @@
-//! Ceph's encoding habits: a trait for types on the wire, and the versioned envelope.
+//! Ceph's encoding conventions: traits for wire types, and the versioned envelope.
 //!
 //! Source: ceph `doc/dev/encoding.rst`, `doc/dev/network-encoding.rst`. All integers are little-endian; strings,
 //! lists, sets and maps carry a 32-bit length or count.
@@ -6,12 +6,15 @@
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A type that can be read from its bytes.
+/// A type that can be decoded from bytes.
 pub trait Decode: Sized {
-    /// Reads the value and moves `r` past it.
+    /// Reads a value and moves `r` past it.
     fn decode(r: &mut Reader<'_>) -> Decoded<Self>;
 
-    /// Reads the value from `bytes`, all of which must belong to it.
+    /// Reads a value from `bytes`.
+    ///
+    /// # Errors
+    /// Fails if bytes are left over.
     fn from_bytes(bytes: &[u8]) -> Decoded<Self> {
         let mut r = Reader::new(bytes);
         let value = Self::decode(&mut r)?;
@@ -20,12 +23,12 @@ pub trait Decode: Sized {
     }
 }
 
-/// A type that can be written as its bytes.
+/// A type that can be encoded to bytes.
 pub trait Encode {
-    /// Appends the value.
+    /// Appends the value to `w`.
     fn encode(&self, w: &mut Writer);
 
-    /// The value's bytes.
+    /// Returns the encoded value.
     fn to_bytes(&self) -> Vec<u8> {
         let mut w = Writer::new();
         self.encode(&mut w);
@@ -33,8 +36,8 @@ pub trait Encode {
     }
 }
 
-/// Reads a versioned envelope (`struct_v`, `struct_compat`, length) and gives `body` the version and a reader that
-/// ends where the envelope ends. What a newer writer appended, and `body` left, is skipped.
+/// Reads a versioned envelope (`struct_v`, `struct_compat`, length). `body` gets the version and a reader limited to
+/// the envelope; trailing data from newer writers is skipped.
 #[inline]
 pub fn envelope<'a, T>(
     r: &mut Reader<'a>,
@@ -52,7 +55,7 @@ pub fn envelope<'a, T>(
     body(version, &mut inner)
 }
 
-/// Writes a versioned envelope around what `body` writes.
+/// Writes a versioned envelope around the output of `body`.
 pub fn write_envelope<R>(w: &mut Writer, version: u8, compat: u8, body: impl FnOnce(&mut Writer) -> R) -> R {
     w.u8(version);
     w.u8(compat);
@@ -97,9 +100,9 @@ impl Encode for str {
 
 impl<T: Decode> Decode for Vec<T> {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        // Every item of every list on this wire takes at least a byte.
+        // Every list item in this format takes at least a byte.
         let n = r.count(1, "list")?;
-        // An item in memory may be much larger than its byte on the wire: let the list grow as items really come.
+        // An item in memory may be much larger than its wire byte: the list grows as items actually arrive.
         let mut list = Vec::with_capacity(n.min(1024));
         for _ in 0..n {
             list.push(T::decode(r)?);
@@ -184,7 +187,7 @@ impl Decode for () {
     }
 }
 
-/// A value that may be missing, as `std::optional` is encoded.
+/// An optional value, as `std::optional` is encoded.
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, w: &mut Writer) {
         w.bool(self.is_some());
@@ -200,11 +203,10 @@ impl<T: Decode> Decode for Option<T> {
     }
 }
 
-/// Checks that a value comes back from the wire as it went there, and that no end of it can be missing. For tests of
-/// codecs.
+/// Checks that a value round-trips and that every truncation is an error. For tests of codecs.
 ///
 /// # Panics
-/// If it does not.
+/// If it does not round-trip.
 pub fn survives<T: Decode + Encode + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = value.to_bytes();
     assert_eq!(T::from_bytes(&bytes).as_ref(), Ok(value));

@@ -8,29 +8,29 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Text that is not the name, number or address it should be.
+/// Text that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ParseError {
     /// The text.
     pub text: String,
-    /// What was expected, as it reads after "is not".
+    /// Expected form, to follow "is not".
     pub expected: &'static str,
 }
 
 impl ParseError {
-    /// `text` is not what was `expected`.
+    /// Creates an error for `text`.
     pub fn new(text: &str, expected: &'static str) -> Self {
         Self { text: text.to_owned(), expected }
     }
 }
 
-/// The name of a process: its kind and its number (`entity_name_t`).
+/// Name of a process: its kind and number (`entity_name_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityName {
-    /// One of the constants of this type.
+    /// One of this type's constants.
     pub kind: u8,
-    /// The rank of a monitor, the id of an OSD, the global id of a client. Negative: not known yet.
+    /// Rank of a monitor, id of an OSD, or global id of a client. Negative: not known yet.
     pub num: i64,
 }
 
@@ -54,17 +54,17 @@ impl EntityName {
         (Self::MGR, "mgr"),
     ];
 
-    /// The OSD with this id.
+    /// Returns the name of the OSD with this id.
     pub fn osd(id: i32) -> Self {
         Self { kind: Self::OSD, num: id.into() }
     }
 
-    /// The monitor with this rank.
+    /// Returns the name of the monitor with this rank.
     pub fn mon(rank: i64) -> Self {
         Self { kind: Self::MON, num: rank }
     }
 
-    /// The client with this global id.
+    /// Returns the name of the client with this global id.
     pub fn client(global_id: u64) -> Self {
         Self { kind: Self::CLIENT, num: global_id as i64 }
     }

@@ -1,15 +1,15 @@
-//! Feature bits that peers tell each other when they identify themselves (CLIENT_IDENT, SERVER_IDENT).
+//! Feature bits that peers exchange in their identification (CLIENT_IDENT, SERVER_IDENT).
 //!
-//! Source: ceph `src/include/ceph_features.h`. Bits are reclaimed when no supported release needs them any more; a
-//! bit in its second or third life only counts together with the bit of the release that ended the life before
-//! ("incarnation"), so features are tested with [`has`] and a mask, never bit by bit.
+//! Source: ceph `src/include/ceph_features.h`. Bits are reclaimed when no supported release needs them any more. A bit
+//! in its second or third incarnation counts only together with the bit of the release that ended the previous one, so
+//! test features with [`has`] and a mask, never bit by bit.
 
-/// Bits from whose second life on a feature only counts together with SERVER_JEWEL.
+/// Required with features in the second incarnation of their bit: SERVER_JEWEL.
 const SECOND: u64 = 1 << 57;
-/// Bits from whose third life on a feature only counts together with SERVER_MIMIC as well.
+/// Required with features in the third incarnation of their bit: SERVER_MIMIC as well.
 const THIRD: u64 = SECOND | 1 << 28;
 
-/// Peers read requests in the encoding of Luminous (12).
+/// Peers decode requests in the encoding of Luminous (12).
 pub const SERVER_LUMINOUS: u64 = 1 << 21 | SECOND;
 /// Peers are of Mimic (13) or later.
 pub const SERVER_MIMIC: u64 = THIRD;
@@ -29,23 +29,23 @@ pub const SERVER_SQUID: u64 = 1 << 49 | SECOND;
 pub const SERVER_TENTACLE: u64 = 1 << 50 | SECOND;
 /// Peers know CRUSH rules with multi-step retry, and their tunables.
 pub const CRUSH_MSR: u64 = 1 << 38 | SECOND;
-/// One connection carries the replies of many placement groups: what librados demands of an OSD.
+/// One connection carries the replies of many placement groups; librados requires it of an OSD.
 pub const OSDREPLYMUX: u64 = 1 << 12;
-/// A connection that was lost is gone on with by numbers of messages (version 1 of the protocol).
+/// A lost connection is resumed by sequence numbers (version 1 of the protocol).
 pub const RECONNECT_SEQ: u64 = 1 << 6;
-/// Footers of messages have room for a signature (version 1 of the protocol).
+/// Message footers have room for a signature (version 1 of the protocol).
 pub const MSG_AUTH: u64 = 1 << 23;
-/// cephx with challenges by services, and signatures over lengths and numbers of messages.
+/// cephx with challenges by services, and signatures over message lengths and numbers.
 pub const CEPHX_V2: u64 = 1 << 61;
-/// KEEPALIVE2 is known.
+/// Peers know KEEPALIVE2.
 pub const MSGR_KEEPALIVE2: u64 = 1 << 42;
 /// MOSDOp and `pg_pool_t` in the encoding of Jewel and later.
 pub const NEW_OSDOP_ENCODING: u64 = 1 << 56;
-/// Address vectors and addresses with a kind. Nobody speaks msgr2 without (frames_v2.h, `msgr2_required`).
+/// Address vectors and addresses with a kind; required by msgr2 (frames_v2.h, `msgr2_required`).
 pub const MSG_ADDR2: u64 = 1 << 59;
 
-/// Every feature that Tentacle (20) advertises: what this crate decodes, it decodes in all forms that these bits
-/// allow a peer to write.
+/// All features that Tentacle (20) advertises. This crate decodes its messages in every form that these bits allow a
+/// peer to write.
 pub const ALL: u64 = bits(&[
     0,  // UID
     1,  // NOSRCADDR
@@ -112,7 +112,7 @@ const fn bits(list: &[u32]) -> u64 {
     mask
 }
 
-/// Has a peer with `features` the feature `mask`, in the life that is meant?
+/// Returns whether `features` includes the feature `mask`, in the right incarnation.
 #[inline]
 pub const fn has(features: u64, mask: u64) -> bool {
     features & mask == mask
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn all_has_every_feature_of_a_real_monitor() {
-        // What ceph-mon 16.2.15 advertises in its SERVER_IDENT.
+        // Advertised by ceph-mon 16.2.15 in its SERVER_IDENT.
         assert!(has(ALL, 0x3f01_cfbd_fffd_ffff));
         for release in [SERVER_LUMINOUS, SERVER_NAUTILUS, SERVER_PACIFIC, SERVER_REEF, SERVER_TENTACLE] {
             assert!(has(ALL, release));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reclaimed_bit_alone_is_not_the_feature() {
+    fn a_reclaimed_bit_without_its_incarnation_is_not_the_feature() {
         assert!(!has(1 << 16, SERVER_OCTOPUS));
         assert!(!has(ALL & !(1 << 28), SERVER_OCTOPUS));
     }

@@ -1,4 +1,4 @@
-//! What everything of Ceph is built on: names and addresses of processes, features, time, and how values are encoded.
+//! Basic types of Ceph: process names, addresses, features, time and encoding.
 
 pub mod addr;
 pub mod encoding;

@@ -15,7 +15,7 @@ pub struct Utime {
 }
 
 impl From<Time> for Utime {
-    /// Seconds that do not fit 32 bits (after 2106) are cut off, as everywhere in Ceph.
+    /// Truncates seconds that do not fit 32 bits (after 2106), as everywhere in Ceph.
     fn from(time: Time) -> Self {
         let nanos = time.as_nanos();
         Self { sec: (nanos / 1_000_000_000) as u32, nsec: (nanos % 1_000_000_000) as u32 }

@@ -1,18 +1,17 @@
-//! The negotiation: what a client asks for, and what a server answers.
+//! Negotiation frames: the client's request and the server's reply.
 //!
 //! Source: ceph `src/include/msgr.h` (`ceph_msg_connect`, `ceph_msg_connect_reply`).
 
 use onego_wire::{Decoded, Reader, Writer};
 
-/// Bytes of what a client asks, without its authorizer.
+/// Size of a request without its authorizer, in bytes.
 pub(super) const CONNECT_LEN: usize = 33;
-/// Bytes of an answer, without its authorizer.
+/// Size of a reply without its authorizer, in bytes.
 pub(super) const REPLY_LEN: usize = 26;
 
-/// The sender keeps nothing of the session when the connection breaks (`CEPH_MSG_CONNECT_LOSSY`).
+/// The sender drops the session when the connection breaks (`CEPH_MSG_CONNECT_LOSSY`).
 pub(super) const LOSSY: u8 = 1;
 
-/// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connect {
     pub(super) features: u64,
@@ -22,7 +21,7 @@ pub(super) struct Connect {
     /// Orders the connections of a session.
     pub(super) connect_seq: u32,
     pub(super) protocol_version: u32,
-    /// The method of the authorizer; 0 without one.
+    /// Method of the authorizer; 0 without one.
     pub(super) method: u32,
     pub(super) authorizer_len: u32,
     pub(super) flags: u8,
@@ -54,7 +53,6 @@ impl Connect {
     }
 }
 
-/// What a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConnectReply {
     pub(super) tag: u8,

@@ -1,4 +1,4 @@
-//! Version 1 as a dialect: handshake, authentication by messages, receiver and sender together.
+//! Version 1 as a dialect: handshake, authentication by messages, receiver and sender.
 
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
@@ -19,33 +19,29 @@ use onego_wire::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How far the opening of a connection is.
 #[derive(Debug)]
 enum Opening {
     Handshake(Box<Handshake>),
-    /// Monitor and client exchange messages of the authentication, and nothing else.
+    /// Monitor and client exchange only authentication messages.
     Authentication(Box<Authentication>),
     Done,
 }
 
-/// The authentication between a monitor and its client.
 #[derive(Debug)]
 struct Authentication {
     exchange: MonAuth,
     peer: Peer,
-    /// The next message to send.
     out: Option<Message>,
 }
 
-/// One end of a connection in version 1.
+/// One end of a version 1 connection.
 #[derive(Debug)]
 pub(crate) struct Version1 {
     opening: Opening,
     rx: Receiver,
     tx: Sender,
-    /// The name of this side, as it is configured.
+    /// Configured name of this side.
     entity: EntityName,
-    /// Is this the end that was connected to?
     server: bool,
     has_keepalive2: bool,
 }
@@ -86,7 +82,7 @@ impl Version1 {
         self.rx.allow_messages(footers, session_key.clone());
         let mut source = self.entity;
         if source.num < 0 && peer.global_id > 0 {
-            // The number of a client is its global id.
+            // A client's number is its global id.
             source = EntityName { num: peer.global_id as i64, ..source };
         }
         self.tx.begin(source, footers, session_key);
@@ -129,7 +125,7 @@ impl Dialect for Version1 {
     #[inline]
     fn take_message(&mut self) -> Message {
         if self.server && self.rx.peer_leaves_out_data_crc() {
-            // A client that does not want checksums gets none.
+            // A client that sends no checksums gets none.
             self.tx.leave_out_data_crc();
         }
         self.rx.take_message()
@@ -158,8 +154,8 @@ impl Dialect for Version1 {
         let Opening::Authentication(auth) = &mut self.opening else { return Ok(Meaning::Nothing) };
         let expected = if self.server { Auth::KIND } else { AuthReply::KIND };
         if message.header.kind != expected {
-            // A monitor may send its map first. It sends it again to every subscriber.
-            tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
+            // A monitor may send its map first. It resends it to every subscriber.
+            tracing::debug!(kind = message.header.kind, "ignored a message before authentication");
             return Ok(Meaning::Nothing);
         }
         let MonAnswer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;

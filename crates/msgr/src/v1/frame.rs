@@ -1,4 +1,4 @@
-//! What lies on the wire: tags, and headers and footers of messages.
+//! Wire format: tags, message headers and footers.
 //!
 //! Source: ceph `src/include/msgr.h`; `src/msg/Message.cc` (`encode_message`, `decode_message`).
 //!
@@ -13,7 +13,7 @@ use crate::types::EntityName;
 use onego_buf::crc32c;
 use onego_wire::{Decoded, Reader};
 
-/// First bytes of what is sent (`CEPH_MSGR_TAG_*`).
+/// First byte of each frame (`CEPH_MSGR_TAG_*`).
 pub(super) mod tag {
     pub(crate) const READY: u8 = 1;
     pub(crate) const RESET_SESSION: u8 = 2;
@@ -33,34 +33,32 @@ pub(super) mod tag {
     pub(crate) const CHALLENGE_AUTHORIZER: u8 = 16;
 }
 
-/// Bytes of a header (`ceph_msg_header`).
+/// Size of a header in bytes (`ceph_msg_header`).
 pub(super) const HEADER_LEN: usize = 53;
-/// Bytes of a message before its front.
+/// Size of a message before its front, in bytes.
 pub(super) const HEAD_LEN: usize = 1 + HEADER_LEN;
-/// Where a header's checksum is.
+/// Offset of the checksum in a header.
 const HEADER_CRC_AT: usize = HEADER_LEN - 4;
 
-/// Bytes of a footer (`ceph_msg_footer`), and of one between peers of whom one does not know signatures
+/// Size of a footer (`ceph_msg_footer`) in bytes, and of one between peers that do not both know signatures
 /// (`ceph_msg_footer_old`).
 const FOOTER_LEN: usize = 21;
 const OLD_FOOTER_LEN: usize = 13;
-/// Room for either.
 pub(super) const FOOTER_MAX: usize = FOOTER_LEN;
 
-/// The message is whole (`CEPH_MSG_FOOTER_COMPLETE`).
+/// The message is complete (`CEPH_MSG_FOOTER_COMPLETE`).
 const COMPLETE: u8 = 1;
 /// The payload has no checksum (`CEPH_MSG_FOOTER_NOCRC`).
 const NO_DATA_CRC: u8 = 2;
 /// The message is signed (`CEPH_MSG_FOOTER_SIGNED`).
 const SIGNED: u8 = 4;
-/// Where the signature is in a footer that has room for one.
+/// Offset of the signature in a footer that has one.
 const SIGNATURE_AT: usize = 12;
 
 /// Lengths of front, middle and data.
 pub(super) type Lens = [u32; 3];
 
-/// Writes tag and header of a message from `source`: in words, as the header of version 2 is. Returns the header's
-/// checksum.
+/// Writes tag and header of a message from `source`, in words like the version 2 header. Returns the header's checksum.
 pub(super) fn put_head(header: &Header, source: EntityName, lens: Lens, to: &mut [u8; HEAD_LEN]) -> u32 {
     let [kind, priority, version, compat_version, data_offset] =
         [header.kind, header.priority, header.version, header.compat_version, header.data_offset]
@@ -81,15 +79,15 @@ pub(super) fn put_head(header: &Header, source: EntityName, lens: Lens, to: &mut
     for (slot, word) in slots.iter_mut().zip(words) {
         *slot = word.to_le_bytes();
     }
-    // The second byte of what is reserved.
+    // Second reserved byte.
     rest[0] = 0;
     let crc = crc32c(0, &header[..HEADER_CRC_AT]);
     header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     crc
 }
 
-/// Reads a header, and returns its checksum with it. Who sent it, each message says again; the connection knows it
-/// already.
+/// Reads a header. Returns it with its checksum. The repeated sender name is ignored, because the connection already
+/// knows it.
 pub(super) fn read_header(bytes: &[u8]) -> Result<(Header, Lens, u32), Error> {
     let mut r = Reader::new(bytes);
     let covered = r.take(HEADER_CRC_AT, "message header")?;
@@ -114,10 +112,10 @@ fn decode_header(r: &mut Reader<'_>) -> Decoded<(Header, Lens)> {
     Ok((header, lens))
 }
 
-/// Which footers the peers have agreed on.
+/// Footer format that the peers have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footers {
-    /// Is there room for a signature?
+    /// There is room for a signature.
     pub(super) has_room: bool,
 }
 
@@ -126,7 +124,7 @@ impl Footers {
         if self.has_room { FOOTER_LEN } else { OLD_FOOTER_LEN }
     }
 
-    /// The footer of a whole message.
+    /// Writes the footer of a complete message. Returns its length.
     pub(super) fn put(self, footer: Footer, to: &mut [u8; FOOTER_MAX]) -> usize {
         let mut flags = COMPLETE | if footer.data_crc.is_some() { 0 } else { NO_DATA_CRC };
         let crcs = [footer.front_crc, footer.middle_crc, footer.data_crc.unwrap_or(0)];
@@ -142,7 +140,7 @@ impl Footers {
         self.len()
     }
 
-    /// Reads a footer. `None`: the sender gave the message up half way.
+    /// Reads a footer. Returns `None` if the sender aborted the message.
     pub(super) fn read(self, bytes: &[u8]) -> Decoded<Option<Footer>> {
         let mut r = Reader::new(bytes);
         let [front_crc, middle_crc, data_crc] =
@@ -155,18 +153,18 @@ impl Footers {
     }
 }
 
-/// What the footer of a whole message says.
+/// Footer of a complete message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) front_crc: u32,
     pub(super) middle_crc: u32,
-    /// None: the sender leaves it out.
+    /// `None`: the sender omits it.
     pub(super) data_crc: Option<u32>,
     pub(super) signature: Option<u64>,
 }
 
 impl Footer {
-    /// The signature that a message with this footer has to have (CephxSessionHandler.cc, `_calc_signature`, between
+    /// Returns the expected signature of a message with this footer (CephxSessionHandler.cc, `_calc_signature`, between
     /// peers that know CEPHX_V2).
     pub(super) fn sign(&self, key: &Key, header_crc: u32, lens: Lens, seq: u64) -> u64 {
         let [front, middle, data] = lens;
@@ -186,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_survive_the_wire_and_damage_is_noticed() {
+    fn headers_survive_the_wire_and_corruption_is_detected() {
         let header = Header {
             seq: 1 << 60 | 5,
             tid: 2,

@@ -1,9 +1,10 @@
-//! From the banner to the point where messages may flow, on both sides.
+//! Handshake of both sides, from the banner until messages can be exchanged.
 //!
 //! Source: ceph `doc/dev/network-protocol.rst`; `src/msg/async/ProtocolV1.cc`; linux `net/ceph/messenger_v1.c`.
 //!
-//! Where the policy is a lossy one, nobody keeps a session when a connection breaks, as in version 2. Sessions have no
-//! names in this version: a peer that has lost its session is known by its count of connections, which begins anew.
+//! With a lossy policy, neither side keeps a session when a connection breaks, as in version 2. Sessions have no
+//! cookies in this version: a peer that has lost its session is recognized by its connection count, which restarts at
+//! 0.
 
 use super::connect::{CONNECT_LEN, Connect, ConnectReply, LOSSY, REPLY_LEN};
 use super::frame::tag;
@@ -23,18 +24,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 const BANNER: &[u8] = b"ceph v027";
-/// What a peer of version 2 starts with.
+/// Banner of a version 2 peer.
 const BANNER_V2: &[u8] = b"ceph v2\n";
 
-/// Numbers of messages that either side has received: only sessions that survive their connections have any.
+/// Size of the number of the last message received, in bytes. Only sessions that survive their connections exchange it.
 const SEQ_LEN: usize = 8;
 
-/// Attempts that a negotiation may take: a client tries again with other sequence numbers or another authorizer. A
-/// peer that goes on for ever would have its answers pile up here.
+/// Maximum number of attempts in a negotiation: a client retries with other sequence numbers or another authorizer.
+/// Without a limit, answers to an endlessly retrying peer would pile up.
 const MAX_ATTEMPTS: u32 = 16;
 
-/// Versions of what the kinds of daemons and their clients say to each other (`CEPH_*C_PROTOCOL`, ceph
-/// `src/include/ceph_fs.h`).
+/// Version of the protocol between a kind of daemon and its clients (`CEPH_*C_PROTOCOL`, ceph `src/include/ceph_fs.h`).
 fn protocol_version(server: u8) -> u32 {
     match server {
         EntityName::MON => 15,
@@ -44,43 +44,42 @@ fn protocol_version(server: u8) -> u32 {
     }
 }
 
-/// What is waited for.
+/// Part that the handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Banner,
-    /// The server's address and the client's as the server sees it, or the client's.
+    /// The server's address and the client's as seen by the server; on a server, the client's address.
     Addresses,
     Connect,
     Authorizer(Connect),
     ConnectReply,
     ReplyAuthorizer(ConnectReply),
-    /// What is decided about the client's claim to a session.
+    /// Decision about the client's claim to a session.
     Claim,
-    /// The number of the last message that the peer received, after which all is ready.
+    /// Number of the last message that the peer received, which ends the handshake.
     Seq,
 }
 
-/// What comes after a part of the handshake.
+/// Next step of the handshake.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub(super) enum Next {
-    /// Another part, with its length in bytes.
+    /// Wait for another part of this length in bytes.
     Part(usize),
-    /// All is agreed upon.
     Agreed(Box<Agreed>),
-    /// What is decided about the client's claim to a session.
+    /// Wait for the decision about the client's claim to a session.
     Claim,
 }
 
-/// What is agreed upon when messages may flow, some of it only if the authentication goes well that follows.
+/// Result of the handshake; partly provisional until an authentication by messages succeeds.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) peer: Peer,
     pub(super) has_signatures: bool,
     pub(super) has_keepalive2: bool,
-    /// What messages are signed with, if anything was proved.
+    /// Key that signs messages, if anything was proved.
     pub(super) session_key: Option<Key>,
-    /// Monitors and their clients authenticate by messages.
+    /// Authentication by messages between a monitor and its client.
     pub(super) auth: Option<MonAuth>,
 }
 
@@ -90,13 +89,12 @@ pub(super) struct Handshake {
     role: Role,
     state: State,
     attempts: u32,
-    /// This side's addresses.
     addrs: AddrVec,
-    /// What a client shows to a service: the method, and what belongs to it.
+    /// A client's authorizer for a service: method and payload.
     authorizer: (u32, Vec<u8>),
-    /// What the client wants, until it is decided about, and this side's part of the authentication.
+    /// The client's claim while the decision is pending, and this side's authentication payload.
     claim: Option<(Claim, Vec<u8>)>,
-    /// Was the client challenged to show that it is there now?
+    /// The client was challenged, to prevent replays.
     challenged: bool,
     session_key: Option<Key>,
     peer: Peer,
@@ -142,7 +140,7 @@ impl Handshake {
         }
     }
 
-    /// The transport is there. Returns the length of the first part.
+    /// Starts the handshake on an open transport. Returns the length of the first part.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Writer) -> usize {
         self.addrs = own_addrs(&self.config, local);
         out.put(BANNER);
@@ -153,13 +151,12 @@ impl Handshake {
         BANNER.len()
     }
 
-    /// This side's address for version 1.
     fn own_addr(&self) -> EntityAddr {
         let addr = self.addrs.legacy().or(self.addrs.0.first());
         addr.copied().unwrap_or_default()
     }
 
-    /// Answers a part.
+    /// Processes a part.
     pub(super) fn part(
         &mut self,
         now: Time,
@@ -186,7 +183,7 @@ impl Handshake {
                 self.bounded(reply.authorizer_len)
             }
             State::ReplyAuthorizer(reply) => self.reply(&reply, bytes, out, session),
-            // Nothing is asked for, and nothing comes.
+            // No part is requested in this state.
             State::Claim => Ok(Next::Claim),
             State::Seq => {
                 let seq = r.u64("number of the last message")?;
@@ -206,7 +203,7 @@ impl Handshake {
         Ok(Next::Part(len))
     }
 
-    /// The authorizer comes next, which may be empty.
+    /// Waits for the authorizer, which may be empty.
     fn bounded(&self, len: u32) -> Result<Next, Error> {
         within("authorizer", len, self.config.limits.control)?;
         Ok(Next::Part(len as usize))
@@ -250,7 +247,7 @@ impl Handshake {
         self.expect(State::ConnectReply, REPLY_LEN)
     }
 
-    /// A client asks for a connection.
+    /// Writes a client's connection request.
     fn ask(&self, out: &mut Writer, session: &SessionState) {
         let Role::Client(target) = &self.role else { return };
         let (method, authorizer) = &self.authorizer;
@@ -286,11 +283,11 @@ impl Handshake {
                 if let Role::Client(target) = &mut self.role
                     && target.kind != EntityName::MON
                 {
-                    // The server's turn to prove who it is.
+                    // The server proves its identity in turn.
                     self.session_key = target.login.done(mode::CRC, proof)?.session_key;
                 }
                 if !session.policy.lossy {
-                    // The server decides whether anything is kept.
+                    // The server decides whether a session is kept.
                     session.policy.lossy = reply.flags & LOSSY != 0;
                     session.peer_global_seq = reply.global_seq.into();
                     if session.connect_seq == 0 {
@@ -338,7 +335,7 @@ impl Handshake {
         }
     }
 
-    /// The server does not believe the client.
+    /// Error for a client that the server refused.
     fn refused(&self) -> Error {
         let name = match &self.role {
             Role::Client(target) => target.login.introduction().name,
@@ -365,7 +362,7 @@ impl Handshake {
         if let Role::Server(visitor, _) = &self.role
             && is_unspecified(&addr)
         {
-            // It does not know its IP address, which is the one that the connection comes from.
+            // A client that does not know its IP address uses the connection's source address.
             let port = addr.sock.map_or(0, |sock| sock.port());
             addr = EntityAddr::legacy(SocketAddr::new(visitor.addr.ip(), port), addr.nonce);
         }
@@ -373,7 +370,7 @@ impl Handshake {
         self.expect(State::Connect, CONNECT_LEN)
     }
 
-    /// A server lets a client in, or says what is in the way.
+    /// Processes a client's connection request on the server.
     fn connect(
         &mut self,
         now: Time,
@@ -399,7 +396,7 @@ impl Handshake {
                 Ok(Next::Claim)
             }
             tag::READY | tag::SEQ => Ok(self.welcome(tag, next, &proof, out, session)),
-            // The client may try again with what is asked for.
+            // The client may retry with what is required.
             _ => {
                 self.answer(tag, session.global_seq as u32, next, &proof, out, session);
                 self.expect(State::Connect, CONNECT_LEN)
@@ -432,7 +429,7 @@ impl Handshake {
         out.put(proof);
     }
 
-    /// The client gets its connection.
+    /// Accepts the client's connection.
     fn welcome(
         &mut self,
         tag: u8,
@@ -450,12 +447,11 @@ impl Handshake {
         Next::Part(SEQ_LEN)
     }
 
-    /// What the client wants, while it is to be decided about.
     pub(super) fn claimed(&self) -> Option<&Claim> {
         self.claim.as_ref().map(|(claim, _)| claim)
     }
 
-    /// The client gets what it wants: the connection carries that session.
+    /// Accepts the client's claim: the connection carries the session.
     pub(super) fn admit(&mut self, out: &mut Writer, session: &mut SessionState) -> Next {
         let Some((Claim { wish: Wish::Legacy { global_seq, connect_seq, .. }, .. }, proof)) =
             self.claim.take()
@@ -471,7 +467,7 @@ impl Handshake {
         self.welcome(tag, session.connect_seq as u32, &proof, out, session)
     }
 
-    /// The client does not get what it wants. It may ask again, in a part of the length that is returned.
+    /// Refuses the client's claim. Returns the length of the next part, in which the client may ask again.
     pub(super) fn refuse(&mut self, refusal: Refusal, out: &mut Writer, session: &SessionState) -> usize {
         let (tag, global_seq, connect_seq) = match refusal {
             Refusal::Reset { .. } => (tag::RESET_SESSION, 0, 0),
@@ -485,7 +481,7 @@ impl Handshake {
         CONNECT_LEN
     }
 
-    /// The features that a client must have: where it proves who it is, also those that this needs.
+    /// Features that a client must have, including those needed for authentication.
     fn required(&self) -> u64 {
         match self.config.gate {
             Gate::Open => self.config.required,
@@ -493,7 +489,7 @@ impl Handshake {
         }
     }
 
-    /// What to answer to a client, and this side's part of the authentication.
+    /// Returns the answer to a client and this side's authentication payload.
     fn judge(&mut self, now: Time, connect: &Connect, authorizer: &[u8], policy: Policy) -> (u8, Vec<u8>) {
         if connect.protocol_version != protocol_version(self.config.entity.kind) {
             return (tag::BAD_PROTOCOL_VERSION, Vec::new());
@@ -504,12 +500,12 @@ impl Handshake {
         let Ok(kind) = u8::try_from(connect.host_kind) else { return (tag::BAD_AUTHORIZER, Vec::new()) };
         self.peer.name.kind = kind;
         if connect.connect_seq > 0 && policy.lossy {
-            // It asks to go on with a session, and none is kept here.
+            // The client tries to resume a session, and this side keeps none.
             return (tag::RESET_SESSION, Vec::new());
         }
         let welcome = if features::has(connect.features, RECONNECT_SEQ) { tag::SEQ } else { tag::READY };
         let Role::Server(_, reception) = &mut self.role else { return (welcome, Vec::new()) };
-        // A client of a monitor authenticates itself by messages.
+        // A monitor's client authenticates by messages.
         if self.config.entity.kind == EntityName::MON {
             return (welcome, Vec::new());
         }

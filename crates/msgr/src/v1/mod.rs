@@ -1,18 +1,18 @@
-//! Version 1 of the messenger's protocol: banner, negotiation, messages with a header and a footer.
+//! Version 1 of the messenger protocol: banner, negotiation, messages with header and footer.
 //!
 //! Source: ceph `doc/dev/network-protocol.rst`, `src/include/msgr.h`, `src/msg/async/ProtocolV1.cc`; linux
-//! `net/ceph/messenger_v1.c`. It is all that kernels before 5.11 speak, and the only protocol in which a sender may
-//! leave out the checksums of payloads.
+//! `net/ceph/messenger_v1.c`. Kernels before 5.11 speak only this version, and it is the only one in which a sender may
+//! omit payload checksums.
 //!
-//! Between peers with a session key every message has a signature, in both directions, and one without the right signature
-//! ends the connection. What the signature covers is weak: the checksums (CRC-32C) of header, front, middle and payload,
-//! their lengths, and the low half of the message's number. An attacker on the path can choose other bytes
-//! with the same checksums. It does not cover:
-//! - which connection a message is for: all that were opened with one ticket sign with its session key,
+//! Between peers with a session key every message is signed, in both directions, and a wrong signature ends the
+//! connection. The signature is weak: it covers the checksums (CRC-32C) of header, front, middle and payload, their
+//! lengths, and the low half of the message's number. An attacker on the path can choose other bytes with the same
+//! checksums. The signature does not cover:
+//! - the connection that a message is for: all connections opened with one ticket sign with its session key,
 //! - connections to monitors, which have no session key: not even the authentication is signed,
-//! - tags, acknowledgements, signs of life, and the request to close,
-//! - the flag by which a sender gives a message up,
-//! - a payload whose checksum its sender leaves out or its receiver does not look at.
+//! - tags, acknowledgements, keepalives, and the request to close,
+//! - the flag by which a sender aborts a message,
+//! - a payload whose checksum the sender omits or the receiver does not check.
 
 mod connect;
 mod dialect;

@@ -1,5 +1,4 @@
-//! The authentication between a monitor and its client, which goes by messages: nothing else is said before it is
-//! through.
+//! Authentication between a monitor and its client, by messages. It precedes all other messages.
 //!
 //! Source: ceph `src/mon/MonClient.cc` (`MonConnection::start`), `src/mon/AuthMonitor.cc` (`prep_auth`), linux
 //! `net/ceph/auth.c`.
@@ -12,14 +11,14 @@ use crate::peer::Peer;
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader, Time, Writer};
 
-/// Version of what a client says first.
+/// Version of the client's first payload.
 const HELLO_VERSION: u8 = 1;
-/// No method has been chosen (`CEPH_AUTH_UNKNOWN`).
+/// No method chosen yet (`CEPH_AUTH_UNKNOWN`).
 const METHOD_UNKNOWN: u32 = 0;
 /// Error number: none of the client's methods is allowed.
 const EOPNOTSUPP: i32 = 95;
 
-/// What a client says first: who it is, and which methods it knows.
+/// First payload of a client: its identity and the methods that it knows.
 #[derive(Debug, PartialEq, Eq)]
 struct Hello {
     methods: Vec<u32>,
@@ -48,42 +47,41 @@ impl Hello {
     }
 }
 
-/// One side of it.
+/// One side of the authentication.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 pub(super) enum MonAuth {
     Client {
         login: Login,
-        /// The method that the monitor has chosen, once it has.
+        /// Method chosen by the monitor.
         method: Option<u32>,
     },
     Server {
         reception: Reception,
         method: u32,
-        /// The number that the client has in this session, once it has introduced itself.
+        /// Global id of the client in this session, once it has introduced itself.
         global_id: u64,
     },
 }
 
-/// What is to be said, and whether that was all.
+/// Next message to send, and whether the authentication is complete.
 pub(super) struct MonAnswer {
     pub(super) message: Option<Message>,
     pub(super) done: bool,
 }
 
 impl MonAuth {
-    /// The side of a client.
     pub(super) fn client(login: Login) -> Self {
         Self::Client { login, method: None }
     }
 
-    /// The side of a monitor, which gives `fresh_global_id` to who has none.
+    /// Creates the side of a monitor, which assigns `fresh_global_id` to a client that has none.
     pub(super) fn server(gate: Gate, fresh_global_id: u64) -> Self {
         let reception = Reception::new(gate, true, fresh_global_id);
         Self::Server { reception, method: METHOD_UNKNOWN, global_id: 0 }
     }
 
-    /// What is said before anything was heard.
+    /// Returns the client's first message.
     pub(super) fn start(&mut self) -> Option<Message> {
         let Self::Client { login, .. } = self else { return None };
         let Introduction { name, global_id, .. } = login.introduction();
@@ -91,7 +89,7 @@ impl MonAuth {
         Some(said(METHOD_UNKNOWN, hello.to_bytes()))
     }
 
-    /// Answers a message, and notes in `peer` what it says.
+    /// Answers a message and records its results in `peer`.
     pub(super) fn answer(
         &mut self,
         now: Time,
@@ -103,7 +101,7 @@ impl MonAuth {
             Self::Server { reception, method, global_id } => {
                 let auth: Auth = message.decode()?;
                 let (reply, done) = answer_client(now, reception, (method, global_id), &auth, peer)?;
-                // The client may try again.
+                // The client may retry.
                 Ok(MonAnswer { message: Some(Message::of(message.header.tid, &reply)), done })
             }
         }
@@ -156,7 +154,8 @@ fn answer_client(
     } else {
         Some(reception.more(now, &auth.payload))
     };
-    // Every reply names it, also a refusal: Ceph's clients take another number in a later reply for another session.
+    // Every reply carries it, even a refusal: Ceph's clients take a different number in a later reply for another
+    // session.
     let mut reply = AuthReply { method: *chosen, global_id: *number, ..AuthReply::default() };
     match answer {
         Some(auth::Answer::Done(admitted)) => {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_knows_other_methods_only_is_refused_and_may_try_again() {
+    fn a_client_that_knows_only_other_methods_is_refused_and_may_retry() {
         let (mut client, mut server) = (client(), MonAuth::server(Gate::Open, 9000));
         let hello = Hello { methods: vec![2, 4], name: AuthName::client("admin"), global_id: 0 };
         let auth = Auth { method: METHOD_UNKNOWN, payload: hello.to_bytes(), monmap_epoch: 0 };
@@ -224,7 +223,7 @@ mod tests {
         assert_eq!((known.global_id, known.name), (9000, EntityName::client(9000)));
     }
 
-    /// What a monitor that wants keys says to a client of that number, whose next word is no proof.
+    /// Replies of a monitor that requires keys to a client that claims number `said` and then sends no proof.
     fn replies_to(said: u64) -> Vec<AuthReply> {
         let authority = Authority::new(Keyring::default(), Lifetimes::default(), Entropy::new([1; 32]));
         let authority = Arc::new(Mutex::new(authority));
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_learns_its_number_from_the_first_reply_and_never_another_one() {
+    fn a_client_learns_its_number_from_the_first_reply_and_later_replies_repeat_it() {
         for (said, given) in [(0, 9000), (55, 55)] {
             let replies = replies_to(said);
             assert!(replies[0].result == 0 && replies[1].result < 0, "{replies:?}");
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_first_survives_the_wire() {
+    fn the_first_payload_of_a_client_survives_the_wire() {
         let hello = Hello { methods: vec![1, 2], name: AuthName::client("admin"), global_id: 7 };
         let bytes = hello.to_bytes();
         assert_eq!(Hello::from_bytes(&bytes), Ok(hello));

@@ -1,4 +1,4 @@
-//! Takes the stream of bytes apart, wherever it is cut: parts of the handshake, then what the tags say.
+//! Splits the byte stream, wherever it is cut: parts of the handshake, then tagged frames.
 
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
@@ -13,38 +13,32 @@ use crate::types::encoding::Decode;
 use onego_buf::{Segment, SegmentMut};
 use onego_wire::{Landing, Part, Reader, Unfinished};
 
-/// Bytes of a stamp, and of the number of a message.
+/// Sizes of a stamp and of a message number, in bytes.
 const STAMP_LEN: usize = 8;
 const SEQ_LEN: usize = 8;
 
-/// The most bytes of a fixed part.
+/// Maximum size of a fixed part, in bytes.
 const PART_MAX: usize = HEADER_LEN;
 const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MAX >= SEQ_LEN);
 
-/// What is received beside messages.
 #[derive(Debug)]
 pub(crate) enum Frame {
-    /// A part of the handshake, of the length that was asked for.
+    /// Part of the handshake, of the requested length.
     Part(Segment),
-    /// A sign of life.
+    /// The peer is alive.
     Alive,
-    /// A sign of life is asked for, and the answer is to bear this stamp.
+    /// Keepalive request; the answer carries this stamp.
     Keepalive2(Utime),
     /// Messages up to this number were received.
     Ack(u64),
-    /// The peer ends the session.
     Close,
 }
 
-/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// A part of the handshake.
     Part(usize),
     Tag,
-    Stamp {
-        answer: bool,
-    },
+    Stamp { answer: bool },
     Ack,
     Header,
     Body,
@@ -56,18 +50,18 @@ pub(crate) struct Receiver {
     limits: Limits,
     stage: Stage,
     footers: Footers,
-    /// Does this side check the checksums of payloads?
+    /// Whether this side checks payload checksums.
     checks_data: bool,
-    /// Did the last message come with a checksum of its payload?
+    /// Whether the last message came with a payload checksum.
     data_crc: bool,
     header: Header,
     header_crc: u32,
     lens: Lens,
-    /// What messages are signed with.
+    /// Key that signs messages.
     key: Option<Key>,
     body: Body,
     part: Part<PART_MAX>,
-    /// What is here of a part of the handshake that came in pieces.
+    /// Bytes received of a fragmented handshake part.
     gathered: Vec<u8>,
 }
 
@@ -89,24 +83,24 @@ impl Receiver {
         }
     }
 
-    /// The handshake wants a part of `len` bytes next.
+    /// Expects a handshake part of `len` bytes next.
     pub(super) fn want_part(&mut self, len: usize) {
         self.stage = Stage::Part(len);
     }
 
-    /// The handshake is through: what comes now has tags, and messages are signed with `key`.
+    /// Ends the handshake: tagged frames follow, with messages signed with `key`.
     pub(super) fn allow_messages(&mut self, footers: Footers, key: Option<Key>) {
         self.footers = footers;
         self.key = key;
         self.stage = Stage::Tag;
     }
 
-    /// Does the peer leave out the checksums of its payloads?
+    /// Returns whether the peer omits payload checksums.
     pub(super) fn peer_leaves_out_data_crc(&self) -> bool {
         !self.data_crc
     }
 
-    /// What a tag stands for: something by itself, or the beginning of something.
+    /// Handles a tag, which is a frame by itself or starts one.
     fn tagged(&mut self, tag: u8) -> Result<Option<Frame>, Error> {
         self.stage = match tag {
             tag::KEEPALIVE => return Ok(Some(Frame::Alive)),
@@ -120,7 +114,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// Checks what was received against the footer. Fronts and middles always have checksums.
+    /// Checks the message against its footer. Fronts and middles always have checksums.
     fn check(&mut self, footer: Footer) -> Result<(), Error> {
         let [front, middle, _] = self.body.crcs();
         if front != footer.front_crc {
@@ -210,7 +204,8 @@ impl Receive for Receiver {
                     bytes.advance(used);
                     (self.header, self.header_crc, self.lens) = (header, crc, lens);
                     self.limits.check(self.limits.kept(lens), |bound| bound)?;
-                    // A sum that will not be compared is not made; if one comes after all, it is made then.
+                    // Checksums that will not be compared are not computed; if one is needed after all, it is computed
+                    // later.
                     let sums = if self.checks_data && self.data_crc { Sums::All } else { Sums::AllButData };
                     self.body.begin(lens.map(|len| len as usize), sums, self.limits.discards(lens[2]));
                     self.stage = Stage::Body;

@@ -1,4 +1,4 @@
-//! Puts messages together for the wire: many a call, in as few pieces as can be.
+//! Assembles messages for the wire, in as few pieces as possible.
 
 use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
 use crate::auth::Key;
@@ -15,9 +15,9 @@ use onego_wire::Writer;
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
-    /// What is on its way out.
+    /// Memory of outgoing data.
     arena: Arena,
-    /// What goes out before the next message: parts of the handshake, signs of life.
+    /// Output before the next message: handshake parts and keepalives.
     control: Writer,
 }
 
@@ -30,12 +30,12 @@ impl Sender {
         }
     }
 
-    /// What goes out before the next message is written here.
+    /// Returns the writer for output that precedes the next message.
     pub(super) fn control(&mut self) -> &mut Writer {
         &mut self.control
     }
 
-    /// Asks for a sign of life: old peers cannot be asked for one that bears a stamp.
+    /// Queues a keepalive request; old peers support only one without a stamp.
     pub(super) fn keepalive(&mut self, stamp: Option<Utime>) {
         match stamp {
             Some(stamp) => {
@@ -46,31 +46,30 @@ impl Sender {
         }
     }
 
-    /// Tells which messages were received.
+    /// Queues an acknowledgement.
     pub(super) fn ack(&mut self, seq: u64) {
         self.control.u8(tag::ACK);
         self.control.u64(seq);
     }
 
-    /// Answers the question for a sign of life.
+    /// Queues the answer to a keepalive request.
     pub(super) fn keepalive_ack(&mut self, stamp: Utime) {
         self.control.u8(tag::KEEPALIVE2_ACK);
         stamp.encode(&mut self.control);
     }
 
-    /// The handshake is through: messages come from `source`, have such footers, and are signed with `key`.
+    /// Ends the handshake: messages come from `source`, have these footers, and are signed with `key`.
     pub(super) fn begin(&mut self, source: EntityName, footers: Footers, key: Option<Key>) {
         self.assembler.source = source;
         self.assembler.footers = footers;
         self.assembler.key = key;
     }
 
-    /// From now on payloads have no checksums.
+    /// Omits payload checksums from now on.
     pub(super) fn leave_out_data_crc(&mut self) {
         self.assembler.data_crc = false;
     }
 
-    /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
     }
@@ -79,8 +78,7 @@ impl Sender {
         !self.control.is_empty()
     }
 
-    /// Appends what goes out before the next message to `out`, and then `first`, which goes before all that is
-    /// queued.
+    /// Appends control output to `out`, and then `first`, which precedes all queued messages.
     pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>, outbox: &mut Outbox) {
         self.arena.put(self.control.as_slice(), out);
         self.control.clear();
@@ -93,7 +91,7 @@ impl Sender {
         self.arena.rest();
     }
 
-    /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
+    /// Appends control output and about `limit` bytes of messages to `out`.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox) {
         let Self { assembler, arena, control } = self;
         transmit(arena, control.as_slice(), out, limit, outbox, |message, fronts, arena, out| {
@@ -103,20 +101,19 @@ impl Sender {
     }
 }
 
-/// Puts messages together.
 #[derive(Debug)]
 struct Assembler {
-    /// The name of this side.
+    /// Name of this side.
     source: EntityName,
-    /// Do payloads have checksums?
+    /// Whether payloads have checksums.
     data_crc: bool,
     footers: Footers,
-    /// What messages are signed with.
+    /// Key that signs messages.
     key: Option<Key>,
 }
 
 impl Assembler {
-    /// Appends a message, whose data it takes.
+    /// Appends a message, taking its data.
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         let (source, lens) = (self.source, message.lens());
         let mut header_crc = 0;

@@ -1,4 +1,4 @@
-//! What the two sides of a connection agree on about compression.
+//! Negotiation of compression.
 //!
 //! Source: ceph `src/msg/async/ProtocolV2.cc`, `src/msg/compressor_registry.cc`.
 
@@ -7,13 +7,13 @@ use crate::compression::{Compression, Method};
 use crate::error::Error;
 
 impl Compression {
-    /// What a client asks for.
+    /// Returns a client's request.
     pub(super) fn request(&self, secure: bool) -> CompressionRequest {
         let methods = self.methods.iter().map(|method| *method as u32).collect();
         CompressionRequest { compress: self.fits(secure), methods }
     }
 
-    /// What a server answers to that.
+    /// Returns a server's answer to `request`.
     pub(super) fn answer(&self, request: &CompressionRequest, secure: bool) -> CompressionDone {
         let wanted = request.compress && self.fits(secure);
         let ours = |number: &u32| self.methods.iter().any(|method| *method as u32 == *number);
@@ -21,9 +21,9 @@ impl Compression {
         CompressionDone { compress: method.is_some(), method: method.unwrap_or_default() }
     }
 
-    /// The method that a client was given, if any.
+    /// Returns the method that the server chose for the client, if any.
     pub(super) fn agreed(&self, done: &CompressionDone, secure: bool) -> Result<Option<Method>, Error> {
-        // A server that wants what the client does not want is not followed, as Ceph's clients do not.
+        // If the server wants compression and the client does not, the client declines, as Ceph's clients do.
         if !(done.compress && self.fits(secure)) {
             return Ok(None);
         }
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_the_clients_methods_that_the_server_has_is_taken() {
+    fn the_servers_first_match_in_the_clients_order_is_chosen() {
         let client = agreeing_to(&[Method::Zstd, Method::Lz4, Method::Snappy]);
         let server = agreeing_to(&[Method::Snappy, Method::Lz4]);
         let done = server.answer(&client.request(false), false);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encrypted_is_compressed_only_if_both_sides_agree_to_that() {
+    fn encrypted_frames_are_compressed_only_if_both_sides_agree() {
         let not = Compression::default();
         let too = Compression { secure: true, ..Compression::default() };
         assert!(!not.request(true).compress && too.request(true).compress);
@@ -61,12 +61,12 @@ mod tests {
         assert!(!too.answer(&not.request(true), true).compress);
         let done = too.answer(&too.request(true), true);
         assert_eq!(too.agreed(&done, true), Ok(Some(Method::Snappy)));
-        // The server's word alone does not count.
+        // The server's answer alone does not count.
         assert_eq!(not.agreed(&done, true), Ok(None));
     }
 
     #[test]
-    fn a_method_that_was_not_asked_for_is_refused() {
+    fn a_method_that_was_not_offered_is_refused() {
         let client = agreeing_to(&[Method::Snappy]);
         for method in [0, 4, 5, u32::MAX] {
             let done = CompressionDone { compress: true, method };

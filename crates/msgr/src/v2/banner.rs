@@ -1,4 +1,4 @@
-//! The banner: the first bytes in both directions.
+//! The banner: first bytes in both directions.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Banner"; `src/include/msgr.h` (`CEPH_BANNER_V2_PREFIX`, `CEPH_MSGR2_FEATURE_*`).
 
@@ -6,19 +6,18 @@ use crate::error::Error;
 use onego_wire::{Reader, Writer};
 
 const PREFIX: &[u8] = b"ceph v2\n";
-/// Bytes of the prefix and of the payload's length.
+/// Size of the prefix and the payload's length, in bytes.
 pub(super) const PREFIX_LEN: usize = PREFIX.len() + 2;
-/// What a peer of version 1 of the protocol starts with.
+/// Banner of a version 1 peer.
 const PREFIX_V1: &[u8] = b"ceph v027";
 
 /// msgr2.1. Peers without it are older than 14.2.10 and 15.2.2 (CVE-2020-1759).
 const REVISION_1: u64 = 1;
-/// Compression. A side that does not compress does not say it, which spares both a round of the handshake.
+/// Compression. A side that does not compress omits it, which spares both a round of the handshake.
 const COMPRESSION: u64 = 2;
-/// What peers must have, as the kernel's client demands it as well.
+/// Features that peers must have; the kernel client requires the same.
 const REQUIRED: u64 = REVISION_1;
 
-/// What a banner says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Banner {
     supported: u64,
@@ -26,7 +25,7 @@ pub(crate) struct Banner {
 }
 
 impl Banner {
-    /// This side's banner. `compression`: would it compress?
+    /// Creates this side's banner. `compression`: this side can compress.
     pub(super) fn of_this_side(compression: bool) -> Self {
         let supported = if compression { REVISION_1 | COMPRESSION } else { REVISION_1 };
         Self { supported, required: REQUIRED }
@@ -41,7 +40,7 @@ impl Banner {
         w.into_vec()
     }
 
-    /// Length of the payload behind this prefix.
+    /// Returns the length of the payload that follows this prefix.
     pub(super) fn payload_len(prefix: &[u8]) -> Result<usize, Error> {
         if prefix.starts_with(PREFIX_V1) {
             return Err(Error::Msgr1);
@@ -50,7 +49,7 @@ impl Banner {
         Ok(Reader::new(len).u16("banner length")?.into())
     }
 
-    /// Reads a payload; a newer peer may have more in it.
+    /// Decodes a payload; trailing bytes of a newer peer are ignored.
     pub(super) fn decode(payload: &[u8]) -> Result<Self, Error> {
         let mut r = Reader::new(payload);
         Ok(Self {
@@ -59,7 +58,7 @@ impl Banner {
         })
     }
 
-    /// Checks that the two sides fit, and says whether both would compress.
+    /// Checks that both sides are compatible. Returns whether both can compress.
     pub(super) fn check(self, peer: Self) -> Result<bool, Error> {
         let lacked_here = peer.required & !self.supported;
         let lacked_there = self.required & !peer.supported;

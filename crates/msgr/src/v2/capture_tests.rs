@@ -1,4 +1,4 @@
-//! What real peers sent is decoded whole, and encoded again to the same bytes.
+//! Recordings of real peers are decoded completely and encoded back to the same bytes.
 
 use super::banner::Banner;
 use super::control::{AuthDone, AuthRequest, Hello, NO_SIGNATURE};
@@ -25,7 +25,7 @@ const MON_SERVER: &[u8] = include_bytes!("../../tests/data/msgr2-mon-server.bin"
 const OSD_OP: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op.bin");
 const OSD_OP_REPLY: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op-reply.bin");
 
-/// What an OSD of Ceph 18.2.7 sent to another, compressed.
+/// Compressed frames from one OSD of Ceph 18.2.7 to another.
 const COMPRESSED: [(Method, &[u8]); 4] = [
     (Method::Snappy, include_bytes!("../../tests/data/msgr2-compressed-snappy.bin")),
     (Method::Zlib, include_bytes!("../../tests/data/msgr2-compressed-zlib.bin")),
@@ -35,10 +35,10 @@ const COMPRESSED: [(Method, &[u8]); 4] = [
 
 const FRAMING: Framing = Framing::new(true);
 
-/// Length of the banner in both directions.
+/// Size of the banner in both directions, in bytes.
 const BANNER_LEN: usize = 26;
 
-/// Encodes what was received once more.
+/// Encodes a received input again.
 fn echo(
     input: Input<Frame>,
     rx: &mut Receiver,
@@ -85,7 +85,7 @@ fn echo_control(tag: Tag, payload: &[u8], from_client: bool, w: &mut Writer) {
     }
 }
 
-/// Decodes `stream`, which begins with a banner, in pieces of `step` bytes, and encodes what comes behind it.
+/// Decodes `stream`, which begins with a banner, in pieces of `step` bytes, and encodes everything after the banner.
 fn echoed(stream: &[u8], from_client: bool, step: usize) -> (Vec<u8>, usize) {
     let mut outbox = Outbox::new(false);
     let (mut rx, mut tx) =
@@ -110,7 +110,7 @@ fn a_conversation_with_a_monitor_is_encoded_to_its_bytes() {
         let (server, inputs) = echoed(MON_SERVER, false, step);
         assert_eq!((&*server, inputs), (&MON_SERVER[BANNER_LEN..], 8));
     }
-    // The kernel demands revision 1, as this side does; Ceph's banner differs in that it demands nothing.
+    // The kernel requires revision 1, as this side does; Ceph's banner requires nothing.
     assert_eq!(Banner::of_this_side(false).to_wire(), MON_CLIENT[..BANNER_LEN]);
 }
 
@@ -129,7 +129,7 @@ fn messages_with_payload_are_encoded_to_their_bytes() {
     }
 }
 
-/// The one message in `stream`, which begins with a banner.
+/// Returns the only message in `stream`, which begins with a banner.
 fn received(method: Method, stream: &[u8]) -> Message {
     let (limits, pool) = (Limits::default(), Pool::new(1 << 20));
     let mut rx = Receiver::new(FRAMING, limits);
@@ -144,12 +144,12 @@ fn received(method: Method, stream: &[u8]) -> Message {
 }
 
 #[test]
-fn compressed_messages_of_real_osds_are_read_and_what_is_compressed_here_reads_the_same() {
+fn compressed_messages_of_real_osds_are_decoded_and_those_encoded_here_decode_alike() {
     let banner = Banner::of_this_side(true).to_wire();
-    assert_eq!(banner[10..18], [3, 0, 0, 0, 0, 0, 0, 0], "what Ceph from 17 on has");
+    assert_eq!(banner[10..18], [3, 0, 0, 0, 0, 0, 0, 0], "as in Ceph from 17 on");
     for (method, frame) in COMPRESSED {
         let theirs = received(method, &[&*banner, frame].concat());
-        // MSG_OSD_REPOP, whose data is a transaction with the content of the object.
+        // MSG_OSD_REPOP, whose data is a transaction with the object's content.
         assert_eq!((theirs.header.kind, theirs.middle.as_deref()), (112, None), "{method}");
         let data = theirs.data.to_vec();
         let content = b"onego compresses frames\n".repeat(4000 / 24 + 1);
@@ -166,7 +166,7 @@ fn compressed_messages_of_real_osds_are_read_and_what_is_compressed_here_reads_t
         assert_eq!(ours.to_vec()[26], 1, "{method}");
         let again = received(method, &[banner.clone(), ours.to_vec()].concat());
         assert_eq!((&again.front, again.data.to_vec()), (&front, data), "{method}");
-        // The numbers of messages are a connection's own.
+        // Sequence numbers are per connection.
         assert_eq!((again.header.tid, again.header.kind), (header.tid, header.kind));
     }
 }

@@ -1,26 +1,26 @@
-//! The payloads of control frames.
+//! Payloads of control frames.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Hello", "Authentication", "Message flow handshake"; `src/msg/async/frames_v2.h`.
-//! A newer peer may append to any of them, so what comes after the known fields is left unread.
+//! A newer peer may append to any of them, so bytes after the known fields are left unread.
 
 use crate::claim::{Ident, Reconnect};
 use crate::types::addr::{AddrVec, EntityAddr};
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader, Writer};
 
-/// Bytes of the signature in AUTH_SIGNATURE: a SHA-256.
+/// Size of the signature in AUTH_SIGNATURE, a SHA-256, in bytes.
 pub(super) const SIGNATURE_LEN: usize = 32;
-/// The signature of a connection whose authentication gave no session key (ProtocolV2.cc, `finish_auth`).
+/// Signature on a connection without a session key (ProtocolV2.cc, `finish_auth`).
 pub(super) const NO_SIGNATURE: [u8; SIGNATURE_LEN] = [0; SIGNATURE_LEN];
 
-/// The sender keeps nothing of the session when the connection breaks (`CEPH_MSG_CONNECT_LOSSY`).
+/// The sender drops the session when the connection breaks (`CEPH_MSG_CONNECT_LOSSY`).
 pub(super) const FLAG_LOSSY: u64 = 1;
 
 /// HELLO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: u8,
-    /// The receiver's address as the sender sees it.
+    /// The receiver's address as seen by the sender.
     pub(super) your_addr: EntityAddr,
 }
 
@@ -41,7 +41,7 @@ impl Encode for Hello {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthRequest {
     pub(super) method: u32,
-    /// Connection modes, the one that is preferred first.
+    /// Connection modes in order of preference.
     pub(super) modes: Vec<u32>,
     pub(super) payload: Vec<u8>,
 }
@@ -68,7 +68,7 @@ impl Encode for AuthRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthBadMethod {
     pub(super) method: u32,
-    /// A negative error number.
+    /// Negative error number.
     pub(super) result: i32,
     pub(super) methods: Vec<u32>,
     pub(super) modes: Vec<u32>,
@@ -141,9 +141,9 @@ impl Encode for AuthMore {
 /// COMPRESSION_REQUEST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompressionRequest {
-    /// Does the client want to compress?
+    /// The client wants compression.
     pub(super) compress: bool,
-    /// Numbers of its methods, the one that it prefers first.
+    /// Numbers of the client's methods, in order of preference.
     pub(super) methods: Vec<u32>,
 }
 
@@ -163,9 +163,9 @@ impl Encode for CompressionRequest {
 /// COMPRESSION_DONE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompressionDone {
-    /// May both sides compress from now on?
+    /// Both sides compress from now on.
     pub(super) compress: bool,
-    /// The method's number, or 0.
+    /// Number of the method, or 0.
     pub(super) method: u32,
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use crate::types::encoding::survives;
 
     #[test]
-    fn the_agreement_on_compression_is_as_osds_of_reef_have_it() {
+    fn the_negotiation_of_compression_matches_osds_of_reef() {
         let request = CompressionRequest { compress: true, methods: vec![1] };
         assert_eq!(request.to_bytes(), [1, 1, 0, 0, 0, 1, 0, 0, 0]);
         let done = CompressionDone { compress: true, method: 3 };
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_survive_the_wire_and_are_missed_when_cut() {
+    fn payloads_survive_the_wire_and_truncation_is_detected() {
         let addr: EntityAddr = "v2:10.0.0.1:3300/7".parse().unwrap();
         let addrs = AddrVec(vec![addr]);
         survives(&Hello { kind: 8, your_addr: addr });

@@ -1,4 +1,4 @@
-//! Version 2.1 as a dialect: handshake, receiver and sender together.
+//! Version 2.1 as a dialect: handshake, receiver and sender.
 
 use super::frame::Framing;
 use super::handshake::Handshake;
@@ -20,10 +20,10 @@ use onego_wire::{Reader, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One end of a connection in version 2.1.
+/// One end of a version 2.1 connection.
 #[derive(Debug)]
 pub(crate) struct Version2 {
-    /// The handshake, until it is complete.
+    /// Present until the handshake is complete.
     handshake: Option<Box<Handshake>>,
     rx: Receiver,
     tx: Sender,
@@ -47,7 +47,7 @@ impl Version2 {
         }
     }
 
-    /// The handshake is complete if the peer is known.
+    /// Ends the handshake if the peer is known.
     fn completed(&mut self, peer: Option<Peer>) -> Meaning {
         if peer.is_some() {
             self.handshake = None;
@@ -57,14 +57,14 @@ impl Version2 {
     }
 }
 
-/// What a control frame means after the handshake.
+/// Returns the effect of a control frame after the handshake.
 fn meaning(tag: Tag, payload: &[u8]) -> Result<Meaning, Error> {
     let mut r = Reader::new(payload);
     match tag {
         Tag::Keepalive2 => Ok(Meaning::Keepalive(Utime::decode(&mut r)?)),
         Tag::Keepalive2Ack => Ok(Utime::decode(&mut r).map(|_| Meaning::Nothing)?),
         Tag::Ack => Ok(Meaning::Ack(r.u64("ack seq")?)),
-        _ => Err(Error::Unexpected { tag, state: "messages were being exchanged" }),
+        _ => Err(Error::Unexpected { tag, state: "exchanging messages" }),
     }
 }
 
@@ -105,7 +105,7 @@ impl Dialect for Version2 {
 
     /// The receiver lets no message through before the handshake is complete.
     fn early_message(&mut self, _: Time, _: Message, _: &mut SessionState) -> Result<Meaning, Error> {
-        Err(Error::Unexpected { tag: Tag::Message, state: "the handshake goes on" })
+        Err(Error::Unexpected { tag: Tag::Message, state: "performing the handshake" })
     }
 
     fn claim(&self) -> Option<&Claim> {
@@ -140,12 +140,12 @@ impl Dialect for Version2 {
         self.tx.transmit_control(out);
     }
 
-    /// A lossy connection sends no acknowledgements but the number in every message's header: no lossy peer keeps what
-    /// it has sent. The kernel's client sends them all the same.
+    /// A lossy connection acknowledges only in message headers, because no lossy peer keeps sent messages. The kernel
+    /// client sends acknowledgements anyway.
     fn transmit(&mut self, out: &mut List, limit: usize, session: &mut SessionState) {
         let SessionState { ack_due, outbox, in_seq, .. } = session;
         if std::mem::take(ack_due) && outbox.is_empty() {
-            // No message goes out that could say so.
+            // No message follows that could carry the acknowledgement.
             self.tx.control(Tag::Ack, |w| w.u64(*in_seq));
         }
         self.tx.transmit(out, limit, outbox, *in_seq);

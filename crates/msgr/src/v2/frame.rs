@@ -1,11 +1,12 @@
-//! Frames: how a tag and up to four segments lie on the wire.
+//! Wire format of frames: a tag and up to four segments.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Frame format" and "msgr2.1-crc mode"; `src/msg/async/frames_v2.{h,cc}`.
 //!
 //! ```text
 //! preamble 32 | segment 1, crc 4 | segment 2 | segment 3 | segment 4 | epilogue 13
 //! ```
-//! Empty segments take nothing, the crc of an empty first segment neither; a frame of one segment has no epilogue.
+//! Empty segments take no bytes, and neither does the crc of an empty first segment. A frame of one segment has no
+//! epilogue.
 
 use super::header::HEADER_LEN;
 use crate::error::Error;
@@ -13,56 +14,55 @@ use crate::message::{Header, Message, Sums};
 use crate::tag::Tag;
 use onego_buf::crc32c;
 
-/// Most segments a frame has.
+/// Maximum number of segments in a frame.
 pub(super) const MAX_SEGMENTS: usize = 4;
-/// Bytes of a preamble in crc mode.
+/// Size of a preamble in crc mode, in bytes.
 pub(super) const PREAMBLE_LEN: usize = 32;
-/// Bytes of the crc behind a first segment that is not empty.
+/// Size of the crc after a non-empty first segment, in bytes.
 pub(super) const CRC_LEN: usize = 4;
-/// Bytes of an epilogue in crc mode.
+/// Size of an epilogue in crc mode, in bytes.
 pub(super) const EPILOGUE_LEN: usize = 13;
 
-/// Bytes of a message's frame before its front.
+/// Size of a message's frame before its front, in bytes.
 pub(super) const HEAD_LEN: usize = PREAMBLE_LEN + HEADER_LEN + CRC_LEN;
 
-/// Where the preamble's own crc starts.
+/// Offset of the preamble's own crc.
 const PREAMBLE_CRC_AT: usize = PREAMBLE_LEN - CRC_LEN;
-/// What checksums of segments start with; the preamble's starts with 0.
+/// Initial value of segment checksums; the preamble's starts with 0.
 pub(super) const SEGMENT_SEED: u32 = u32::MAX;
-/// Alignments that a sender wishes for the four segments: those of a pointer and, for data, of a page. Receivers
-/// need not care, but every peer sends these.
+/// Alignments that a sender requests for the four segments: pointer alignment and, for data, page alignment. Receivers
+/// may ignore them, but every peer sends these.
 const ALIGNMENTS: [u16; MAX_SEGMENTS] = [8, 8, 8, 4096];
 
-/// The two code words of the late status' low nibble, four bits apart from each other.
+/// Code words in the low nibble of the late status, four bits apart.
 const LATE_ABORTED: u8 = 0x1;
 pub(super) const LATE_COMPLETE: u8 = 0xe;
 const LATE_MASK: u8 = 0xf;
 
-/// Where the flags of a preamble are, and the one that there is (`FRAME_EARLY_DATA_COMPRESSED`): the segments are
-/// compressed. What other flags mean is not known, and nothing that was sent without them changes by them.
+/// Offset of the preamble's flags, and the only known flag (`FRAME_EARLY_DATA_COMPRESSED`): the segments are
+/// compressed. Unknown flags are ignored.
 const FLAGS_AT: usize = 26;
 const FLAG_COMPRESSED: u8 = 1;
 
-/// What a preamble says: the tag and the lengths of the segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Preamble {
     pub(super) tag: Tag,
-    /// Lengths of the segments; those behind the last segment are 0.
+    /// Lengths of the segments, 0 for unused ones.
     pub(super) lens: [u32; MAX_SEGMENTS],
-    /// How many segments there are: the last of them is empty only if it is the only one.
+    /// Number of segments. The last one is empty only if it is the only one.
     pub(super) segments: u8,
-    /// Are the segments compressed? The lengths are those of what is on the wire.
+    /// Whether the segments are compressed. The lengths are the compressed ones.
     pub(super) compressed: bool,
 }
 
 impl Preamble {
-    /// The preamble of a frame whose segments have these lengths: empty ones at the end are left out.
+    /// Creates the preamble of a frame with these segment lengths. Trailing empty segments are omitted.
     pub(super) fn new(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
         let segments = lens.iter().rposition(|&len| len > 0).map_or(1, |last| last + 1);
         Self { tag, lens, segments: segments as u8, compressed: false }
     }
 
-    /// The same for segments that are compressed.
+    /// Creates the preamble of a frame with compressed segments.
     pub(super) fn of_compressed(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
         Self { compressed: true, ..Self::new(tag, lens) }
     }
@@ -109,8 +109,8 @@ fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// A preamble and its bytes. Messages that follow each other mostly have the same lengths, and then the same preamble:
-/// neither its bytes nor its checksum are worked out again.
+/// A preamble and its bytes. Successive messages mostly have the same lengths and thus the same preamble, whose bytes
+/// and checksum need not be computed again.
 #[derive(Debug)]
 pub(super) struct Known {
     preamble: Preamble,
@@ -126,7 +126,7 @@ impl Known {
         &self.preamble
     }
 
-    /// The bytes of a preamble.
+    /// Returns the bytes of a preamble.
     #[inline]
     pub(super) fn bytes_of(&mut self, preamble: Preamble) -> &[u8; PREAMBLE_LEN] {
         if self.preamble != preamble {
@@ -135,7 +135,7 @@ impl Known {
         &self.bytes
     }
 
-    /// Takes the preamble that `bytes` are, which `open` makes of them if they are others than the last.
+    /// Updates the preamble from `bytes`, calling `open` only if they differ from the last ones.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -150,7 +150,7 @@ impl Known {
     }
 }
 
-/// Does a late status say that the sender gave the frame up?
+/// Returns whether a late status says that the sender aborted the frame.
 pub(super) fn is_aborted(status: u8) -> Result<bool, Error> {
     match status & LATE_MASK {
         LATE_COMPLETE => Ok(false),
@@ -159,20 +159,18 @@ pub(super) fn is_aborted(status: u8) -> Result<bool, Error> {
     }
 }
 
-/// What an epilogue says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epilogue {
-    /// The sender gave the frame up half way: what came in place of segments is to be thrown away, and the
-    /// checksums mean nothing.
+    /// The sender aborted the frame: its segments are to be discarded, and the checksums have no meaning.
     pub(super) aborted: bool,
-    /// Checksums of the second to fourth segment. Those of unused segments at the end are 0.
+    /// Checksums of the second to fourth segment; 0 for unused trailing segments.
     pub(super) crcs: [u32; MAX_SEGMENTS - 1],
 }
 
-/// How frames are put on the wire and taken off it in crc mode, which every connection begins in.
+/// Encoding and decoding of frames in crc mode, in which every connection begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Framing {
-    /// Do the second to fourth segments have checksums?
+    /// Whether the second to fourth segments have checksums.
     data_crc: bool,
 }
 
@@ -187,13 +185,13 @@ impl Framing {
         if self.data_crc { crc32c(crc, bytes) } else { crc }
     }
 
-    /// Which checksums of the second to fourth segment a receiver makes.
+    /// Returns which checksums of the second to fourth segment a receiver computes.
     pub(super) fn sums(self) -> Sums {
         if self.data_crc { Sums::All } else { Sums::None }
     }
 
-    /// Compares the checksums of the second to fourth segment with those that came, as far as the frame has them.
-    /// `Err`: which of them is wrong.
+    /// Compares the computed checksums of the second to fourth segment with the received ones. `Err` holds the index of
+    /// the wrong one.
     pub(super) fn check(
         self,
         preamble: &Preamble,
@@ -207,17 +205,16 @@ impl Framing {
         }
     }
 
-    /// Bytes of a preamble.
     pub(super) fn preamble_len(self) -> usize {
         PREAMBLE_LEN
     }
 
-    /// Checks the preamble in `bytes`.
+    /// Decodes the preamble in `bytes`.
     pub(super) fn open_preamble(self, bytes: &[u8]) -> Result<Preamble, Error> {
         Preamble::from_wire(bytes.try_into().map_err(|_| Error::BadFrame("a short preamble"))?)
     }
 
-    /// Bytes of the first segment with what belongs to it.
+    /// Returns the size of the first segment with its crc.
     pub(super) fn first_len(self, preamble: &Preamble) -> usize {
         match preamble.lens[0] as usize {
             0 => 0,
@@ -225,7 +222,7 @@ impl Framing {
         }
     }
 
-    /// Checks the first segment, of which `bytes` are [`first_len`](Self::first_len), and returns its payload.
+    /// Checks the first segment in `bytes`, of length [`first_len`](Self::first_len), and returns its payload.
     pub(super) fn open_first<'a>(self, bytes: &'a [u8], what: &'static str) -> Result<&'a [u8], Error> {
         let Some((payload, crc)) = bytes.split_last_chunk::<CRC_LEN>() else { return Ok(&[]) };
         if crc32c(SEGMENT_SEED, payload) == u32::from_le_bytes(*crc) {
@@ -235,12 +232,11 @@ impl Framing {
         }
     }
 
-    /// Bytes of the epilogue.
     pub(super) fn epilogue_len(self, preamble: &Preamble) -> usize {
         if preamble.segments > 1 { EPILOGUE_LEN } else { 0 }
     }
 
-    /// Checks the epilogue in `bytes`.
+    /// Decodes the epilogue in `bytes`.
     pub(super) fn open_epilogue(self, bytes: &[u8]) -> Result<Epilogue, Error> {
         if bytes.len() != EPILOGUE_LEN {
             return Err(Error::BadFrame("a short epilogue"));
@@ -258,7 +254,7 @@ impl Framing {
         }
     }
 
-    /// Writes the preamble of a message and all of its first segment to `to`.
+    /// Writes the preamble and the first segment of a message to `to`.
     #[inline]
     pub(super) fn seal_header(self, preamble: &[u8; PREAMBLE_LEN], header: &Header, to: &mut [u8; HEAD_LEN]) {
         let (head, rest) = to.split_at_mut(PREAMBLE_LEN);
@@ -270,8 +266,8 @@ impl Framing {
         crc.copy_from_slice(&crc32c(SEGMENT_SEED, first).to_le_bytes());
     }
 
-    /// Writes the epilogue of a frame that is complete and has more than one segment to `to`. `crcs` are those of the
-    /// second to fourth segment, whether empty or not.
+    /// Writes the epilogue of a complete frame with more than one segment to `to`. `crcs` are those of the second to
+    /// fourth segment, even if empty.
     #[inline]
     pub(super) fn seal_epilogue(
         self,
@@ -282,21 +278,21 @@ impl Framing {
         let used = |i: usize| if i + 1 < preamble.segments as usize { crcs[i] } else { 0 };
         let crcs = u128::from(used(0)) | u128::from(used(1)) << 32 | u128::from(used(2)) << 64;
         let bytes = u128::from(LATE_COMPLETE) | crcs << 8;
-        // Two words that overlap are all of it.
+        // Two overlapping words cover it.
         to[..8].copy_from_slice(&(bytes as u64).to_le_bytes());
         to[5..].copy_from_slice(&((bytes >> 40) as u64).to_le_bytes());
     }
 }
 
 impl Message {
-    /// Bytes that the message takes on the wire, with all that frames it.
+    /// Returns the size of the message's frame on the wire, in bytes.
     pub fn frame_len(&self) -> usize {
         let epilogue = if self.body_len() > 0 { EPILOGUE_LEN } else { 0 };
         HEAD_LEN + self.body_len() + epilogue
     }
 }
 
-/// A control frame, for tests that forge one.
+/// Creates a control frame, for tests that forge one.
 #[cfg(test)]
 pub(crate) fn control_frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -325,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preamble_of_compressed_segments_says_so() {
+    fn the_preamble_of_compressed_segments_is_flagged() {
         let plain = Preamble::new(Tag::Message, [41, 5, 0, 0]);
         let compressed = Preamble::of_compressed(Tag::Message, [41, 5, 0, 0]);
         assert_eq!(FRAMING.open_preamble(&compressed.to_wire()), Ok(compressed));
@@ -334,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preamble_that_was_seen_before_is_the_same_and_any_other_is_looked_at() {
+    fn a_repeated_preamble_is_reused_and_any_other_is_checked() {
         let preambles = [[41, 5, 0, 0], [41, 5, 0, 0], [41, 5, 0, 9], [41, 5, 0, 0]]
             .map(|lens| Preamble::new(Tag::Message, lens));
         let (mut sent, mut received) = (Known::new(preambles[2]), Known::new(preambles[2]));
@@ -355,7 +351,7 @@ mod tests {
         assert_eq!(received.take(&damaged, open), Err(Error::Corrupt("a frame's preamble")));
     }
 
-    /// `bytes` with a correct crc at the end of its preamble.
+    /// Returns `bytes` with a correct crc at the end of its preamble.
     fn resealed(mut bytes: [u8; PREAMBLE_LEN]) -> [u8; PREAMBLE_LEN] {
         let crc = crc32c(0, &bytes[..PREAMBLE_CRC_AT]);
         bytes[PREAMBLE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
@@ -363,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preamble_that_breaks_the_rules_is_refused() {
+    fn an_invalid_preamble_is_refused() {
         let good = Preamble::new(Tag::Message, [41, 5, 0, 0]).to_wire();
         let with = |at: usize, value: u8| {
             let mut bytes = good;
@@ -377,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_preamble_is_noticed_whichever_bit_it_is() {
+    fn every_flipped_bit_of_a_preamble_is_detected() {
         let good = Preamble::new(Tag::Ack, [8, 0, 0, 0]).to_wire();
         for bit in 0..PREAMBLE_LEN * 8 {
             let mut bytes = good;
@@ -387,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_late_status_stands_a_flipped_bit() {
+    fn the_late_status_tolerates_a_flipped_bit() {
         let preamble = Preamble::new(Tag::Message, [41, 5, 0, 0]);
         let mut complete = [0; EPILOGUE_LEN];
         FRAMING.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX], &mut complete);

@@ -1,10 +1,10 @@
-//! From the banner to the point where messages may flow, on both sides.
+//! Handshake of both sides, from the banner until messages can be exchanged.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Authentication", "Message flow handshake"; `src/msg/async/ProtocolV2.cc`.
 //!
-//! Where the policy is a lossy one, nobody keeps a session when a connection breaks: a client never asks to go on with
-//! one (SESSION_RECONNECT), and a server that is asked says that it knows of none (SESSION_RESET), after which the client
-//! asks for a new one. Elsewhere a server lets the session decide that the client has claimed.
+//! With a lossy policy, neither side keeps a session when a connection breaks. A client never tries to resume one
+//! (SESSION_RECONNECT), and a server answers such an attempt with SESSION_RESET, after which the client requests a new
+//! one. With other policies, the claimed session decides.
 
 use super::banner::Banner;
 use super::control::{
@@ -32,39 +32,39 @@ use onego_wire::{Reader, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Frames that a handshake may take: four in each direction are needed, a few more when a peer tries another method
-/// or an old session first. A peer that goes on for ever would have its answers pile up here.
+/// Maximum number of frames in a handshake. Four in each direction are needed, and a few more if a peer first tries
+/// another method or an old session. Without a limit, answers to an endlessly retrying peer would pile up.
 const MAX_FRAMES: u32 = 32;
 
-/// What is waited for.
+/// Frame that the handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Banner,
     Hello,
-    /// AUTH_REQUEST or AUTH_REQUEST_MORE on a server, the answers to them on a client.
+    /// AUTH_REQUEST or AUTH_REQUEST_MORE on a server, their answers on a client.
     Auth,
     Signature,
-    /// COMPRESSION_REQUEST on a server, the answer to it on a client.
+    /// COMPRESSION_REQUEST on a server, its answer on a client.
     Compression,
     /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
     Ident,
-    /// The answer to SESSION_RECONNECT.
+    /// Answer to SESSION_RECONNECT.
     Reconnect,
-    /// What is decided about the client's claim to a session.
+    /// Decision about the client's claim to a session.
     Claim,
 }
 
 impl State {
     fn name(self) -> &'static str {
         match self {
-            Self::Banner => "a banner was due",
-            Self::Hello => "HELLO was due",
-            Self::Auth => "the authentication was going on",
-            Self::Signature => "AUTH_SIGNATURE was due",
-            Self::Compression => "the agreement on compression was due",
-            Self::Ident => "the identification was due",
-            Self::Reconnect => "the answer about the session was due",
-            Self::Claim => "its session was being looked for",
+            Self::Banner => "waiting for a banner",
+            Self::Hello => "waiting for HELLO",
+            Self::Auth => "authenticating",
+            Self::Signature => "waiting for AUTH_SIGNATURE",
+            Self::Compression => "negotiating compression",
+            Self::Ident => "waiting for the identification",
+            Self::Reconnect => "waiting for the answer about the session",
+            Self::Claim => "looking up its session",
         }
     }
 }
@@ -75,21 +75,20 @@ pub(super) struct Handshake {
     role: Role,
     state: State,
     frames: u32,
-    /// This side's addresses.
     addrs: AddrVec,
     peer_kind: u8,
-    /// What the peer has to sign with.
+    /// Signature expected from the peer.
     expected: [u8; SIGNATURE_LEN],
     auth_name: Option<AuthName>,
     caps: Caps,
     renewals: Option<Renewals>,
     granted: Option<Granted>,
     secure: bool,
-    /// Would both sides compress?
+    /// Both sides can compress.
     compression: bool,
     compressed: Option<Method>,
     global_id: u64,
-    /// What the client wants, until it is decided about.
+    /// The client's claim while the decision is pending.
     claim: Option<Claim>,
 }
 
@@ -124,7 +123,7 @@ impl Handshake {
         }
     }
 
-    /// The transport is there.
+    /// Starts the handshake on an open transport.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
         self.addrs = own_addrs(&self.config, local);
         out.raw(&self.banner_here().to_wire());
@@ -146,7 +145,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Answers a frame. When it was the last one of the handshake, returns what is known of the peer.
+    /// Processes a frame. Returns the peer after the handshake's last one.
     pub(super) fn frame(
         &mut self,
         now: Time,
@@ -225,7 +224,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The server answers a client.
+    /// Processes the server's answer to a client's authentication.
     fn log_in(
         &mut self,
         tag: Tag,
@@ -255,7 +254,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// A client wants to be let in.
+    /// Processes a client's authentication on the server.
     fn receive_client(
         &mut self,
         now: Time,
@@ -296,9 +295,9 @@ impl Handshake {
         Ok(())
     }
 
-    /// Each side signs what it received before, as soon as it knows that the authentication succeeded: so nobody has
-    /// changed what was said in the clear, such as the modes that were offered. The signature is the first that is
-    /// encrypted, if anything is. Without a session key it is all zeros (ProtocolV2.cc, finish_auth).
+    /// Signs everything received so far, once the authentication has succeeded. This protects what was exchanged in the
+    /// clear, such as the offered modes, from modification. The signature is the first encrypted frame in secure mode.
+    /// Without a session key it is all zeros (ProtocolV2.cc, finish_auth).
     fn sign(
         &mut self,
         key: Option<&Key>,
@@ -344,7 +343,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The server answers what the client wants to compress.
+    /// Answers a client's compression request on the server.
     fn answer_compression(
         &mut self,
         request: &CompressionRequest,
@@ -358,7 +357,7 @@ impl Handshake {
         self.compression_done(&done, from, out)
     }
 
-    /// From now on both sides compress, if they agreed to.
+    /// Starts compression if both sides agreed to it.
     fn compression_done(
         &mut self,
         done: &CompressionDone,
@@ -377,7 +376,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// A client asks for a session, or to go on with the one that it has.
+    /// Requests a session for a client, or resumes the one that it has.
     fn ask(&mut self, out: &mut Sender, session: &mut SessionState) {
         let Role::Client(target) = &self.role else { return };
         if session.server_cookie != 0 {
@@ -401,7 +400,7 @@ impl Handshake {
         self.state = State::Ident;
     }
 
-    /// The server does not go on with the session as it is: the client asks again.
+    /// Retries after the server rejected the session's state.
     fn refused(
         &mut self,
         tag: Tag,
@@ -418,18 +417,17 @@ impl Handshake {
         Ok(())
     }
 
-    /// Leaves it to the session that is claimed what becomes of the connection.
+    /// Leaves the decision about the connection to the claimed session.
     fn claim(&mut self, wish: Wish) {
         self.claim = Some(Claim { wish, kind: self.peer_kind, auth_name: self.auth_name.clone() });
         self.state = State::Claim;
     }
 
-    /// What the client wants, while it is to be decided about.
     pub(super) fn claimed(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }
 
-    /// The client gets what it wants: the connection carries that session.
+    /// Accepts the client's claim: the connection carries the session.
     pub(super) fn admit(
         &mut self,
         out: &mut Sender,
@@ -455,7 +453,7 @@ impl Handshake {
         }
     }
 
-    /// The client does not get what it wants. It may ask for something else.
+    /// Rejects the client's claim. It may make another one.
     pub(super) fn refuse(&mut self, refusal: Refusal, out: &mut Sender) {
         self.claim = None;
         self.state = State::Ident;
@@ -469,10 +467,9 @@ impl Handshake {
         }
     }
 
-    /// This side's identification.
     fn ident(&self, target: Option<EntityAddr>, session: &SessionState, cookie: u64) -> Ident {
         let num = match self.config.entity.num {
-            // The number of a client is its global id.
+            // A client's number is its global id.
             ..0 => self.global_id as i64,
             num => num,
         };
@@ -502,7 +499,7 @@ impl Handshake {
         }
         let missing = self.config.required & !ident.supported;
         if missing != 0 {
-            // The client hangs up, or identifies itself again as somebody who has them.
+            // The client disconnects, or identifies itself again with these features.
             out.control(Tag::IdentMissingFeatures, |w| w.u64(missing));
             return Ok(None);
         }
@@ -529,14 +526,14 @@ impl Handshake {
         if session.policy.lossy {
             return Ok(self.peer(ident));
         }
-        // The server decides whether anything is kept.
+        // The server decides whether a session is kept.
         session.policy.lossy = ident.flags & FLAG_LOSSY != 0;
         session.server_cookie = ident.cookie;
         session.begin();
         Ok(self.begun(ident, session))
     }
 
-    /// A session has begun.
+    /// Records the start of a session.
     fn begun(&mut self, ident: Ident, session: &mut SessionState) -> Peer {
         session.peer_global_seq = ident.global_seq;
         let auth_name = self.auth_name.clone();
@@ -544,15 +541,14 @@ impl Handshake {
         self.peer(ident)
     }
 
-    /// A session goes on.
     fn resumed(&mut self, session: &mut SessionState) -> Option<Peer> {
         let ident = session.peer.as_ref()?.ident.clone()?;
         Some(self.peer(ident))
     }
 
     fn peer(&mut self, ident: Ident) -> Peer {
-        // The number of a client is its global id, which it has proven, whatever it says. Only what believes clients learns it
-        // from them.
+        // A client's number is its proved global id, whatever it claims. A server that requires no proof knows it only
+        // from the client.
         let num = match (self.peer_kind, self.global_id) {
             (EntityName::CLIENT, 1..) => self.global_id as i64,
             _ => ident.num,
@@ -573,7 +569,7 @@ impl Handshake {
     }
 }
 
-/// Is `addr` one of `addrs`, whatever protocol it was said to speak?
+/// Returns whether `addrs` contains `addr`, ignoring the protocol.
 fn contains(addrs: &AddrVec, addr: &EntityAddr) -> bool {
     addrs.0.iter().any(|a| a.sock == addr.sock && a.nonce == addr.nonce)
 }

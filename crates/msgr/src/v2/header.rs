@@ -1,23 +1,22 @@
-//! The header of a message on the wire.
+//! Message header on the wire.
 //!
 //! Source: ceph `src/include/msgr.h` (`ceph_msg_header2`).
 
 use crate::message::Header;
 use onego_wire::{DecodeError, Decoded, Reader};
 
-/// Bytes of a message's header, the first segment of its frame.
+/// Size of a message header, the first segment of its frame, in bytes.
 pub(super) const HEADER_LEN: usize = 41;
 
 impl Header {
-    /// Writes the header to `to`, in words: its checksum is made next, from words at the same places, and the
-    /// processor waits for what was written in smaller parts.
+    /// Writes the header to `to` in words: its checksum reads the same words next, and the processor would stall on
+    /// smaller writes.
     #[inline]
     pub(super) fn put(&self, to: &mut [u8; HEADER_LEN]) {
         let [kind, priority, version, compat_version] =
             [self.kind, self.priority, self.version, self.compat_version].map(u64::from);
         let (data_offset, flags) = (u64::from(self.data_offset), u64::from(self.flags));
-        // Bytes 22 to 26, the length of padding before the data, are 0: nobody has ever sent any. The last two are
-        // reserved.
+        // Bytes 22 to 26, the length of padding before the data, are always 0. The last two are reserved.
         let words = [
             self.seq,
             self.tid,

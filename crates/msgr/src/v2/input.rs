@@ -1,4 +1,4 @@
-//! What a receiver hands on, and what it checks before it takes memory for a frame.
+//! Input of a connection, and checks before memory is allocated for a frame.
 
 use super::banner::Banner;
 use super::frame::{MAX_SEGMENTS, Preamble};
@@ -8,27 +8,26 @@ use crate::error::Error;
 use crate::tag::Tag;
 use onego_buf::Segment;
 
-/// The second to fourth segment of a message.
+/// Names of a message's second to fourth segment.
 pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
     ["a message's front", "a message's middle", "a message's payload"];
 
 pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
-/// What is received beside messages.
 #[derive(Debug)]
 pub(crate) enum Frame {
     Banner(Banner),
     Control(Tag, Segment),
 }
 
-/// The most bytes that a segment of `bound` bytes takes when it is compressed: no method adds more than a sixth, which
-/// is what snappy reserves, and its lengths.
+/// Returns the maximum compressed size of a segment of `bound` bytes. No method adds more than a sixth, which snappy
+/// reserves, and its lengths.
 fn packed_bound(bound: u32) -> u32 {
     bound.saturating_add(bound / 6).saturating_add(64)
 }
 
-/// Checks that a frame of that kind and size may come now. `messages`: is the handshake over? `unpacks`: was it agreed to
-/// compress?
+/// Checks that a frame of this kind and size is allowed now. `messages`: the handshake is over. `unpacks`: compression
+/// was negotiated.
 pub(super) fn check_preamble(
     preamble: &Preamble,
     messages: bool,
@@ -48,7 +47,7 @@ pub(super) fn check_preamble(
         return Ok(());
     }
     if !messages {
-        return Err(Error::Unexpected { tag, state: "the handshake goes on" });
+        return Err(Error::Unexpected { tag, state: "performing the handshake" });
     }
     if compressed {
         within("message header", lens[0], most(HEADER_LEN as u32))?;
@@ -56,12 +55,12 @@ pub(super) fn check_preamble(
         return Err(HEADER_SIZE);
     }
     let [_, parts @ ..] = lens;
-    // How long compressed data is shows only when it is decompressed.
+    // The length of compressed data is known only after decompression.
     let parts = if compressed { parts } else { limits.kept(parts) };
     limits.check(parts, most)
 }
 
-/// Bytes that a frame is announced to have, without those that are not kept.
+/// Returns the announced size of a frame, without discarded data.
 pub(super) fn announced(preamble: &Preamble, limits: &Limits) -> usize {
     let [first, parts @ ..] = preamble.lens;
     let parts = if preamble.compressed { parts } else { limits.kept(parts) };

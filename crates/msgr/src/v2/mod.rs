@@ -1,4 +1,4 @@
-//! Version 2.1 of the messenger's protocol, in crc and in secure mode.
+//! Version 2.1 of the messenger protocol, in crc and secure mode.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
 

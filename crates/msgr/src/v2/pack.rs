@@ -1,9 +1,9 @@
-//! Compresses frames before they are sent.
+//! Compression of outgoing frames.
 //!
 //! Source: ceph `src/msg/async/frames_v2.cc` (`asm_compress`), `src/msg/async/compression_onwire.cc`.
 //!
-//! All segments of a frame are compressed, each by itself, or none is. What lies around them, checksums and encryption
-//! included, is made of the compressed ones.
+//! Either all segments of a frame are compressed, each by itself, or none. Checksums and encryption apply to the
+//! compressed segments.
 
 use super::header::HEADER_LEN;
 use crate::compression::Method;
@@ -13,23 +13,24 @@ use crate::send::queue::{Front, Queued};
 use onego_buf::{Pool, Segment};
 use std::borrow::Cow;
 
-/// Memory of a payload that was copied together which is kept for the next.
+/// Capacity kept for copies of fragmented payloads, in bytes.
 const KEEP: usize = 256 << 10;
 
-/// Longest payload that is compressed, bytes. Nothing else is sent meanwhile, and receivers bound what they decompress at a time.
+/// Maximum payload that is compressed, in bytes. Nothing else is sent meanwhile, and receivers limit how much they
+/// decompress at a time.
 const MAX: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct Packer {
     encoder: Encoder,
-    /// Bytes of a frame's segments from which on it is compressed.
+    /// Minimum size of a frame's segments for compression, in bytes.
     min_size: usize,
     pool: Pool,
-    /// A payload of several pieces, copied together.
+    /// Copy of a fragmented payload.
     whole: Vec<u8>,
 }
 
-/// A message as it is sent: the first segment of its frame, then front, middle and data.
+/// Compressed message: the first segment of its frame, then front, middle and data.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) first: Segment,
@@ -37,13 +38,13 @@ pub(super) struct Packed {
 }
 
 impl Packer {
-    /// `None`: there is no memory for one.
+    /// Returns `None` if out of memory.
     pub(super) fn new(method: Method, min_size: u32, pool: Pool) -> Option<Self> {
         let (encoder, min_size) = (Encoder::new(method)?, min_size as usize);
         Some(Self { encoder, min_size, pool, whole: Vec::new() })
     }
 
-    /// A control frame's payload compressed, if it is worth it.
+    /// Compresses a control frame's payload, if that makes it smaller.
     pub(super) fn control(&mut self, payload: &[u8]) -> Option<Segment> {
         if payload.is_empty() || payload.len() < self.min_size {
             return None;
@@ -51,7 +52,7 @@ impl Packer {
         self.segment(payload).filter(|packed| packed.len() < payload.len())
     }
 
-    /// A message compressed, if it is large enough, and worth it. If it is not, the message is still whole.
+    /// Compresses a message, if it is large enough and becomes smaller. Otherwise the message stays intact.
     pub(super) fn message(&mut self, message: &mut Queued, fronts: &mut Fronts) -> Option<Packed> {
         let len = HEADER_LEN + message.body_len();
         if len < self.min_size || message.data.len() > MAX {
@@ -63,7 +64,7 @@ impl Packer {
         };
         let packed = self.parts(message, &front).filter(|packed| packed.len() < len);
         if packed.is_none() && matches!(message.front, Front::Encoded(_)) {
-            // It is taken only once from where it was encoded to.
+            // An encoded front can be taken from its queue only once.
             message.front = Front::Own(front.into_owned().into());
         }
         packed
@@ -92,7 +93,7 @@ impl Packer {
         Some(Packed { first, parts: [front, middle, data] })
     }
 
-    /// A segment compressed. An empty one stays as it is.
+    /// Compresses a segment. An empty one stays empty.
     fn segment(&mut self, bytes: &[u8]) -> Option<Segment> {
         if bytes.is_empty() {
             return Some(Segment::from_static(b""));

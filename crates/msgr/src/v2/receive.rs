@@ -1,6 +1,6 @@
-//! Takes the stream of bytes apart: banner, then frames, wherever the bytes of a frame are cut.
+//! Splits the byte stream into the banner and frames, wherever it is cut.
 //!
-//! Small fixed parts are read from a received segment where they lie, or from a scratch buffer if they are cut.
+//! Small fixed parts are read in place from a received segment, or from a scratch buffer if they are fragmented.
 
 use super::banner::{Banner, PREFIX_LEN};
 use super::frame::{
@@ -21,11 +21,10 @@ use crate::tag::Tag;
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_wire::{Landing, Part, Unfinished};
 
-/// The most bytes of a fixed part.
+/// Maximum size of a fixed part, in bytes.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
 
-/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     BannerPrefix,
@@ -42,24 +41,24 @@ enum Stage {
 
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Takes over once the connection is in secure mode.
+    /// Takes over in secure mode.
     secure: Option<Box<SecureReceiver>>,
-    /// Decompresses, once that is agreed on.
+    /// Present once compression is negotiated.
     unpacker: Option<Box<Unpacker>>,
-    /// All that came until both sides know each other: it will be signed.
+    /// Everything received before authentication; it will be signed.
     transcript: Option<Vec<u8>>,
     framing: Framing,
     limits: Limits,
     stage: Stage,
-    /// May messages come, or is the handshake still going on?
+    /// The handshake is over, so messages are allowed.
     messages: bool,
     part: Part<PART_MAX>,
-    /// The preamble of the frame that is being received.
+    /// Preamble of the current frame.
     last: Known,
     header: Header,
-    /// The second to fourth segment of a message.
+    /// Second to fourth segment of a message.
     body: Body,
-    /// What is here of a banner or a control frame that came in pieces.
+    /// Bytes received of a fragmented banner or control frame.
     gathered: Vec<u8>,
 }
 
@@ -81,7 +80,7 @@ impl Receiver {
         }
     }
 
-    /// From now on messages may come.
+    /// Allows messages from now on.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
         if let Some(secure) = &mut self.secure {
@@ -89,12 +88,12 @@ impl Receiver {
         }
     }
 
-    /// What follows is encrypted.
+    /// Decrypts everything from now on.
     pub(super) fn secure(&mut self, keys: OpenRx, pool: Pool) {
         self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
     }
 
-    /// What follows may be compressed.
+    /// Accepts compressed frames from now on.
     pub(super) fn unpack(&mut self, unpacker: Unpacker) {
         match &mut self.secure {
             Some(secure) => secure.unpack(unpacker),
@@ -102,12 +101,12 @@ impl Receiver {
         }
     }
 
-    /// All that came so far. It is asked for once, and no more is kept then.
+    /// Returns everything received so far and stops recording.
     pub(super) fn take_transcript(&mut self) -> Vec<u8> {
         self.transcript.take().unwrap_or_default()
     }
 
-    /// Takes the first segment of a compressed message. `true`: all of it is here.
+    /// Takes the first segment of a compressed message. Returns whether it is complete.
     fn packed_header(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
         let len = self.framing.first_len(self.last.preamble());
         let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(false) };
@@ -281,7 +280,7 @@ impl Receive for Receiver {
     }
 }
 
-/// Keeps `bytes` if all that comes is still to be signed.
+/// Records `bytes` while the transcript is needed.
 #[inline]
 fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
     if let Some(transcript) = transcript {
@@ -289,7 +288,7 @@ fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
     }
 }
 
-/// What comes behind a preamble.
+/// Returns the stage after a preamble.
 fn first_stage(preamble: &Preamble) -> Stage {
     match preamble.tag {
         Tag::Message if preamble.compressed => Stage::PackedHeader,

@@ -1,4 +1,4 @@
-//! Secure mode: keys, nonces, and how frames lie on the wire when they are encrypted.
+//! Secure mode: keys, nonces, and the format of encrypted frames.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "msgr2.1-secure mode"; `src/msg/async/{crypto_onwire,frames_v2}.cc`; linux
 //! `net/ceph/messenger_v2.c`.
@@ -8,9 +8,9 @@
 //! the rest of segment 1, zeros | tag 16                                      if it is longer than that
 //! segment 2, zeros | segment 3, zeros | segment 4, zeros | status 16 | tag 16    if there is more than one
 //! ```
-//! Each line is a record of AES-128-GCM, each with a nonce of its own; zeros fill a segment up to 16 bytes. The key is
-//! the same for both directions, the nonces are not. The counter in a nonce has 64 bits, so that no connection lives
-//! to see the end of it, and nothing is ever keyed anew.
+//! Each line is an AES-128-GCM record with its own nonce; zeros pad a segment to a multiple of 16 bytes. Both
+//! directions share the key but not the nonces. The nonce counter has 64 bits, which no connection exhausts, so
+//! rekeying is unnecessary.
 
 use super::frame::PREAMBLE_LEN;
 use super::header::HEADER_LEN;
@@ -19,30 +19,30 @@ use crate::error::Error;
 use crate::message::Header;
 use onego_cipher::gcm::{KEY_LEN, NONCE_LEN, Opener, Sealer, TAG_LEN};
 
-/// Bytes of the first segment that travel with the preamble.
+/// Size of the part of the first segment that is sent with the preamble, in bytes.
 pub(super) const INLINE_LEN: usize = 48;
-/// Bytes of the preamble with what travels with it, without the tag.
+/// Size of the preamble and that part, without the tag, in bytes.
 pub(super) const HEAD_LEN: usize = PREAMBLE_LEN + INLINE_LEN;
-/// The same with the tag.
+/// Size of the preamble and that part, with the tag, in bytes.
 pub(super) const SEALED_HEAD_LEN: usize = HEAD_LEN + TAG_LEN;
-/// Bytes of the status behind the last segment.
+/// Size of the status after the last segment, in bytes.
 pub(super) const STATUS_LEN: usize = 16;
-/// The same with the tag.
+/// Size of the status with the tag, in bytes.
 pub(super) const SEALED_STATUS_LEN: usize = STATUS_LEN + TAG_LEN;
-/// Segments are filled up to a multiple of this.
+/// Segments are padded to a multiple of this size.
 pub(super) const BLOCK: usize = 16;
 
-/// Length of a segment that is filled up.
+/// Returns the padded length of a segment.
 pub(super) fn padded(len: usize) -> usize {
     len.next_multiple_of(BLOCK)
 }
 
-/// Bytes of the first segment that do not travel with the preamble, filled up and with their tag; 0: none.
+/// Returns the sealed size of the rest of a first segment, padded and with its tag; 0 if there is none.
 pub(super) fn first_rest(len: usize) -> usize {
     if len > INLINE_LEN { padded(len) - INLINE_LEN + TAG_LEN } else { 0 }
 }
 
-/// A nonce, and those that follow it.
+/// Sequence of nonces.
 #[derive(Debug)]
 struct Nonces {
     fixed: [u8; 4],
@@ -65,23 +65,21 @@ impl Nonces {
     }
 }
 
-/// Seals what is sent.
 #[derive(Debug)]
 pub(super) struct SealTx {
     sealer: Sealer,
     nonces: Nonces,
 }
 
-/// Opens what is received.
 #[derive(Debug)]
 pub(super) struct OpenRx {
     opener: Opener,
     nonces: Nonces,
 }
 
-/// Both directions of a connection with this secret, on the client's side or on the server's.
+/// Derives the keys of both directions from the connection's secret, for the client's or the server's side.
 pub(super) fn keys(secret: &Secret, client: bool) -> Result<(OpenRx, SealTx), Error> {
-    let too_short = Error::BadFrame("a secret of the connection that is too short for secure mode");
+    let too_short = Error::BadFrame("a connection secret too short for secure mode");
     let bytes = secret.expose();
     let (key, rest) = bytes.split_first_chunk::<KEY_LEN>().ok_or(too_short.clone())?;
     let (to_client, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(too_short.clone())?;
@@ -100,20 +98,20 @@ impl SealTx {
         self.sealer.begin(&self.nonces.next());
     }
 
-    /// Seals the next piece of a record, into `to`.
+    /// Seals the next piece of a record into `to`.
     #[inline]
     pub(super) fn seal(&mut self, piece: &[u8], to: &mut [u8]) {
         self.sealer.seal(piece, to);
     }
 
-    /// Seals zeros, into `to`.
+    /// Seals zeros into `to`.
     #[inline]
     pub(super) fn seal_zeros(&mut self, to: &mut [u8]) {
         to.fill(0);
         self.sealer.seal_in_place(to);
     }
 
-    /// Fills `to` with the end of a frame of more than one segment: that it is complete, and the tag.
+    /// Fills `to` with the sealed status and the tag that end a frame of several segments.
     #[inline]
     pub(super) fn seal_status(&mut self, status: u8, to: &mut [u8; SEALED_STATUS_LEN]) {
         to.fill(0);
@@ -121,7 +119,7 @@ impl SealTx {
         self.finish_in_place(to);
     }
 
-    /// Seals all but the last bytes of what is left of a record, which get the tag.
+    /// Seals the rest of a record in place and puts the tag into its last bytes.
     #[inline]
     fn finish_in_place(&mut self, record: &mut [u8]) {
         let at = record.len() - TAG_LEN;
@@ -130,7 +128,7 @@ impl SealTx {
         tag.copy_from_slice(&self.sealer.finish());
     }
 
-    /// Writes the preamble of a message and its header, which is all of the first segment, to `to`.
+    /// Writes the preamble and the header of a message, its whole first segment, to `to`.
     #[inline]
     pub(super) fn seal_header(
         &mut self,
@@ -174,19 +172,19 @@ impl OpenRx {
         self.opener.begin(&self.nonces.next());
     }
 
-    /// Opens the next piece of a record where it lies.
+    /// Opens the next piece of a record in place.
     #[inline]
     pub(super) fn open_in_place(&mut self, piece: &mut [u8]) {
         self.opener.open_in_place(piece);
     }
 
-    /// Opens the next piece of a record, into `to`.
+    /// Opens the next piece of a record into `to`.
     #[inline]
     pub(super) fn open(&mut self, piece: &[u8], to: &mut [u8]) {
         self.opener.open(piece, to);
     }
 
-    /// Opens what is left of a record, whose last bytes are the tag, and returns it without.
+    /// Opens the rest of a record, which ends with the tag, and returns it without the tag.
     #[inline]
     pub(super) fn finish<'a>(&mut self, record: &'a mut [u8], what: &'static str) -> Result<&'a [u8], Error> {
         let forged = Error::Tampered(what);
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_first_segment_begins_behind_the_preamble() {
+    fn the_rest_of_a_first_segment_begins_after_the_inline_part() {
         assert_eq!([0, 41, 48, 49, 64, 65].map(first_rest), [0, 0, 0, 32, 32, 48]);
     }
 }

@@ -1,9 +1,8 @@
-//! Takes a stream of encrypted frames apart, wherever its bytes are cut.
+//! Splits a stream of encrypted frames, wherever it is cut.
 //!
-//! What is encrypted has to be moved or rewritten anyhow: fronts and small payloads are opened out of the received
-//! memory into memory of their own, a payload that has a place is opened as it comes, chunk by chunk while it is in
-//! the cache, where it was received. Nothing is handed on before the tag behind it was right, and a place that comes
-//! back without is wiped.
+//! Encrypted data has to be moved or rewritten anyway. Fronts and small payloads are opened from the receive memory
+//! into their own memory. A placed payload is opened in place as it arrives, chunk by chunk while it is in the cache.
+//! Nothing is delivered before its tag has been verified, and a buffer returned without verification is wiped.
 
 use super::frame::{MAX_SEGMENTS, PREAMBLE_LEN, Preamble, is_aborted};
 use super::header::HEADER_LEN;
@@ -21,19 +20,18 @@ use crate::tag::Tag;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Ahead, Landing, Part, Unfinished};
 
-/// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
+/// Maximum size of a fixed part: a head; zeros, status and tag take less.
 const PART_MAX: usize = SEALED_HEAD_LEN;
 const _: () = assert!(PART_MAX >= BLOCK + SEALED_STATUS_LEN);
 
-/// Bytes of a payload that is not kept that are opened in one buffer: whole blocks.
+/// Size of the buffer for opening discarded payloads: whole blocks, in bytes.
 const DISCARD_CHUNK: usize = 256 << 10;
 const _: () = assert!(DISCARD_CHUNK.is_multiple_of(BLOCK));
 
-/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecureStage {
     Head,
-    /// The rest of a control frame's payload, or of a compressed header.
+    /// Rest of a control frame's payload or of a compressed header.
     Rest,
     Front,
     Middle,
@@ -41,13 +39,13 @@ enum SecureStage {
     Status,
 }
 
-/// A segment that is being received and opened.
+/// Segment being received and opened.
 #[derive(Debug)]
 struct Opening {
     buffer: RecvBuffer,
-    /// Bytes that are opened: whole blocks until all is here.
+    /// Number of bytes opened: whole blocks until the segment is complete.
     opened: usize,
-    /// Did the [`Placer`] give the buffer?
+    /// Whether the [`Placer`] gave the buffer.
     placed: bool,
 }
 
@@ -56,9 +54,9 @@ impl Opening {
         Self { buffer: RecvBuffer::new(buffer), opened: 0, placed }
     }
 
-    /// Takes what is here of it. `true`: all of it is here, and open.
+    /// Consumes available bytes of the segment. Returns whether it is complete and opened.
     fn take(&mut self, keys: &mut OpenRx, bytes: &mut Segment) -> bool {
-        // Up to the end of a block that is cut, then whole blocks out of the received memory, then the rest.
+        // Complete a fragmented block, then open whole blocks straight from the receive memory, then copy the rest.
         let filled = self.buffer.filled();
         self.copy(filled.next_multiple_of(BLOCK) - filled, bytes);
         self.open(keys);
@@ -75,14 +73,14 @@ impl Opening {
         self.buffer.left() == 0
     }
 
-    /// Copies what is here of the next `len` bytes.
+    /// Copies up to `len` available bytes.
     fn copy(&mut self, len: usize, bytes: &mut Segment) {
         let n = len.min(self.buffer.left()).min(bytes.len());
         self.buffer.copy(&bytes[..n]);
         bytes.advance(n);
     }
 
-    /// Opens what is here, where it lies.
+    /// Opens the received bytes in place.
     fn open(&mut self, keys: &mut OpenRx) {
         let filled = self.buffer.filled();
         let end = if self.buffer.left() == 0 { filled } else { filled - filled % BLOCK };
@@ -98,26 +96,26 @@ impl Opening {
 pub(super) struct SecureReceiver {
     keys: OpenRx,
     limits: Limits,
-    /// May messages come, or is the handshake still going on?
+    /// The handshake is over, so messages are allowed.
     messages: bool,
     ahead: Ahead,
     stage: SecureStage,
     memory: PartMemory,
-    /// Decompresses, once that is agreed on.
+    /// Present once compression is negotiated.
     unpacker: Option<Box<Unpacker>>,
-    /// What is here of a fixed part that came in pieces.
+    /// Bytes received of a fragmented fixed part.
     part: Part<PART_MAX>,
-    /// A fixed part that is whole, to be opened where it lies.
+    /// Complete fixed part, to be opened in place.
     fixed: [u8; PART_MAX],
     preamble: Preamble,
-    /// What is here of a first segment that is larger than what travels with the preamble.
+    /// Bytes received of a first segment larger than its inline part.
     first: Vec<u8>,
     header: Header,
-    /// The segment that is being received.
+    /// Current segment.
     opening: Option<Opening>,
     front: Option<Segment>,
     middle: Option<Segment>,
-    /// Bytes of a payload that are not kept: of this message, and those of them that are still to come behind `opening`.
+    /// Discarded payload bytes of this message, and how many of them still follow after `opening`.
     discarded: usize,
     discarding: usize,
 }
@@ -145,17 +143,17 @@ impl SecureReceiver {
         }
     }
 
-    /// From now on messages may come.
+    /// Allows messages from now on.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
     }
 
-    /// What follows may be compressed.
+    /// Accepts compressed frames from now on.
     pub(super) fn unpack(&mut self, unpacker: Unpacker) {
         self.unpacker = Some(Box::new(unpacker));
     }
 
-    /// Takes a fixed part. `true`: all of it is here.
+    /// Takes a fixed part. Returns whether it is complete.
     fn take_fixed(&mut self, len: usize, bytes: &mut Segment) -> bool {
         let Some((part, used)) = self.part.take(len, bytes) else { return false };
         self.fixed[..len].copy_from_slice(part);
@@ -163,7 +161,7 @@ impl SecureReceiver {
         true
     }
 
-    /// Opens a preamble and what came with it. Returns what it was if that is all.
+    /// Opens a preamble and its inline part. Returns the input if the frame is complete.
     fn head(&mut self, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         self.keys.begin();
         let head = self.keys.finish(&mut self.fixed, "a frame's preamble")?;
@@ -192,7 +190,7 @@ impl SecureReceiver {
         Ok(None)
     }
 
-    /// Takes the rest of a first segment. Returns all of it.
+    /// Takes the rest of a first segment. Returns the complete segment.
     fn rest(&mut self, bytes: &mut Segment) -> Result<Option<Segment>, Error> {
         let len = self.preamble.lens[0] as usize;
         let inline = len.min(super::secure::INLINE_LEN);
@@ -205,8 +203,8 @@ impl SecureReceiver {
         Ok(Some(std::mem::take(&mut self.first).into()))
     }
 
-    /// The first segment of a frame is here: that of a control frame, or of a compressed message. Returns what it was if
-    /// that is all.
+    /// Processes the complete first segment of a control frame or a compressed message. Returns the input if the frame
+    /// is complete.
     fn first(&mut self, first: Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         let Preamble { tag, segments, compressed, .. } = self.preamble;
         self.stage = SecureStage::Head;
@@ -226,7 +224,7 @@ impl SecureReceiver {
         Ok(None)
     }
 
-    /// All of a message is here, and was sent by the peer.
+    /// Processes a complete and verified message.
     fn whole(&mut self, placer: &mut dyn Placer) -> Result<Input<Frame>, Error> {
         if self.preamble.compressed {
             let packed = self.take_parts();
@@ -235,7 +233,7 @@ impl SecureReceiver {
         Ok(Input::Message)
     }
 
-    /// Takes a front or a middle, with the zeros behind it.
+    /// Takes a front or a middle, including its padding.
     fn take_part(&mut self, segment: usize, bytes: &mut Segment) -> Option<Segment> {
         let len = self.preamble.lens[segment] as usize;
         if len == 0 {
@@ -251,7 +249,7 @@ impl SecureReceiver {
         Some(whole)
     }
 
-    /// Asks where the payload goes, now that the message is known up to it.
+    /// Asks the placer for the payload's buffer, now that everything before the payload is known.
     fn find_place(&mut self, placer: &mut dyn Placer) {
         let len = self.preamble.lens[3] as usize;
         if len == 0 {
@@ -264,7 +262,7 @@ impl SecureReceiver {
             (self.discarded, self.discarding) = (len, len);
             return self.discard_chunk();
         }
-        // What a compressed payload decompresses to is placed later.
+        // A compressed payload is placed after decompression.
         let given = if self.preamble.compressed { None } else { placer.place(&self.header, front, len) };
         let placed = given.is_some();
         self.ahead.message(if placed { len } else { 0 });
@@ -273,14 +271,14 @@ impl SecureReceiver {
         self.opening = Some(Opening::new(buffer, placed));
     }
 
-    /// The next bytes of a payload that is not kept are opened, to be forgotten: the tag behind it depends on them.
+    /// Prepares to open and drop the next chunk of a discarded payload: its tag depends on these bytes.
     fn discard_chunk(&mut self) {
         let len = self.discarding.min(DISCARD_CHUNK);
         self.discarding -= len;
         self.opening = Some(Opening::new(self.memory.get(len), false));
     }
 
-    /// The parts of a message as they were received.
+    /// Takes the received parts of a message.
     fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
         match self.opening.take() {
@@ -299,7 +297,7 @@ impl SecureReceiver {
         }
     }
 
-    /// Forgets a message whose sender gave it up.
+    /// Drops a message that the sender aborted.
     fn give_up_message(&mut self) -> Option<Input<Frame>> {
         self.ahead.message(0);
         let Message { header, placed, .. } = self.take_parts();
@@ -340,7 +338,7 @@ impl Receive for SecureReceiver {
         })
     }
 
-    /// Nothing has proved what is in the buffer, so it is wiped.
+    /// The buffer's content is unverified, so it is wiped.
     fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
         let is_here = |opening: &mut Opening| opening.placed && !opening.buffer.is_out();
         if let Some(Opening { mut buffer, .. }) = self.opening.take_if(is_here) {
@@ -382,7 +380,7 @@ impl Receive for SecureReceiver {
                     if let Some(payload) = &mut self.opening {
                         assert!(
                             !payload.buffer.is_out(),
-                            "bytes behind a buffer that a receive has come after it"
+                            "received bytes into shared memory while the buffer was handed out"
                         );
                         if !payload.take(&mut self.keys, bytes) {
                             return Ok(None);

@@ -1,4 +1,4 @@
-//! Puts frames together for the wire: many messages a call, in as few pieces as can be.
+//! Assembles frames for the wire: many messages per call, in as few pieces as possible.
 
 use super::control::SIGNATURE_LEN;
 use super::frame::{Framing, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED};
@@ -13,19 +13,19 @@ use crate::tag::Tag;
 use onego_buf::{Arena, List, Pool, Segment};
 use onego_wire::Writer;
 
-/// Room for the control frames of a handshake.
+/// Capacity for the control frames of a handshake.
 const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
 
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
-    /// What is on its way out.
+    /// Memory of outgoing data.
     arena: Arena,
-    /// Control frames that go out before the next message.
+    /// Control frames that precede the next message.
     control: Vec<u8>,
-    /// All that was sent until both sides know each other: it will be signed.
+    /// Everything sent before authentication; it will be signed.
     transcript: Option<Vec<u8>>,
-    /// What a control frame says, while it is written.
+    /// Scratch space for a control frame's payload.
     writer: Writer,
 }
 
@@ -45,13 +45,13 @@ impl Sender {
         }
     }
 
-    /// Sends bytes that are no frame: the banner.
+    /// Queues raw bytes: the banner.
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         self.control.extend_from_slice(bytes);
         self.record(self.control.len() - bytes.len());
     }
 
-    /// Sends a control frame with the payload that `body` writes.
+    /// Queues a control frame with the payload that `body` writes.
     pub(super) fn control(&mut self, tag: Tag, body: impl FnOnce(&mut Writer)) {
         self.writer.clear();
         body(&mut self.writer);
@@ -69,29 +69,28 @@ impl Sender {
         self.record(start);
     }
 
-    /// Keeps what was sent from `start` on if it is still to be signed.
+    /// Records output from `start` on while the transcript is needed.
     fn record(&mut self, start: usize) {
         if let Some(transcript) = &mut self.transcript {
             transcript.extend_from_slice(&self.control[start..]);
         }
     }
 
-    /// All that was sent so far. It is asked for once, and no more is kept then.
+    /// Returns everything sent so far and stops recording.
     pub(super) fn take_transcript(&mut self) -> Vec<u8> {
         self.transcript.take().unwrap_or_default()
     }
 
-    /// What follows is encrypted.
+    /// Encrypts everything from now on.
     pub(super) fn secure(&mut self, keys: SealTx) {
         self.assembler.secure = Some(Box::new(keys));
     }
 
-    /// What follows is compressed, where it is worth it.
+    /// Compresses frames from now on, where it makes them smaller.
     pub(super) fn pack(&mut self, packer: Packer) {
         self.assembler.packer = Some(Box::new(packer));
     }
 
-    /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
     }
@@ -100,7 +99,6 @@ impl Sender {
         !self.control.is_empty()
     }
 
-    /// Appends control frames to `out`.
     pub(super) fn transmit_control(&mut self, out: &mut List) {
         if !self.control.is_empty() {
             self.arena.put(&self.control, out);
@@ -109,8 +107,8 @@ impl Sender {
         }
     }
 
-    /// Appends control frames and about `limit` bytes of messages to `out`. Messages tell the peer that those up to
-    /// number `ack` were received.
+    /// Appends control frames and about `limit` bytes of messages to `out`. Message headers acknowledge the messages up
+    /// to `ack`.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox, ack: u64) {
         let Self { assembler, arena, control, .. } = self;
         transmit(arena, control, out, limit, outbox, |message, fronts, arena, out| {
@@ -121,20 +119,19 @@ impl Sender {
     }
 }
 
-/// Puts frames of messages together.
 #[derive(Debug)]
 struct Assembler {
     framing: Framing,
-    /// Seals frames in secure mode.
+    /// Present in secure mode.
     secure: Option<Box<SealTx>>,
-    /// Compresses frames, once that is agreed on.
+    /// Present once compression is negotiated.
     packer: Option<Box<Packer>>,
-    /// The preamble of the last message.
+    /// Preamble of the last message.
     last: Known,
 }
 
 impl Assembler {
-    /// Appends a message, whose data it takes.
+    /// Appends a message, taking its data.
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         if let Some(packer) = &mut self.packer
             && let Some(packed) = packer.message(message, fronts)
@@ -157,7 +154,7 @@ impl Assembler {
 }
 
 impl Assembler {
-    /// Appends the frame of a message that is compressed.
+    /// Appends the frame of a compressed message.
     #[cold]
     fn packed(&mut self, packed: &Packed, arena: &mut Arena, out: &mut List) {
         let Packed { first, parts: [front, middle, data] } = packed;
@@ -182,7 +179,7 @@ impl Assembler {
     }
 }
 
-/// A message that is being sealed: to encrypt it is to copy it to where it is sent from.
+/// Message being sealed: encryption is the copy into send memory.
 struct Sealing<'a> {
     secure: &'a mut SealTx,
     arena: &'a mut Arena,
@@ -218,7 +215,7 @@ impl Sealing<'_> {
         self.status();
     }
 
-    /// The parts of a message behind its header, which are compressed.
+    /// Seals the compressed parts of a message after its header.
     fn parts(mut self, preamble: &Preamble, parts: &[Segment; MAX_SEGMENTS - 1]) {
         if preamble.segments == 1 {
             return;
@@ -245,7 +242,7 @@ impl Sealing<'_> {
         });
     }
 
-    /// Fills a segment of that length up.
+    /// Pads a segment of length `len`.
     fn zeros(&mut self, len: u32) {
         let (secure, len) = (&mut *self.secure, len as usize);
         self.arena.fill(padded(len) - len, self.out, |room| secure.seal_zeros(room));

@@ -1,10 +1,10 @@
-//! Decompresses frames that were received whole.
+//! Decompression of complete frames.
 //!
 //! Source: ceph `src/msg/async/frames_v2.cc`, `src/msg/async/compression_onwire.cc`.
 //!
-//! A preamble has the lengths of the segments as they are on the wire. What they decompress to is held to the bounds
-//! that hold for segments which are not compressed, before memory is taken for it. Payloads may have a lower bound: a few KiB
-//! decompress to hundreds of MiB.
+//! A preamble has the compressed lengths of the segments. Decompressed lengths are checked against the limits of
+//! uncompressed segments before memory is allocated for them. Payloads may have a lower limit: a few KiB decompress to
+//! hundreds of MiB.
 
 use super::header::HEADER_LEN;
 use super::input::{HEADER_SIZE, PARTS};
@@ -21,14 +21,14 @@ pub(super) struct Unpacker {
     decoder: Decoder,
     limits: Limits,
     memory: PartMemory,
-    /// The first segment of the message that is being received, as it came.
+    /// First segment of the current message, still compressed.
     first: Segment,
-    /// The message that was decompressed last, until it is taken.
+    /// Last decompressed message, until it is taken.
     message: Option<Message>,
 }
 
 impl Unpacker {
-    /// `None`: there is no memory for one.
+    /// Returns `None` if out of memory.
     pub(super) fn new(method: Method, limits: Limits, pool: Pool) -> Option<Self> {
         Some(Self {
             decoder: Decoder::new(method)?,
@@ -39,19 +39,19 @@ impl Unpacker {
         })
     }
 
-    /// A control frame's payload.
+    /// Decompresses a control frame's payload.
     pub(super) fn control(&mut self, payload: &[u8]) -> Result<Segment, Error> {
         self.segment("a control frame", payload, self.limits.control)
     }
 
-    /// The first segment of a message is here.
+    /// Starts a message with its compressed first segment.
     pub(super) fn begin(&mut self, first: Segment) {
         self.first = first;
     }
 
-    /// All of a message is here, the parts of which are compressed in `packed`. Returns its header;
-    /// [`take_message`](Self::take_message) has the message. In an error's case the place that was given for the
-    /// payload is still here.
+    /// Decompresses a complete message with the compressed parts in `packed`. Returns its header;
+    /// [`take_message`](Self::take_message) returns the message. On an error, the buffer given for the payload can
+    /// still be taken.
     pub(super) fn message(&mut self, packed: &Message, placer: &mut dyn Placer) -> Result<Header, Error> {
         let first = std::mem::replace(&mut self.first, Segment::from_static(b""));
         let header = self.segment("a message's header", &first, HEADER_LEN as u32)?;
@@ -93,12 +93,12 @@ impl Unpacker {
         Ok(header)
     }
 
-    /// The message that was decompressed last.
+    /// Takes the last decompressed message.
     pub(super) fn take_message(&mut self) -> Option<Message> {
         self.message.take()
     }
 
-    /// The place of a message whose payload could not be decompressed.
+    /// Takes the buffer of a message whose payload could not be decompressed.
     pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
         let message = self.message.take()?;
         Some((message.header, message.placed?))
@@ -116,7 +116,7 @@ impl Unpacker {
     }
 }
 
-/// What is wrong with a segment that may have `bound` bytes.
+/// Maps a decompression failure of a segment limited to `bound` bytes.
 fn broken(what: &'static str, bound: u32) -> impl Fn(Broken) -> Error {
     move |broken| match broken {
         Broken::TooLong(len) => Error::TooLong { what, len, bound: bound.into() },
@@ -124,7 +124,7 @@ fn broken(what: &'static str, bound: u32) -> impl Fn(Broken) -> Error {
     }
 }
 
-/// A payload in one piece: copied together if it came in several.
+/// Returns a payload as one segment, copied only if it is fragmented.
 fn contiguous(data: &List) -> Segment {
     let mut pieces = data.segments();
     match (pieces.next(), pieces.next()) {

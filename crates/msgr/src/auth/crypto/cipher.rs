@@ -1,4 +1,4 @@
-//! The two ciphers of keys: AES-128-CBC as cephx always had it, and AES-256 with ciphertext stealing and an HMAC.
+//! The two ciphers of keys: cephx's original AES-128-CBC, and AES-256 with ciphertext stealing and an HMAC.
 //!
 //! Source: ceph `src/auth/Crypto.cc` (`CryptoAES`, `CryptoAES256KRB5`); RFC 8009 for the second.
 
@@ -11,15 +11,15 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 use zeroize::Zeroizing;
 
-/// Bytes of a block of AES.
+/// AES block size, bytes.
 const BLOCK: usize = 16;
-/// Bytes of a key of the first cipher.
+/// Key size of the first cipher, bytes.
 pub(in crate::auth) const AES_KEY_LEN: usize = 16;
-/// Bytes of a key of the second.
+/// Key size of the second cipher, bytes.
 pub(in crate::auth) const AES256K_KEY_LEN: usize = 32;
-/// Bytes of the HMAC behind what the second cipher makes: 192 bits of a SHA-384.
+/// Size of the HMAC appended by the second cipher: 192 bits of a SHA-384, in bytes.
 const HASH_LEN: usize = 24;
-/// Where the first cipher starts, always (`CEPH_AES_IV`): what it seals differs by what comes first in it.
+/// Fixed initialization vector of the first cipher (`CEPH_AES_IV`).
 const AES_IV: [u8; BLOCK] = *b"cephsageyudagreg";
 
 /// Plaintext, wiped when dropped.
@@ -39,7 +39,7 @@ fn cbc_decrypt(algorithm: &'static Algorithm, key: &[u8], iv: [u8; BLOCK], block
         .expect("whole blocks can be decrypted");
 }
 
-/// Encrypts with AES-128-CBC, the fixed start and the padding of PKCS #7.
+/// Encrypts with AES-128-CBC, the fixed initialization vector and PKCS #7 padding.
 pub(in crate::auth) fn aes_encrypt(key: &[u8], plain: &[u8]) -> Vec<u8> {
     let padding = BLOCK - plain.len() % BLOCK;
     let mut bytes = Vec::with_capacity(plain.len() + padding);
@@ -49,10 +49,10 @@ pub(in crate::auth) fn aes_encrypt(key: &[u8], plain: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Decrypts that; `None`: it cannot have been made with this key.
+/// Decrypts the output of [`aes_encrypt`]. Returns `None` if it cannot have been made with this key.
 ///
-/// Whether the padding is right says nothing about whether the key is: the magic number in what is sealed does. So
-/// a wrong padding is an error like any other, and nobody learns of it (Crypto.cc, CryptoAESKeyHandler::decrypt).
+/// Valid padding does not prove that the key is right: the magic number in the sealed data does. Invalid padding is
+/// therefore an error like any other, and the peer does not learn about it (Crypto.cc, CryptoAESKeyHandler::decrypt).
 pub(in crate::auth) fn aes_decrypt(key: &[u8], sealed: &[u8]) -> Option<Plain> {
     if sealed.is_empty() || !sealed.len().is_multiple_of(BLOCK) {
         return None;
@@ -68,7 +68,7 @@ pub(in crate::auth) fn aes_decrypt(key: &[u8], sealed: &[u8]) -> Option<Plain> {
     Some(bytes)
 }
 
-/// Derives a key for one use (RFC 8009, section 5: KDF-HMAC-SHA2 with SHA-384).
+/// Derives a key for one usage (RFC 8009, section 5: KDF-HMAC-SHA2 with SHA-384).
 fn derive(key: &[u8], usage: u32, kind: u8, len: usize) -> Plain {
     let mut input = Vec::with_capacity(14);
     input.extend_from_slice(&1u32.to_be_bytes());
@@ -79,7 +79,7 @@ fn derive(key: &[u8], usage: u32, kind: u8, len: usize) -> Plain {
     Zeroizing::new(hmac::sign(&key, &input).as_ref()[..len].to_vec())
 }
 
-/// The HMAC of what was encrypted, behind the start of the cipher, which is all zeros.
+/// HMAC of the initialization vector, all zeros, and the ciphertext.
 fn hash(key: &[u8], usage: u32, encrypted: &[u8]) -> [u8; HASH_LEN] {
     let key = hmac::Key::new(hmac::HMAC_SHA384, &derive(key, usage, 0x55, HASH_LEN));
     let mut context = hmac::Context::with_key(&key);
@@ -90,7 +90,7 @@ fn hash(key: &[u8], usage: u32, encrypted: &[u8]) -> [u8; HASH_LEN] {
     hash
 }
 
-/// Encrypts with AES-256-CBC with ciphertext stealing (variant CS3), and adds an HMAC.
+/// Encrypts with AES-256-CBC with ciphertext stealing (variant CS3), and appends an HMAC.
 pub(in crate::auth) fn aes256k_encrypt(
     key: &[u8],
     usage: u32,
@@ -104,7 +104,7 @@ pub(in crate::auth) fn aes256k_encrypt(
     bytes.resize(len.next_multiple_of(BLOCK), 0);
     cbc_encrypt(&AES_256, &derive(key, usage, 0xaa, AES256K_KEY_LEN), [0; BLOCK], &mut bytes);
     if bytes.len() > BLOCK {
-        // The last two blocks change places, and the one that comes to stand last loses what was padding.
+        // Swap the last two blocks; the one that becomes last loses its padding.
         let last = bytes.len() - BLOCK;
         let (before, last) = bytes.split_at_mut(last);
         before.last_chunk_mut::<BLOCK>().expect("there are two blocks").swap_with_slice(last);
@@ -115,7 +115,8 @@ pub(in crate::auth) fn aes256k_encrypt(
     bytes
 }
 
-/// Decrypts that; `None`: it was not made with this key for this use, or it was damaged.
+/// Decrypts the output of [`aes256k_encrypt`]. Returns `None` if it was made with another key or usage, or is
+/// corrupted.
 pub(in crate::auth) fn aes256k_decrypt(key: &[u8], usage: u32, sealed: &[u8]) -> Option<Plain> {
     let (encrypted, found) = sealed.split_last_chunk::<HASH_LEN>()?;
     if encrypted.len() < BLOCK || verify_slices_are_equal(&hash(key, usage, encrypted), found).is_err() {
@@ -127,8 +128,8 @@ pub(in crate::auth) fn aes256k_decrypt(key: &[u8], usage: u32, sealed: &[u8]) ->
     if len > BLOCK {
         let tail = (len - 1) % BLOCK + 1;
         let at = len - tail - BLOCK;
-        // The block that stands last but one was encrypted last: what it hides behind the tail is the padding, so
-        // its end, decrypted, is the stolen end of the block before.
+        // The second to last block was encrypted last. Its bytes past the tail encrypt the padding, so its decrypted
+        // end is the stolen end of the previous block.
         let mut stolen = Zeroizing::new(bytes[at..at + BLOCK].to_vec());
         cbc_decrypt(&AES_256, &key, [0; BLOCK], &mut stolen);
         let mut previous = [0; BLOCK];
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_cipher_does_what_rfc_8009_has_as_examples() {
+    fn the_new_cipher_matches_the_samples_of_rfc_8009() {
         // RFC 8009, appendix A, "Sample encryptions", aes256-cts-hmac-sha384-192; the key usage is 2.
         let key = hex("6D404D37FAF79F9DF0D33568D320669800EB4836472EA8A026D16B7182460C52");
         for (plain, confounder, sealed) in [
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ciphers_take_every_length() {
+    fn both_ciphers_handle_every_length() {
         for len in 0..70 {
             let plain: Vec<u8> = (0..len).collect();
             let sealed = aes_encrypt(&[3; 16], &plain);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ciphertext_is_refused() {
+    fn invalid_ciphertext_is_refused() {
         assert_eq!(aes_decrypt(&[3; 16], &[]), None);
         assert_eq!(aes_decrypt(&[3; 16], &[0; 17]), None);
         assert_eq!(aes256k_decrypt(&[3; 32], 1, &[0; 39]), None);

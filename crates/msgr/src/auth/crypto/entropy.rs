@@ -1,11 +1,11 @@
-//! Numbers that nobody may guess, from a seed.
+//! Deterministic random number generator.
 
 use super::secret::Secret;
 use aws_lc_rs::hmac;
 
-/// A generator of bytes that nobody can guess who does not know the seed: HMAC-SHA256 of a counter, keyed with the
-/// seed (the counter mode of NIST SP 800-108). A protocol asks nobody for randomness, so that a run can be repeated;
-/// a real program seeds it from the system's source.
+/// Cryptographically secure generator: HMAC-SHA256 of a counter, keyed with the seed (the counter mode of NIST SP
+/// 800-108). The protocol code draws all randomness from it, so that a run can be repeated; a production program seeds
+/// it from the operating system.
 #[derive(Debug, Clone)]
 pub struct Entropy {
     seed: Secret,
@@ -13,12 +13,12 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// The generator of that seed, which nothing wipes: a real program's is a [`Secret`] from the start.
+    /// Creates a generator from `seed`, which is not wiped: production programs convert from a [`Secret`] instead.
     pub fn new(seed: [u8; 32]) -> Self {
         Self::from(Secret::new(seed.to_vec()))
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random data.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.seed.expose());
         for chunk in bytes.chunks_mut(32) {
@@ -28,21 +28,21 @@ impl Entropy {
         }
     }
 
-    /// Any number.
+    /// Returns a random number.
     pub fn u64(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    /// A secret of `len` bytes.
+    /// Returns a random secret of `len` bytes.
     pub fn secret(&mut self, len: usize) -> Secret {
         let mut bytes = vec![0; len];
         self.fill(&mut bytes);
         Secret::new(bytes)
     }
 
-    /// Another generator, of which nothing can be told from this one's numbers.
+    /// Creates an independent generator: its numbers cannot be inferred from this one's.
     pub fn fork(&mut self) -> Self {
         Self { seed: self.secret(32), counter: 0 }
     }

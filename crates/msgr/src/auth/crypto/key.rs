@@ -1,4 +1,4 @@
-//! Keys, as they stand in keyrings and travel in tickets.
+//! Keys, as stored in keyrings and carried in tickets.
 
 use super::cipher::{self, AES_KEY_LEN, AES256K_KEY_LEN, Plain};
 use super::entropy::Entropy;
@@ -11,7 +11,7 @@ use base64ct::{Base64, Encoding as _};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use zeroize::Zeroizing;
 
-/// What a key is for.
+/// Cipher that a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-128-CBC (`CEPH_CRYPTO_AES`): "aes".
@@ -44,63 +44,62 @@ impl Cipher {
     }
 }
 
-/// What is sealed with a key: "aes256k" derives a key for each use, "aes" makes no difference
-/// (ceph `src/auth/cephx/CephxProtocol.h`, `CEPHX_KEY_USAGE_*`; linux `net/ceph/auth_x_protocol.h`).
+/// Purpose of sealed data: "aes256k" derives a key for each, "aes" ignores it (ceph `src/auth/cephx/CephxProtocol.h`,
+/// `CEPHX_KEY_USAGE_*`; linux `net/ceph/auth_x_protocol.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Usage {
-    /// The secret of a connection to a monitor.
+    /// Secret of a connection to a monitor.
     ConnectionSecret = 0x03,
-    /// The session key of a ticket, for the client.
+    /// Session key of a ticket, for the client.
     TicketSessionKey = 0x04,
-    /// A ticket that replaces another one.
+    /// Ticket that replaces another one.
     TicketBlob = 0x05,
-    /// An authorizer.
+    /// Authorizer.
     Authorize = 0x10,
     /// A service's challenge.
     AuthorizeChallenge = 0x11,
     /// A service's answer to an authorizer.
     AuthorizeReply = 0x12,
-    /// The keys of a service, for its daemons.
+    /// Keys of a service, for its daemons.
     RotatingSecret = 0x20,
-    /// What a ticket says, for the service.
+    /// Content of a ticket, for the service.
     TicketInfo = 0x30,
 }
 
-/// A key (`CryptoKey`).
+/// Cryptographic key (`CryptoKey`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     cipher: Cipher,
-    /// When it was made.
+    /// Creation time.
     pub created: Utime,
     secret: Secret,
 }
 
 impl Key {
-    /// A new key.
+    /// Generates a key.
     pub fn generate(cipher: Cipher, created: Utime, entropy: &mut Entropy) -> Self {
         Self { cipher, created, secret: entropy.secret(cipher.key_len()) }
     }
 
-    /// The key that is written so in keyrings.
+    /// Parses a key in the form used in keyrings.
     pub fn from_base64(text: &str) -> Result<Self, DecodeError> {
-        // What is no base64 has no key in it, whichever letter is at fault.
+        // Invalid base64 holds no key, so the position does not matter.
         let bytes = Base64::decode_vec(text.trim()).map(Zeroizing::new);
         let bytes = bytes.map_err(|_| DecodeError::Invalid { what: "a key in base64", value: 0 })?;
         Self::from_bytes(&bytes)
     }
 
-    /// The key as it is written in keyrings. This shows all of the secret.
+    /// Returns the key in the form used in keyrings. This reveals the whole secret.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(Base64::encode_string(&Zeroizing::new(self.to_bytes())))
     }
 
-    /// What it is for.
+    /// Returns the cipher that the key is for.
     pub fn cipher(&self) -> Cipher {
         self.cipher
     }
 
-    /// Encrypts `plain`.
     pub(in crate::auth) fn encrypt(&self, usage: Usage, plain: &[u8], entropy: &mut Entropy) -> Vec<u8> {
         let key = &self.secret.expose()[..self.cipher.key_len()];
         match self.cipher {
@@ -113,7 +112,6 @@ impl Key {
         }
     }
 
-    /// Decrypts `sealed`.
     pub(in crate::auth) fn decrypt(&self, usage: Usage, sealed: &[u8]) -> Option<Plain> {
         let key = &self.secret.expose()[..self.cipher.key_len()];
         match self.cipher {
@@ -122,20 +120,20 @@ impl Key {
         }
     }
 
-    /// The signature of a message in version 1 of the messenger, over the numbers in `block`: sealed or hashed, and folded
-    /// to one (CephxSessionHandler.cc, `_calc_signature`).
+    /// Signs a message in version 1 of the messenger: seals or hashes the numbers in `block` and folds the result
+    /// (CephxSessionHandler.cc, `_calc_signature`).
     pub(crate) fn sign_message(&self, block: &[u8; 32]) -> u64 {
         match self.cipher {
-            // The block of padding behind is not looked at.
+            // The trailing padding block is ignored.
             Cipher::Aes => {
                 fold(&cipher::aes_encrypt(&self.secret.expose()[..AES_KEY_LEN], block)[..block.len()])
             }
-            // What this cipher seals is never the same twice.
+            // This cipher's output differs each time.
             Cipher::Aes256k => fold(&self.sign(&[block])),
         }
     }
 
-    /// The HMAC-SHA256 of `parts`, one after the other.
+    /// Returns the HMAC-SHA256 of the concatenated `parts`.
     pub fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.expose());
         let mut context = hmac::Context::with_key(&key);
@@ -154,8 +152,8 @@ impl Decode for Key {
         let secret = r.take(len.into(), "key")?;
         let cipher = Cipher::from_wire(kind);
         let cipher = cipher.ok_or(DecodeError::Invalid { what: "key type", value: kind.into() })?;
-        // Longer ones are taken by Ceph too, and the rest means nothing (Crypto.cc, validate_secret); but a bound is a
-        // bound (linux net/ceph/crypto.h, CEPH_MAX_KEY_LEN).
+        // Ceph accepts longer keys too and ignores the rest (Crypto.cc, validate_secret); this limit is that of linux
+        // net/ceph/crypto.h, CEPH_MAX_KEY_LEN.
         if !(cipher.key_len()..=32).contains(&secret.len()) {
             return Err(DecodeError::Invalid { what: "key length", value: len.into() });
         }
@@ -172,13 +170,13 @@ impl Encode for Key {
     }
 }
 
-/// Folds a number of 64-bit words to one.
+/// Folds 64-bit words into one.
 pub(in crate::auth) fn fold(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0, |folded, word| folded ^ u64::from_le_bytes(*word))
 }
 
-/// Turns what a sealed thing was opened with into an error.
+/// Maps failed decryption to an error.
 pub(in crate::auth) fn opened(plain: Option<Plain>, what: &'static str) -> Result<Plain, Error> {
     plain.ok_or(Error::Forged { what })
 }
@@ -188,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_and_written_as_ceph_authtool_does() {
+    fn keys_match_those_of_ceph_authtool() {
         // ceph-authtool --gen-print-key, 16.2.15.
         let text = "AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==";
         let key = Key::from_base64(text).unwrap();
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn messages_are_signed_with_keys_of_both_ciphers() {
-        // The first by `openssl enc -aes-128-cbc`, the second by Python's hmac with SHA-256; both folded by hand.
+        // First computed with `openssl enc -aes-128-cbc`, second with Python's hmac and SHA-256; both folded by hand.
         for (key, signature) in [
             ("AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==", 0x0843_a2c0_c688_1618),
             ("AgAAAAAAAAAAACAAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", 0x2c0d_2db0_e565_2899),
@@ -211,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         for text in ["", "AQCgVgJr", "not base64!", "AwCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw=="] {
             assert!(Key::from_base64(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_new_key_survives_being_written_down() {
+    fn a_new_key_survives_base64() {
         let mut entropy = Entropy::new([1; 32]);
         for cipher in [Cipher::Aes, Cipher::Aes256k] {
             let key = Key::generate(cipher, Utime { sec: 5, nsec: 6 }, &mut entropy);

@@ -1,4 +1,4 @@
-//! Keys, what is sealed with them, secrets, and randomness.
+//! Keys, sealed data, secrets and randomness.
 
 pub(super) mod cipher;
 pub(super) mod entropy;

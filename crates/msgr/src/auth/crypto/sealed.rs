@@ -1,6 +1,6 @@
-//! Structures that are sealed with a key.
+//! Structures sealed with a key.
 //!
-//! Source: ceph `src/auth/cephx/CephxProtocol.h` (`encode_encrypt`, `decode_decrypt` and their `_enc_bl` kin).
+//! Source: ceph `src/auth/cephx/CephxProtocol.h` (`encode_encrypt`, `decode_decrypt` and their `_enc_bl` variants).
 
 use super::entropy::Entropy;
 use super::key::Key;
@@ -11,7 +11,7 @@ use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Reader, Writer};
 use zeroize::Zeroizing;
 
-/// What stands before everything that is sealed, so that a wrong key is noticed (`AUTH_ENC_MAGIC`).
+/// Prefix of all sealed data, which detects a wrong key (`AUTH_ENC_MAGIC`).
 const MAGIC: u64 = 0xff00_9cad_8826_aa55;
 
 /// Seals a structure.
@@ -23,7 +23,10 @@ pub fn seal<T: Encode + ?Sized>(key: &Key, usage: Usage, value: &T, entropy: &mu
     key.encrypt(usage, &Zeroizing::new(w.into_vec()), entropy)
 }
 
-/// Opens what was sealed by [`seal`]. `what` is named if the key is wrong.
+/// Opens data sealed by [`seal`].
+///
+/// # Errors
+/// [`Error::Forged`] with `what` if the key is wrong or the data was modified.
 pub fn open<T: Decode>(key: &Key, usage: Usage, sealed: &[u8], what: &'static str) -> Result<T, Error> {
     let plain = opened(key.decrypt(usage, sealed), what)?;
     let mut r = Reader::new(&plain);
@@ -35,7 +38,7 @@ pub fn open<T: Decode>(key: &Key, usage: Usage, sealed: &[u8], what: &'static st
     Ok(T::decode(&mut r)?)
 }
 
-/// Seals a structure, with the length of it all before it.
+/// Seals a structure and writes it with a length prefix.
 pub fn seal_counted<T: Encode + ?Sized>(
     key: &Key,
     usage: Usage,
@@ -46,7 +49,7 @@ pub fn seal_counted<T: Encode + ?Sized>(
     w.blob(&seal(key, usage, value, entropy));
 }
 
-/// Opens what was sealed by [`seal_counted`], and moves `r` past it.
+/// Opens data sealed by [`seal_counted`], and moves `r` past it.
 pub fn open_counted<T: Decode>(
     key: &Key,
     usage: Usage,
@@ -63,7 +66,7 @@ mod tests {
     use crate::types::Utime;
 
     #[test]
-    fn a_wrong_key_is_noticed() {
+    fn a_wrong_key_is_detected() {
         let mut entropy = Entropy::new([1; 32]);
         for cipher in [Cipher::Aes, Cipher::Aes256k] {
             let [key, other] = [0; 2].map(|_| Key::generate(cipher, Utime::default(), &mut entropy));

@@ -1,4 +1,4 @@
-//! Bytes that nobody else may see.
+//! Secret bytes.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use std::fmt;
@@ -9,22 +9,22 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes bytes over.
+    /// Takes ownership of `bytes`.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes. Their users must not show or keep them.
+    /// Returns the bytes. Callers must not print or retain them.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// How many bytes there are.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is there no secret?
+    /// Returns whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_nothing_and_equals_itself_alone() {
+    fn a_secret_prints_nothing_and_equals_only_itself() {
         let secret = Secret::new(b"hunter2".to_vec());
         assert_eq!(format!("{secret:?}"), "Secret");
         assert_eq!(secret, Secret::new(b"hunter2".to_vec()));
