@@ -559,7 +559,7 @@ impl Handshake {
     }
 }
 
-/// What this side says about what it keeps.
+/// Flags that announce whether this side keeps the session.
 fn flags(session: &SessionState) -> u8 {
     if session.policy.lossy { LOSSY } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Connections of which both ends prove who they are, with checksums and encrypted.
+//! Connections with authentication on both ends, in crc and secure mode.
 
 use crate::support::*;
 use onego_buf::Segment;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const LIFETIMES: Lifetimes =
     Lifetimes { monitor: Duration::from_secs(3600), service: Duration::from_secs(60) };
 
-/// A monitor and an OSD, and a client that they know.
+/// Key server, and a client known to it.
 struct World {
     authority: Arc<Mutex<Authority>>,
     principal: Principal,
@@ -83,7 +83,7 @@ impl World {
         client(client_config(), Target { login, ..target() })
     }
 
-    /// Gets tickets, and returns what the monitor knows of the client.
+    /// Logs in to the monitor for tickets. Returns the monitor's view of the client.
     fn log_in(&mut self) -> Peer {
         let (mut client, mut monitor) = (self.client_of_monitor(), self.monitor());
         settle(&mut client, &mut monitor);
@@ -107,7 +107,7 @@ fn fault(end: &mut Connection) -> Error {
     }
 }
 
-/// Carries bytes both ways at that time, until nobody has any.
+/// Carries bytes both ways at `now` until neither end has output.
 fn settle_at(now: Time, client: &mut Connection, server: &mut Connection) {
     while client.has_output() || server.has_output() {
         let bytes = output(client);
@@ -123,7 +123,7 @@ fn is_refused(error: &Error) -> bool {
 }
 
 #[test]
-fn a_client_proves_itself_to_a_monitor_and_then_to_an_osd() {
+fn a_client_authenticates_to_a_monitor_and_then_to_an_osd() {
     for cipher in [Cipher::Aes, Cipher::Aes256k] {
         for mode in [mode::CRC, mode::SECURE] {
             let mut world = World::new(cipher, &[mode]);
@@ -141,7 +141,7 @@ fn a_client_proves_itself_to_a_monitor_and_then_to_an_osd() {
 }
 
 #[test]
-fn encrypted_messages_come_through_however_they_are_cut() {
+fn encrypted_messages_arrive_however_they_are_cut() {
     let mut world = World::new(Cipher::Aes, &[mode::SECURE]);
     world.log_in();
     let (mut client, mut osd) = (world.client_of_osd(), world.osd());
@@ -170,7 +170,7 @@ fn encrypted_messages_come_through_however_they_are_cut() {
 }
 
 #[test]
-fn encrypted_payload_over_its_bound_is_discarded_as_it_comes() {
+fn encrypted_payload_over_its_limit_is_discarded_as_it_arrives() {
     for step in [1, 999, 1 << 20] {
         let mut world = World::new(Cipher::Aes, &[mode::SECURE]);
         world.log_in();
@@ -202,10 +202,10 @@ fn a_handshake_may_be_cut_anywhere() {
 }
 
 #[test]
-fn a_changed_byte_of_the_handshake_is_noticed_before_messages_flow() {
+fn a_modified_byte_of_the_handshake_is_detected_before_messages_flow() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.log_in();
-    // All that either side says, one round after the other.
+    // All output of the client, one round after the other.
     for round in 0..4 {
         for at in 0.. {
             let (mut client, mut osd) = (world.client_of_osd(), world.osd());
@@ -217,7 +217,7 @@ fn a_changed_byte_of_the_handshake_is_noticed_before_messages_flow() {
             *byte ^= 0x10;
             deliver_whole(&mut osd, &bytes);
             settle(&mut client, &mut osd);
-            // The identification is not signed; only encryption protects it, and its own checksum.
+            // The identification is not signed; only encryption and its own checksum protect it.
             let both = client.is_ready() && osd.is_ready();
             assert!(!both, "byte {at} of round {round}");
         }
@@ -225,7 +225,7 @@ fn a_changed_byte_of_the_handshake_is_noticed_before_messages_flow() {
 }
 
 #[test]
-fn a_changed_byte_of_an_encrypted_message_delivers_nothing() {
+fn a_modified_byte_of_an_encrypted_message_delivers_nothing() {
     let mut world = World::new(Cipher::Aes, &[mode::SECURE]);
     world.log_in();
     let mut len = usize::MAX;
@@ -245,7 +245,7 @@ fn a_changed_byte_of_an_encrypted_message_delivers_nothing() {
         assert!(matches!(got.last(), Some(Event::Fault(Error::Tampered(_)))), "byte {at}: {got:?}");
         for event in got {
             if let Event::Unplaced(_, place) = event {
-                assert!(place.iter().all(|byte| *byte == 0), "what is given back is wiped");
+                assert!(place.iter().all(|byte| *byte == 0), "returned buffers are wiped");
             }
         }
         at += 1;
@@ -269,7 +269,7 @@ fn a_wrong_key_and_an_unknown_name_are_refused_alike() {
 }
 
 #[test]
-fn a_client_without_a_key_is_told_that_it_needs_one() {
+fn a_client_without_a_key_learns_that_it_needs_one() {
     let world = World::new(Cipher::Aes, &[mode::CRC]);
     let mut client = client(client_config(), target_of(EntityName::MON));
     settle(&mut client, &mut world.monitor());
@@ -278,9 +278,9 @@ fn a_client_without_a_key_is_told_that_it_needs_one() {
 }
 
 #[test]
-fn nobody_takes_over_the_number_of_another() {
+fn a_client_cannot_take_over_the_number_of_another() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
-    // It says that it had the number 55, and has no ticket that says so.
+    // The client claims number 55 without a ticket for it.
     world.principal.session_began(START, 55, None);
     let (mut client, mut monitor) = (world.client_of_monitor(), world.monitor());
     settle(&mut client, &mut monitor);
@@ -288,7 +288,7 @@ fn nobody_takes_over_the_number_of_another() {
 }
 
 #[test]
-fn a_client_that_comes_back_keeps_its_number() {
+fn a_returning_client_keeps_its_number() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     for _ in 0..3 {
         assert_eq!(world.log_in().global_id, 9000);
@@ -296,7 +296,7 @@ fn a_client_that_comes_back_keeps_its_number() {
 }
 
 #[test]
-fn a_ticket_that_has_run_out_still_says_whose_number_it_is_until_its_key_is_gone() {
+fn an_expired_ticket_identifies_its_owner_until_its_key_is_gone() {
     for (lifetimes, known) in [(1, true), (2, true), (3, false)] {
         let mut world = World::new(Cipher::Aes, &[mode::CRC]);
         let session = world.log_in().renewals.unwrap();
@@ -313,7 +313,7 @@ fn a_ticket_that_has_run_out_still_says_whose_number_it_is_until_its_key_is_gone
 }
 
 #[test]
-fn what_was_recorded_lets_nobody_in() {
+fn a_recorded_handshake_admits_no_client() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.log_in();
     let (mut client, mut osd) = (world.client_of_osd(), world.osd());
@@ -332,7 +332,7 @@ fn what_was_recorded_lets_nobody_in() {
 }
 
 #[test]
-fn a_ticket_is_renewed_in_time_and_refused_after_it() {
+fn a_ticket_is_renewed_in_time_and_refused_after_expiry() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     let session = world.log_in().renewals.unwrap();
     assert_eq!(world.principal.renew(START), None);
@@ -342,7 +342,7 @@ fn a_ticket_is_renewed_in_time_and_refused_after_it() {
     let stale = world.principal.login_to_service(late, service::OSD);
 
     let request = world.principal.renew(late).unwrap();
-    assert_eq!(world.principal.renew(late), None, "one question at a time");
+    assert_eq!(world.principal.renew(late), None, "one request at a time");
     let answer = session.renew(late, &request).unwrap();
     world.principal.renewed(late, &answer).unwrap();
     assert_eq!(world.principal.deadline().unwrap(), late + Duration::from_secs(45));

@@ -1,4 +1,4 @@
-//! Connections whose frames are compressed.
+//! Connections with compressed frames.
 
 use crate::support::*;
 use onego_buf::{Segment, crc32c};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const METHODS: [Method; 4] = [Method::Snappy, Method::Zlib, Method::Zstd, Method::Lz4];
 
-/// Where the flags of a preamble are.
+/// Offset of the flags in a preamble.
 const FLAGS_AT: usize = 26;
 
 fn compressing(config: Config, method: Method, min_size: u32) -> Config {
@@ -24,14 +24,14 @@ fn ready_by(method: Method) -> (Connection, Connection) {
     (client, server)
 }
 
-/// A message of which most can be compressed away.
+/// Mostly compressible message.
 fn compressible(tid: u64, data: usize) -> Message {
     let mut message = message(tid, 300, 0);
     message.data = vec![tid as u8; data].into();
     message
 }
 
-/// A compressed frame of these segments.
+/// Returns a compressed frame of these segments.
 fn compressed_frame(tag: Tag, segments: &[&[u8]]) -> Vec<u8> {
     let lens: Vec<u32> = segments.iter().map(|segment| segment.len() as u32).collect();
     let mut bytes = preamble(tag as u8, &lens);
@@ -52,7 +52,7 @@ fn compressed_frame(tag: Tag, segments: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A snappy segment without anything compressed in it.
+/// Returns a snappy segment with a single literal.
 fn snappy(bytes: &[u8]) -> Vec<u8> {
     assert!(bytes.len() < 128 && !bytes.is_empty());
     let mut segment = vec![bytes.len() as u8, 60 << 2, bytes.len() as u8 - 1];
@@ -60,7 +60,7 @@ fn snappy(bytes: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// A header of a message, number 1.
+/// Returns a message header with number 1.
 fn header() -> [u8; 41] {
     let mut header = [0; 41];
     (header[0], header[16], header[20]) = (1, 42, 8);
@@ -68,7 +68,7 @@ fn header() -> [u8; 41] {
 }
 
 #[test]
-fn frames_from_the_threshold_on_are_compressed_both_ways() {
+fn frames_at_or_above_the_threshold_are_compressed_both_ways() {
     for method in METHODS {
         let (mut client, mut server) = ready_by(method);
         for (from, to) in [(0, 1), (1, 0)] {
@@ -92,7 +92,7 @@ fn frames_from_the_threshold_on_are_compressed_both_ways() {
 }
 
 #[test]
-fn no_frame_gets_larger() {
+fn compression_never_enlarges_a_frame() {
     let mut noise = vec![0u8; 5000];
     let mut state = 1u32;
     noise.fill_with(|| {
@@ -105,7 +105,7 @@ fn no_frame_gets_larger() {
         message.data = noise.clone().into();
         client.send(message);
         let bytes = output(&mut client);
-        // Some methods win as much by the header as they lose by the rest, which lz4 does not.
+        // Some methods gain as much on the header as they lose on the rest; lz4 does not.
         assert!(bytes.len() <= 32 + 41 + 4 + 10 + 5000 + 13, "{method}: {}", bytes.len());
         assert!(method != Method::Lz4 || bytes[FLAGS_AT] == 0);
         deliver_whole(&mut server, &bytes);
@@ -115,7 +115,7 @@ fn no_frame_gets_larger() {
 }
 
 #[test]
-fn one_side_alone_does_not_compress_and_loses_no_time_over_it() {
+fn compression_by_one_side_only_is_not_used_and_costs_no_round_trip() {
     let with = |config| compressing(config, Method::Snappy, 1024);
     for (client, server) in
         [(with(client_config()), server_config()), (client_config(), with(server_config()))]
@@ -128,14 +128,14 @@ fn one_side_alone_does_not_compress_and_loses_no_time_over_it() {
         deliver_whole(&mut server, &bytes);
         assert!(matches!(&events(&mut server)[..], [Event::Message(_)]));
     }
-    // Both would, but not by the same method.
+    // Both sides compress, but with different methods.
     let (client, server) = (with(client_config()), compressing(server_config(), Method::Lz4, 1024));
     let (_, _, of_client, of_server) = ready_with(client, server);
     assert_eq!((of_client.compression, of_server.compression), (None, None));
 }
 
 #[test]
-fn control_frames_are_compressed_too_where_there_is_no_threshold() {
+fn control_frames_are_compressed_too_without_a_threshold() {
     let many = (0..40).map(|i| format!("v2:10.0.0.1:{}/5", 6800 + i)).collect::<Vec<_>>().join(",");
     let mut config = compressing(server_config(), Method::Zstd, 0);
     config.addrs = format!("[{many}]").parse().unwrap();
@@ -151,26 +151,26 @@ fn control_frames_are_compressed_too_where_there_is_no_threshold() {
         idents += usize::from(bytes.first() == Some(&(Tag::ServerIdent as u8)) && bytes[FLAGS_AT] == 1);
         deliver_whole(&mut client, &bytes);
     }
-    assert_eq!(idents, 1, "the server's identification went compressed");
+    assert_eq!(idents, 1, "the server's identification was compressed");
     let events = events(&mut client);
     assert!(matches!(&events[..], [Event::Ready(peer)] if peer.addrs.0.len() == 40), "{events:?}");
 }
 
 #[test]
-fn what_was_not_agreed_on_is_refused() {
+fn compression_that_was_not_negotiated_is_refused() {
     let frame = compressed_frame(Tag::Message, &[&snappy(&header()), &snappy(b"front")]);
     let (_, mut server) = ready();
     deliver_whole(&mut server, &frame);
     let error = fault(&mut server);
     assert_eq!((&error, error.blame()), (&Error::NotAgreed, Blame::Peer));
-    // The same from a peer with which it was.
+    // The same frame on a connection with negotiated compression.
     let (_, mut server) = ready_by(Method::Snappy);
     deliver_whole(&mut server, &frame);
     let events = events(&mut server);
     assert!(matches!(&events[..], [Event::Message(got)] if &got.front[..] == b"front"), "{events:?}");
 }
 
-/// What becomes of a frame that a peer sends with these segments, with bounds of a few bytes.
+/// Returns the error for a frame with these segments, with limits of a few bytes.
 fn refused(segments: &[&[u8]]) -> Error {
     let limits = Limits { control: 1000, front: 100, middle: 50, data: 60, unpacked: u32::MAX, discard: 0 };
     let config = Config { limits, ..compressing(server_config(), Method::Snappy, 0) };
@@ -180,7 +180,7 @@ fn refused(segments: &[&[u8]]) -> Error {
 }
 
 #[test]
-fn what_is_longer_than_it_may_be_is_refused_before_it_takes_memory() {
+fn excessive_lengths_are_refused_before_memory_is_allocated() {
     let header = snappy(&header());
     let bomb = b"\xff\xff\xff\xff\x0f\0a".as_slice();
     let too_long = |what, len, bound| Error::TooLong { what, len, bound };
@@ -189,13 +189,13 @@ fn what_is_longer_than_it_may_be_is_refused_before_it_takes_memory() {
     assert_eq!(refused(&[&header, &[], bomb]), too_long("a message's middle", u32::MAX.into(), 50));
     assert_eq!(refused(&[&header, &[], &[], bomb]), too_long("a message's payload", u32::MAX.into(), 60));
     assert_eq!(refused(&[&header, &[], &[], &snappy(&[1; 61])]), too_long("a message's payload", 61, 60));
-    // On the wire it may be a little longer than decompressed, and no more.
+    // The compressed size may exceed the limit by a little.
     let wire = refused(&[&header, &[], &[], &[0; 60 + 10 + 64 + 1]]);
     assert_eq!(wire, too_long("message payload", 135, 134));
 }
 
 #[test]
-fn a_payload_that_decompresses_to_too_much_is_discarded_compressed() {
+fn a_payload_that_decompresses_beyond_its_limit_is_discarded_compressed() {
     const BOUND: u32 = 100_000;
     for method in METHODS {
         let limits = Limits { unpacked: BOUND, discard: u32::MAX, ..Limits::default() };
@@ -204,15 +204,15 @@ fn a_payload_that_decompresses_to_too_much_is_discarded_compressed() {
         for (tid, len) in [(1, BOUND), (2, BOUND + 1), (3, 40 * BOUND), (4, 2000)] {
             client.send(compressible(tid, len as usize));
             let bytes = output(&mut client);
-            assert_eq!(bytes[FLAGS_AT], 1, "{method}: it goes compressed");
-            // A place would be memory for it.
+            assert_eq!(bytes[FLAGS_AT], 1, "{method}: sent compressed");
+            // Placing it would take memory.
             server.received(START, Segment::copy_from(&bytes), &mut PlaceFrom(BOUND as usize + 1));
             let events = events(&mut server);
             let [Event::Message(got)] = &events[..] else { panic!("{method}, {len} bytes: {events:?}") };
             let (kept, discarded) = if len <= BOUND { (len, 0) } else { (0, len) };
             assert!(got.placed.is_none() && got.header.tid == tid && !got.front.is_empty());
             assert_eq!(got.data.len(), kept as usize, "{method}");
-            // zlib does not tell the length: decompression ends at the bound.
+            // zlib does not state the length: decompression ends at the limit.
             let least = if method == Method::Zlib { discarded.min(BOUND + 1) } else { discarded };
             assert_eq!(got.discarded, least as usize, "{method}");
         }
@@ -220,7 +220,7 @@ fn a_payload_that_decompresses_to_too_much_is_discarded_compressed() {
 }
 
 #[test]
-fn messages_that_come_together_are_decompressed_a_few_at_a_time() {
+fn messages_that_arrive_together_are_decompressed_a_few_at_a_time() {
     let (mut client, mut server) = ready_by(Method::Zstd);
     for tid in 1..=40 {
         client.send(compressible(tid, 2 << 20));
@@ -228,13 +228,13 @@ fn messages_that_come_together_are_decompressed_a_few_at_a_time() {
     let bytes = output(&mut client);
     assert!(bytes.len() < 100_000);
     deliver_whole(&mut server, &bytes);
-    assert_eq!(server.events(), 8, "fronts included, they have more than 16 MiB");
+    assert_eq!(server.events(), 8, "with fronts, they exceed 16 MiB");
     for tid in 1..=40 {
         assert!(server.has_event());
         let Some(Event::Message(got)) = server.poll() else { panic!("message {tid} is missing") };
         assert_eq!((got.header.tid, got.data.len()), (tid, 2 << 20));
         assert!(server.events() <= 8);
-        // What comes meanwhile stays behind.
+        // Bytes that arrive meanwhile are queued after the rest.
         if tid == 20 {
             client.send(compressible(41, 2000));
             let bytes = output(&mut client);
@@ -247,7 +247,7 @@ fn messages_that_come_together_are_decompressed_a_few_at_a_time() {
 }
 
 #[test]
-fn long_payloads_go_uncompressed() {
+fn long_payloads_are_sent_uncompressed() {
     let (mut client, mut server) = ready_by(Method::Zstd);
     for (tid, len, is_compressed) in [(1, 16 << 20, 1), (2, (16 << 20) + 1, 0)] {
         client.send(compressible(tid, len));
@@ -260,7 +260,7 @@ fn long_payloads_go_uncompressed() {
 }
 
 #[test]
-fn what_is_damaged_where_no_checksum_shows_it_is_refused() {
+fn corruption_without_a_checksum_error_is_refused() {
     let packed = snappy(&header());
     let broken = |error: Error, what| {
         assert!(matches!(error, Error::Compressed { what: found, .. } if found == what), "{error}");
@@ -273,9 +273,9 @@ fn what_is_damaged_where_no_checksum_shows_it_is_refused() {
 }
 
 #[test]
-fn a_place_comes_back_from_a_payload_that_cannot_be_decompressed() {
+fn a_place_is_returned_when_its_payload_cannot_be_decompressed() {
     let (_, mut server) = ready_by(Method::Snappy);
-    // 100 bytes, it says, and there are three.
+    // The stated length is 100 bytes; there are three.
     let bytes = compressed_frame(Tag::Message, &[&snappy(&header()), &[], &[], b"\x64\x08abc"]);
     server.received(START, Segment::copy_from(&bytes), &mut PlaceFrom(1));
     let events = events(&mut server);
@@ -286,10 +286,10 @@ fn a_place_comes_back_from_a_payload_that_cannot_be_decompressed() {
 }
 
 #[test]
-fn a_server_that_chooses_what_it_was_not_asked_for_is_left() {
+fn a_client_leaves_a_server_that_chooses_a_method_it_did_not_offer() {
     let mut client = client(compressing(client_config(), Method::Snappy, 0), target());
     let mut server = server(compressing(server_config(), Method::Snappy, 0));
-    // Banners, then HELLO and AUTH_REQUEST; then the signature, with the request behind it.
+    // Banners, then HELLO and AUTH_REQUEST; then the signature, followed by the request.
     for _ in 0..2 {
         exchange(&mut client, &mut server);
     }
@@ -301,13 +301,13 @@ fn a_server_that_chooses_what_it_was_not_asked_for_is_left() {
 }
 
 #[test]
-fn an_agreement_out_of_turn_is_refused() {
+fn an_unexpected_negotiation_of_compression_is_refused() {
     for tag in [Tag::CompressionRequest, Tag::CompressionDone] {
         let (_, mut server) = ready();
         deliver_whole(&mut server, &frame(tag, &[0; 9]));
         assert!(matches!(fault(&mut server), Error::Unexpected { tag: found, .. } if found == tag));
     }
-    // A client that has the feature, and goes on without asking.
+    // A client that has the feature but skips the negotiation.
     let config = |config| compressing(config, Method::Snappy, 0);
     let (mut client, mut server) =
         (client(config(client_config()), target()), server(config(server_config())));
@@ -323,7 +323,7 @@ fn an_agreement_out_of_turn_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is sent and however it is cut: what arrives is what was sent, in its place if it has one.
+    /// Whatever is sent and however it is cut, it arrives unchanged, in its place if it has one.
     #[test]
     fn messages_arrive_compressed_however_they_are_cut(
         plans in plans(),
@@ -345,7 +345,7 @@ proptest! {
 }
 
 #[test]
-fn a_compressed_message_that_is_given_up_is_passed_over() {
+fn an_aborted_compressed_message_is_ignored() {
     let (mut client, mut server) = ready_by(Method::Lz4);
     client.send(compressible(1, 5000));
     let mut given_up = output(&mut client);

@@ -1,4 +1,4 @@
-//! Messages between both ends of a connection: they arrive whole, in order, and where they should.
+//! Message exchange: messages arrive complete, in order, and where they should.
 
 use crate::support::*;
 use onego_buf::{List, Segment};
@@ -23,7 +23,7 @@ fn both_ends_know_each_other_after_the_handshake() {
 }
 
 #[test]
-fn the_handshake_stands_any_cut() {
+fn the_handshake_may_be_cut_anywhere() {
     for step in 1..100 {
         let (mut client, mut server) = (client(client_config(), target()), server(server_config()));
         while client.has_output() || server.has_output() {
@@ -37,7 +37,7 @@ fn the_handshake_stands_any_cut() {
 }
 
 #[test]
-fn a_monitor_gives_a_global_id_to_who_has_none() {
+fn a_monitor_assigns_a_global_id_to_a_client_without_one() {
     let mut config = server_config();
     config.entity = EntityName::mon(0);
     for (known, given) in [(0, 9000), (55, 55)] {
@@ -54,7 +54,7 @@ fn a_monitor_gives_a_global_id_to_who_has_none() {
 }
 
 #[test]
-fn messages_sent_before_the_handshake_is_through_follow_it() {
+fn messages_queued_during_the_handshake_follow_it() {
     let (mut client, mut server) = (client(client_config(), target()), server(server_config()));
     client.send(message(1, 100, 0));
     server.send(message(2, 100, 0));
@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn messages_arrive_whole_and_in_order_however_they_are_cut(
+    fn messages_arrive_complete_and_in_order_however_they_are_cut(
         plans in plans(),
         cuts in prop::collection::vec(prop_oneof![1..64usize, 1..5000usize, 1..300_000usize], 1..50),
         place_from in prop_oneof![Just(1), 1..5000usize, Just(usize::MAX)],
@@ -85,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn every_message_says_what_was_received() {
+fn every_message_acknowledges_received_messages() {
     let (mut client, mut server) = ready();
     for tid in 0..3 {
         client.send(message(tid, 10, 0));
@@ -104,7 +104,7 @@ fn transmitted(connection: &mut Connection, limit: usize) -> List {
 }
 
 #[test]
-fn messages_without_payload_go_out_as_one_piece() {
+fn messages_without_payload_are_sent_as_one_piece() {
     let (mut client, _) = ready();
     for tid in 0..40 {
         client.send(message(tid, 200, 0));
@@ -115,7 +115,7 @@ fn messages_without_payload_go_out_as_one_piece() {
 }
 
 #[test]
-fn a_payload_goes_out_as_it_is_and_a_tiny_one_with_the_headers() {
+fn a_payload_is_sent_in_place_and_a_tiny_one_with_the_headers() {
     let (mut client, _) = ready();
     let data = Segment::from(pattern(0, 4096));
     for tid in 0..20 {
@@ -125,7 +125,7 @@ fn a_payload_goes_out_as_it_is_and_a_tiny_one_with_the_headers() {
     }
     let out = transmitted(&mut client, 1 << 20);
     assert_eq!(out.segments().filter(|piece| piece.as_ptr() == data.as_ptr()).count(), 20);
-    // A run of headers before, between and behind the payloads; a block of memory ends in one of them at most.
+    // A run of headers before, between and after the payloads; a block of memory ends in at most one of them.
     assert!(out.segments().len() <= 20 + 21 + 1, "{out:?}");
 
     let (mut client, _) = ready();
@@ -148,7 +148,7 @@ fn messages_encoded_into_the_queue_keep_their_order_among_others() {
             }
             sent += 1;
         }
-        // Some stay behind, but in the end none does.
+        // Each batch may leave some queued, but the last sends all.
         let out = transmitted(&mut client, if batch == 5000 { usize::MAX } else { 20_000 });
         deliver_whole(&mut server, &out.to_vec());
     }
@@ -164,7 +164,7 @@ fn messages_encoded_into_the_queue_keep_their_order_among_others() {
 }
 
 #[test]
-fn a_connection_whose_line_is_idle_holds_no_memory_of_the_pool() {
+fn an_idle_connection_holds_no_pool_memory() {
     let config = client_config();
     let pool = config.pool.clone();
     let (mut client, _, _, _) = ready_with(config, server_config());
@@ -174,7 +174,7 @@ fn a_connection_whose_line_is_idle_holds_no_memory_of_the_pool() {
     drop(out);
     assert_eq!(pool.stats().idle_bytes - while_sent.idle_bytes, 16 << 10);
     let blocks = pool.stats().allocated;
-    assert_eq!(pool.stats().idle_bytes, blocks * (16 << 10), "every block is back");
+    assert_eq!(pool.stats().idle_bytes, blocks * (16 << 10), "every block was returned");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn checksums_of_fronts_and_data_can_be_left_out_by_both_ends() {
     deliver_whole(&mut server, &bytes);
     let events = events(&mut server);
     let [Event::Message(got)] = &events[..] else { panic!("{events:?}") };
-    assert_ne!(payload(got), message(1, 200, 5000).data.to_vec(), "nobody notices");
+    assert_ne!(payload(got), message(1, 200, 5000).data.to_vec(), "the corruption is undetected");
 
     let (mut client, mut server, _, _) = ready_with(without(client_config()), server_config());
     client.send(message(1, 200, 5000));
@@ -198,7 +198,7 @@ fn checksums_of_fronts_and_data_can_be_left_out_by_both_ends() {
 }
 
 #[test]
-fn the_limit_bounds_what_goes_out_at_once() {
+fn the_limit_bounds_the_output_of_one_call() {
     let (mut client, mut server) = ready();
     for tid in 0..10 {
         client.send(message(tid, 100, 4096));
@@ -212,7 +212,7 @@ fn the_limit_bounds_what_goes_out_at_once() {
 }
 
 #[test]
-fn small_messages_are_taken_from_where_they_were_received() {
+fn small_messages_stay_in_receive_memory() {
     let (mut client, mut server) = ready();
     for tid in 0..128 {
         client.send(message(tid, 250, 4096));
@@ -244,7 +244,7 @@ fn the_rest_of_a_placed_payload_lands_in_its_place() {
     server.received(START, Segment::copy_from(&bytes[..here]), &mut PlaceFrom(1));
     let landing = server.landing();
     let mut rest = landing.place.unwrap();
-    assert_eq!(rest.len(), large - 5000, "what was here is copied, the rest is received");
+    assert_eq!(rest.len(), large - 5000, "available bytes are copied, the rest is received");
     assert!(landing.ahead <= 4 << 10, "the next payload should not be read ahead");
     rest.copy_from_slice(&bytes[here..head + large]);
     let place = rest.as_ptr();
@@ -252,7 +252,7 @@ fn the_rest_of_a_placed_payload_lands_in_its_place() {
 
     let frame = head + large + 13;
     let ahead = server.landing().ahead;
-    assert!(ahead >= 13 + head, "the epilogue and the next header come with one receive");
+    assert!(ahead >= 13 + head, "one receive brings the epilogue and the next header");
     server.received(START, Segment::copy_from(&bytes[head + large..frame + head + 1]), &mut PlaceFrom(1));
     let first = events(&mut server);
     let [Event::Message(first)] = &first[..] else { panic!("{first:?}") };
@@ -268,10 +268,7 @@ fn the_rest_of_a_placed_payload_lands_in_its_place() {
     server.received(START, Segment::copy_from(&bytes[frame + head + large..]), &mut PlaceFrom(1));
     assert_eq!(events(&mut server).len(), 2);
     let landing = server.landing();
-    assert!(
-        landing.place.is_none() && landing.ahead >= 256 << 10,
-        "after a small message all is read ahead again"
-    );
+    assert!(landing.place.is_none() && landing.ahead >= 256 << 10, "a small message resumes full read-ahead");
 }
 
 #[test]
@@ -286,7 +283,7 @@ fn a_rest_of_less_than_a_page_is_not_worth_a_landing() {
 }
 
 #[test]
-fn a_paused_connection_asks_for_nothing() {
+fn a_paused_connection_requests_nothing() {
     let (mut client, mut server) = ready();
     server.pause(START, true);
     let landing = server.landing();

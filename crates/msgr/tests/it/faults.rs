@@ -1,4 +1,5 @@
-//! What goes wrong on a connection: it ends with an error that says whose fault it is, and nothing gets lost silently.
+//! Connection faults: each ends the connection with an error that names the responsible party, and nothing is lost
+//! silently.
 
 use crate::support::*;
 use onego_buf::{List, Segment};
@@ -13,7 +14,7 @@ use std::time::Duration;
 const BANNER_LEN: usize = 26;
 const HELLO_LEN: usize = 32 + 36 + 4;
 
-/// A whole message with all four segments, as the client sends it.
+/// Returns a complete message with all four segments, as sent by the client.
 fn whole_message(client: &mut Connection) -> Vec<u8> {
     let mut message = message(1, 70, 350);
     message.middle = Some(Segment::from(pattern(5, 30)));
@@ -22,7 +23,7 @@ fn whole_message(client: &mut Connection) -> Vec<u8> {
 }
 
 #[test]
-fn a_damaged_message_is_noticed_whichever_bit_it_is() {
+fn every_flipped_bit_of_a_message_is_detected() {
     let good = whole_message(&mut ready().0);
     let late_status = good.len() - 13;
     for bit in 0..good.len() * 8 {
@@ -31,7 +32,7 @@ fn a_damaged_message_is_noticed_whichever_bit_it_is() {
         let (_, mut server) = ready();
         deliver_whole(&mut server, &bytes);
         if bit / 8 == late_status && bit % 8 >= 4 {
-            // The other nibble of the late status is reserved, and not looked at by anybody.
+            // The other nibble of the late status is reserved and ignored.
             assert!(matches!(&events(&mut server)[..], [Event::Message(_)]));
             continue;
         }
@@ -42,8 +43,8 @@ fn a_damaged_message_is_noticed_whichever_bit_it_is() {
 }
 
 #[test]
-fn a_damaged_handshake_ends_in_a_fault_or_waits_for_more() {
-    // All that a client sends, and what it got for it.
+fn a_corrupt_handshake_ends_in_a_fault_or_waits_for_more() {
+    // Everything that each end of a handshake sends.
     let (mut client, mut server) = (client(client_config(), target()), server(server_config()));
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     while client.has_output() || server.has_output() {
@@ -68,7 +69,7 @@ fn a_damaged_handshake_ends_in_a_fault_or_waits_for_more() {
             if at >= BANNER_LEN {
                 assert!(matches!(fault(&mut end), Error::Corrupt(_)), "byte {at}");
             } else {
-                // The banner has no checksum. What stays possible: a feature that nobody knows, or a longer wait.
+                // The banner has no checksum. Possible outcomes are an unknown feature or a longer wait.
                 let events = events(&mut end);
                 assert!(
                     events.iter().all(|event| matches!(event, Event::Ready(_) | Event::Fault(_))),
@@ -80,7 +81,7 @@ fn a_damaged_handshake_ends_in_a_fault_or_waits_for_more() {
 }
 
 #[test]
-fn every_cut_off_stream_is_waited_for() {
+fn a_truncated_message_waits_for_more() {
     let bytes = whole_message(&mut ready().0);
     for len in 0..bytes.len() {
         let (_, mut server) = ready();
@@ -92,7 +93,7 @@ fn every_cut_off_stream_is_waited_for() {
 }
 
 #[test]
-fn payload_over_its_bound_is_discarded_as_it_comes() {
+fn payload_over_its_limit_is_discarded_as_it_arrives() {
     for step in [1000, 1 << 20] {
         let mut config = server_config();
         config.limits = DISCARDING;
@@ -102,7 +103,7 @@ fn payload_over_its_bound_is_discarded_as_it_comes() {
 }
 
 #[test]
-fn a_length_over_its_bound_is_refused_on_sight() {
+fn a_length_over_its_limit_is_refused_on_sight() {
     let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, unpacked: u32::MAX, discard: 0 };
     let cases: [(u8, &[u32], &str, u64); 4] = [
         (Tag::Ack as u8, &[1001], "control frame", 1001),
@@ -116,7 +117,7 @@ fn a_length_over_its_bound_is_refused_on_sight() {
             config.limits = limits;
             ready_with(client_config(), config)
         };
-        // Nothing but the preamble: no memory can have been taken for what it promises.
+        // Only the preamble: no memory can have been allocated for the announced lengths.
         deliver_whole(&mut server, &preamble(tag, lens));
         let error = fault(&mut server);
         assert!(
@@ -128,19 +129,16 @@ fn a_length_over_its_bound_is_refused_on_sight() {
 }
 
 #[test]
-fn a_frame_against_the_rules_is_refused() {
+fn an_invalid_frame_is_refused() {
     let cases: [(Vec<u8>, Error); 6] = [
         (preamble(99, &[8]), Error::UnknownTag(99)),
         (preamble(Tag::Message as u8, &[40, 1]), Error::BadFrame("a message header of another size")),
         (preamble(Tag::Ack as u8, &[8, 8]), Error::BadFrame("several segments where there is one")),
         (preamble(Tag::Message as u8, &[41, 0]), Error::BadFrame("an empty last segment")),
-        (
-            frame(Tag::Hello, &[8]),
-            Error::Unexpected { tag: Tag::Hello, state: "messages were being exchanged" },
-        ),
+        (frame(Tag::Hello, &[8]), Error::Unexpected { tag: Tag::Hello, state: "exchanging messages" }),
         (
             frame(Tag::SessionReconnectOk, &[0; 8]),
-            Error::Unexpected { tag: Tag::SessionReconnectOk, state: "messages were being exchanged" },
+            Error::Unexpected { tag: Tag::SessionReconnectOk, state: "exchanging messages" },
         ),
     ];
     for (bytes, expected) in cases {
@@ -152,7 +150,7 @@ fn a_frame_against_the_rules_is_refused() {
 }
 
 #[test]
-fn a_control_frame_that_ends_early_is_refused() {
+fn a_truncated_control_frame_is_refused() {
     for tag in [Tag::Keepalive2, Tag::Keepalive2Ack, Tag::Ack] {
         let (_, mut server) = ready();
         deliver_whole(&mut server, &frame(tag, &[1, 2, 3]));
@@ -170,7 +168,7 @@ fn a_message_during_the_handshake_is_refused() {
 }
 
 #[test]
-fn a_message_sent_twice_is_refused() {
+fn a_duplicate_message_is_refused() {
     let (mut client, mut server) = ready();
     let bytes = whole_message(&mut client);
     deliver_whole(&mut server, &bytes);
@@ -179,7 +177,7 @@ fn a_message_sent_twice_is_refused() {
 }
 
 #[test]
-fn another_protocol_is_told_from_version_1() {
+fn other_protocols_are_distinguished_from_version_1() {
     for (bytes, expected) in
         [(&b"ceph v027abcdefg"[..], Error::Msgr1), (&b"GET / HTTP/1.1\r\n"[..], Error::NotMsgr2)]
     {
@@ -190,7 +188,7 @@ fn another_protocol_is_told_from_version_1() {
 }
 
 #[test]
-fn a_peer_of_revision_0_or_with_unknown_demands_does_not_fit() {
+fn a_peer_of_revision_0_or_with_unknown_requirements_is_incompatible() {
     for (supported, required, lacked_here, lacked_there) in [(0u64, 0u64, 0, 1), (3, 2, 2, 0)] {
         let mut banner = b"ceph v2\n\x10\0".to_vec();
         banner.extend(supported.to_le_bytes());
@@ -204,7 +202,7 @@ fn a_peer_of_revision_0_or_with_unknown_demands_does_not_fit() {
 }
 
 #[test]
-fn a_client_without_a_feature_that_is_required_is_told_which() {
+fn a_client_that_lacks_a_required_feature_learns_which() {
     let mut config = server_config();
     config.required |= features::SERVER_REEF;
     let mut old = client_config();
@@ -212,12 +210,12 @@ fn a_client_without_a_feature_that_is_required_is_told_which() {
     let (mut client, mut server) = (client(old, target()), server(config));
     settle(&mut client, &mut server);
     assert_eq!(fault(&mut client), Error::Features { lacked_here: 1 << 31, lacked_there: 0 });
-    // The server goes on waiting for an identification, until the handshake takes too long.
+    // The server waits for another identification until the handshake times out.
     assert!(events(&mut server).is_empty() && !server.is_ready());
 }
 
 #[test]
-fn a_server_without_a_feature_that_is_required_is_left() {
+fn a_client_leaves_a_server_that_lacks_a_required_feature() {
     let mut config = server_config();
     config.supported &= !(1 << 12);
     let (mut client, mut server) = (client(client_config(), target()), server(config));
@@ -226,14 +224,14 @@ fn a_server_without_a_feature_that_is_required_is_left() {
 }
 
 #[test]
-fn another_peer_than_the_one_meant_is_noticed() {
+fn an_unintended_peer_is_detected() {
     let mut kind = target();
     kind.kind = EntityName::MON;
     let (mut client, mut server) = (crate::support::client(client_config(), kind), server(server_config()));
     settle(&mut client, &mut server);
     assert_eq!(fault(&mut client), Error::WrongKind { expected: EntityName::MON, found: EntityName::OSD });
 
-    // The same port, but an earlier life of the OSD: both ends notice, the server first.
+    // The same port, but an earlier instance of the OSD: both ends detect it, the server first.
     let mut nonce = target();
     nonce.addr.nonce = 4;
     let (mut client, mut server) =
@@ -244,8 +242,8 @@ fn another_peer_than_the_one_meant_is_noticed() {
 }
 
 #[test]
-fn a_service_does_not_let_in_who_speaks_to_a_monitor() {
-    // A server that calls itself a monitor in HELLO only.
+fn a_service_refuses_a_client_that_expects_a_monitor() {
+    // A server that claims to be a monitor in HELLO only.
     let mut client = client(client_config(), target_of(EntityName::MON));
     let mut monitor = server_config();
     monitor.entity = EntityName::mon(0);
@@ -267,7 +265,7 @@ fn a_service_does_not_let_in_who_speaks_to_a_monitor() {
 }
 
 #[test]
-fn an_unknown_method_is_refused_and_another_may_be_tried() {
+fn an_unknown_method_is_refused_and_another_can_be_tried() {
     let (mut client, mut server) = (client(client_config(), target()), server(server_config()));
     exchange(&mut client, &mut server);
     let hello_and_request = output(&mut client);
@@ -310,7 +308,7 @@ fn an_old_session_is_reset_and_a_new_one_granted() {
 }
 
 #[test]
-fn a_handshake_that_goes_on_for_ever_is_cut_short() {
+fn an_endless_handshake_is_cut_short() {
     let (mut client, mut server) = (client(client_config(), target()), server(server_config()));
     exchange(&mut client, &mut server);
     deliver_whole(&mut server, &output(&mut client)[..HELLO_LEN]);
@@ -325,7 +323,7 @@ fn a_handshake_that_goes_on_for_ever_is_cut_short() {
 }
 
 #[test]
-fn a_handshake_that_stalls_times_out() {
+fn a_stalled_handshake_times_out() {
     let mut client = client(client_config(), target());
     let deadline = client.deadline().unwrap();
     assert_eq!(deadline.since(START), Duration::from_secs(10));
@@ -349,7 +347,7 @@ fn at(seconds: u64) -> Time {
 }
 
 #[test]
-fn a_silent_peer_is_asked_and_given_up() {
+fn a_silent_peer_is_probed_and_given_up() {
     let (mut client, _) = with_keepalive();
     assert_eq!(client.deadline(), Some(at(3)));
     client.timeout(at(3));
@@ -365,7 +363,7 @@ fn a_silent_peer_is_asked_and_given_up() {
 }
 
 #[test]
-fn a_peer_that_answers_is_kept() {
+fn an_answering_peer_is_kept() {
     let (mut client, mut server) = with_keepalive();
     for round in 1..4 {
         let now = at(round * 4);
@@ -373,7 +371,7 @@ fn a_peer_that_answers_is_kept() {
         let question = output(&mut client);
         deliver_whole(&mut server, &question);
         let answer = output(&mut server);
-        assert_eq!(answer[32..40], question[32..40], "the stamp comes back");
+        assert_eq!(answer[32..40], question[32..40], "the stamp is returned");
         assert_eq!(answer[0], Tag::Keepalive2Ack as u8);
         client.received(now, Segment::from(answer), &mut NoPlacer);
         assert_eq!(client.deadline(), Some(now + Duration::from_secs(3)));
@@ -391,21 +389,21 @@ fn a_flood_of_keepalives_is_answered_once() {
 }
 
 #[test]
-fn acknowledgements_are_taken_and_change_nothing() {
+fn acknowledgements_are_accepted_and_change_nothing() {
     let (_, mut server) = ready();
     deliver_whole(&mut server, &frame(Tag::Ack, &1u64.to_le_bytes()));
     assert!(events(&mut server).is_empty() && !server.has_output());
 }
 
 #[test]
-fn a_message_that_is_given_up_half_way_gives_its_place_back() {
+fn an_aborted_message_returns_its_place() {
     let (mut client, mut server) = ready();
     client.send(message(1, 70, 10_000));
     client.send(message(2, 70, 0));
     let mut out = List::new();
     client.transmit(&mut out, 1);
     let mut aborted = out.to_vec();
-    // As the kernel does it: zeros for what was not sent yet, and the other code word.
+    // Like the kernel: zeros for the unsent rest, and the other code word.
     let end = aborted.len();
     aborted[end - 1000..end - 13].fill(0);
     aborted[end - 13] = 0x01;
@@ -422,7 +420,7 @@ fn a_message_that_is_given_up_half_way_gives_its_place_back() {
     assert_eq!((header.tid, place.len(), next.header.tid, next.header.seq), (1, 10_000, 2, 2));
 }
 
-/// A server with `here` bytes of a message with a placed payload of 10,000 bytes.
+/// Returns a server that has received `here` bytes of a message with a placed payload of 10,000 bytes.
 fn half_placed(here: usize) -> Connection {
     let (mut client, mut server) = ready();
     client.send(message(7, 70, 10_000));
@@ -432,7 +430,7 @@ fn half_placed(here: usize) -> Connection {
 }
 
 #[test]
-fn a_place_comes_back_when_the_connection_is_over() {
+fn a_place_is_returned_when_the_connection_is_over() {
     let mut server = half_placed(1000);
     server.closed();
     let events = events(&mut server);
@@ -442,7 +440,7 @@ fn a_place_comes_back_when_the_connection_is_over() {
 }
 
 #[test]
-fn a_place_that_is_out_comes_back_once_it_has_landed() {
+fn a_place_held_by_a_receive_is_returned_once_it_has_landed() {
     let mut server = half_placed(1000);
     let rest = server.landing().place.unwrap();
     server.closed();
@@ -455,7 +453,7 @@ fn a_place_that_is_out_comes_back_once_it_has_landed() {
 }
 
 #[test]
-fn a_place_comes_back_before_the_fault_that_made_it_useless() {
+fn a_place_is_returned_before_the_fault_that_made_it_useless() {
     let (mut client, mut server) = ready();
     client.send(message(7, 70, 10_000));
     let mut bytes = output(&mut client);

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 const SEEDS: Seeds = Seeds { short: 200, long: 1000 };
 
-/// The short form cuts connections at each seventh byte, the long one at each.
+/// The short form cuts connections at every seventh byte, the long form at every byte.
 const CUTS_STEP: usize = 7;
 
 #[test]
-fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
+fn nothing_is_lost_or_duplicated_over_connections_that_break_anywhere() {
     let seen = SEEDS.each("-p onego-msgr --test it sessions::", |seed| {
         let mut world = World::of_seed(seed);
-        // At first lines may break before anything gets through.
+        // Initially, lines may break before anything gets through.
         for _ in 0..3000 {
             world.step(40);
         }
@@ -37,12 +37,13 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
     assert!(everything.iter().all(|seen| *seen > 0), "{seen:?}");
 }
 
-/// All modes with all policies that are there for them.
+/// All modes with all their policies.
 fn modes() -> impl Iterator<Item = (Mode, [Policy; 2])> {
     Mode::ALL.into_iter().flat_map(|mode| mode.policies().iter().map(move |policies| (mode, *policies)))
 }
 
-/// A world in which both ends have something to send. If there is a session already, its connection has broken.
+/// Creates a world in which both ends have something to send. With `has_session`, they have a session whose connection
+/// broke.
 fn eager(seed: u64, mode: Mode, policies: [Policy; 2], has_session: bool) -> World {
     let mut world = World::new(seed, mode, policies, Troubles::NONE);
     if has_session {
@@ -53,7 +54,7 @@ fn eager(seed: u64, mode: Mode, policies: [Policy; 2], has_session: bool) -> Wor
     world
 }
 
-/// Lets those of the ends that may connect do so, all at once.
+/// Lets the ends that may connect do so, all at once.
 fn connect(world: &mut World, ends: &[usize]) {
     ends.iter().for_each(|end| world.connect(*end));
 }
@@ -74,7 +75,7 @@ fn cut_everywhere(has_session: bool) {
             assert!(longest > 300, "{mode:?} has a handshake");
             for cut in (0..=longest).step_by(if is_long() { 1 } else { CUTS_STEP }) {
                 let mut world = eager(1, mode, policies, has_session);
-                // One line after the other that carries `cut` bytes.
+                // Successive lines that carry `cut` bytes each.
                 for _ in 0..2 {
                     connect(&mut world, ends);
                     world.exchange(cut);
@@ -93,12 +94,12 @@ fn a_session_begins_wherever_its_first_connections_break() {
 }
 
 #[test]
-fn a_session_goes_on_wherever_its_next_connections_break() {
+fn a_session_resumes_wherever_its_next_connections_break() {
     cut_everywhere(true);
 }
 
 #[test]
-fn a_session_goes_on_at_the_first_attempt_if_nobody_is_in_the_way() {
+fn a_session_resumes_at_the_first_attempt_without_a_competing_one() {
     for (mode, policies) in modes() {
         for end in [0, 1] {
             let mut world = eager(1, mode, policies, true);
@@ -115,7 +116,7 @@ fn a_session_goes_on_at_the_first_attempt_if_nobody_is_in_the_way() {
 }
 
 #[test]
-fn of_two_connections_at_once_that_of_the_lower_address_carries_the_session() {
+fn of_two_simultaneous_connections_that_of_the_lower_address_wins() {
     let races = modes().filter(|(_, policies)| policies.iter().all(|policy| !policy.server));
     let races: Vec<_> = races.collect();
     SEEDS.each("-p onego-msgr --test it of_two", |seed| {
@@ -133,7 +134,7 @@ fn of_two_connections_at_once_that_of_the_lower_address_carries_the_session() {
 }
 
 #[test]
-fn who_shows_a_ticket_of_a_key_that_is_gone_gets_another_one_and_goes_on() {
+fn a_refused_ticket_of_an_expired_key_is_renewed_and_the_session_resumes() {
     for mode in [Mode::Crc, Mode::Secure, Mode::Signed] {
         let lifetimes = Lifetimes { monitor: Duration::from_secs(3600), service: Duration::from_secs(10) };
         let troubles = Troubles { lifetimes, ..Troubles::NONE };
@@ -141,7 +142,7 @@ fn who_shows_a_ticket_of_a_key_that_is_gone_gets_another_one_and_goes_on() {
         world.run(1);
         let start = world.now;
         world.now = start + Duration::from_secs(8);
-        // While it waits for the answer, the other end has got tickets of five keys.
+        // While it waits for the answer, the other end gets tickets of five keys.
         world.see_to_tickets(0, Some(Duration::from_secs(40)));
         for _ in 0..5 {
             world.see_to_tickets(1, Some(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Version 1 of the protocol, between both of our ends: handshake, authentication, messages, damage.
+//! Version 1 of the protocol between both our ends: handshake, authentication, messages, corruption.
 
 use crate::support::{
     PlaceFrom, START, Versions, carried, client_config, deliver, deliver_whole, events, fault, message,
@@ -19,7 +19,7 @@ use std::time::Duration;
 const BANNER_LEN: usize = 9;
 const ADDR_LEN: usize = 136;
 const CONNECT_LEN: usize = 33;
-/// Tag and header, and footer.
+/// Size of tag, header and footer, in bytes.
 const AROUND: usize = 54 + 21;
 
 fn server_config(entity: EntityName) -> Config {
@@ -71,13 +71,13 @@ fn an_osd_and_its_client_know_each_other_after_the_handshake() {
 }
 
 #[test]
-fn a_monitor_gives_a_global_id_by_messages() {
+fn a_monitor_assigns_a_global_id_by_messages() {
     for (known, given) in [(0, 9000), (55, 55)] {
         let mut target = target(EntityName::MON);
         target.login = Login::unproved("admin", true, known);
         let mut client = crate::support::client(client_config(), target);
         let mut server = crate::support::server(server_config(EntityName::mon(0)));
-        // What is queued early waits until the authentication is through.
+        // Messages queued early wait for the authentication.
         client.send(message(7, 10, 0));
         server.send(message(8, 10, 0));
         settle(&mut client, &mut server);
@@ -90,7 +90,7 @@ fn a_monitor_gives_a_global_id_by_messages() {
 }
 
 #[test]
-fn the_handshake_stands_any_cut() {
+fn the_handshake_may_be_cut_anywhere() {
     for kind in [EntityName::osd(3), EntityName::mon(0)] {
         for step in 1..150 {
             let mut client = crate::support::client(client_config(), target(kind.kind));
@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn messages_arrive_whole_and_in_order_however_they_are_cut(
+    fn messages_arrive_complete_and_in_order_however_they_are_cut(
         plans in plans(),
         cuts in prop::collection::vec(prop_oneof![1..64usize, 1..5000usize, 1..300_000usize], 1..50),
         place_from in prop_oneof![Just(1), 1..5000usize, Just(usize::MAX)],
@@ -159,7 +159,7 @@ fn the_rest_of_a_placed_payload_lands_in_its_place() {
     let here = 54 + 100 + 5000;
     server.received(START, Segment::copy_from(&bytes[..here]), &mut PlaceFrom(1));
     let mut rest = server.landing().place.unwrap();
-    assert_eq!(rest.len(), large - 5000, "what was here is copied, the rest is received");
+    assert_eq!(rest.len(), large - 5000, "available bytes are copied, the rest is received");
     rest.copy_from_slice(&bytes[here..54 + 100 + large]);
     server.landed(START, rest, large - 5000);
     server.received(START, Segment::copy_from(&bytes[54 + 100 + large..]), &mut PlaceFrom(1));
@@ -168,17 +168,17 @@ fn the_rest_of_a_placed_payload_lands_in_its_place() {
 }
 
 #[test]
-fn a_server_leaves_out_checksums_of_payloads_for_a_client_that_does() {
+fn a_server_omits_payload_checksums_for_a_client_that_does() {
     let config = Config { data_crc: false, ..client_config() };
     let (mut client, mut server) = ready_with(config, server_config(EntityName::osd(3)));
     client.send(message(1, 200, 5000));
     let mut bytes = output(&mut client);
     bytes[1000] ^= 1;
     deliver_whole(&mut server, &bytes);
-    assert!(matches!(&events(&mut server)[..], [Event::Message(_)]), "nobody notices");
+    assert!(matches!(&events(&mut server)[..], [Event::Message(_)]), "the corruption is undetected");
     server.send(message(2, 200, 5000));
     let bytes = output(&mut server);
-    assert_eq!((bytes.len(), bytes[bytes.len() - 1]), (AROUND + 5200, 3), "whole, and without a checksum");
+    assert_eq!((bytes.len(), bytes[bytes.len() - 1]), (AROUND + 5200, 3), "complete, without a checksum");
     assert_eq!(bytes[bytes.len() - 13..bytes.len() - 9], [0; 4]);
     deliver_whole(&mut client, &bytes);
     assert!(matches!(&events(&mut client)[..], [Event::Message(_)]));
@@ -192,7 +192,7 @@ fn a_payload_with_a_checksum_after_one_without_is_checked() {
         without.send(message(1, 10, 6000));
         deliver(&mut server, &output(&mut without), &mut PlaceFrom(5000), || usize::MAX);
         assert!(matches!(&events(&mut server)[..], [Event::Message(_)]));
-        // The second message of another client has the number that is due.
+        // The second message of another client has the next number.
         let (mut with, _) = ready();
         with.send(message(1, 10, 6000));
         let first = output(&mut with);
@@ -210,7 +210,7 @@ fn a_payload_with_a_checksum_after_one_without_is_checked() {
 }
 
 #[test]
-fn a_damaged_message_is_noticed_whichever_bit_it_is() {
+fn every_flipped_bit_of_a_message_is_detected() {
     let mut whole = message(1, 70, 350);
     whole.middle = Some(Segment::from(pattern(5, 30)));
     let (mut client, _) = ready();
@@ -224,9 +224,9 @@ fn a_damaged_message_is_noticed_whichever_bit_it_is() {
         deliver_whole(&mut server, &bytes);
         let events = events(&mut server);
         match bit / 8 {
-            // Another tag: what follows makes no sense, or a wait.
+            // Another tag: the following bytes make no sense, or more are needed.
             0 => assert!(!matches!(&events[..], [Event::Message(_)]), "bit {bit}: {events:?}"),
-            // The signature, which nobody looks at without a key, and flags.
+            // The signature, ignored without a key, and flags.
             at if at >= footer + 12 => {}
             _ => assert!(matches!(&events[..], [Event::Fault(Error::Corrupt(_))]), "bit {bit}: {events:?}"),
         }
@@ -234,7 +234,7 @@ fn a_damaged_message_is_noticed_whichever_bit_it_is() {
 }
 
 #[test]
-fn a_message_that_its_sender_gave_up_is_passed_over_and_its_place_comes_back() {
+fn an_aborted_message_is_ignored_and_returns_its_place() {
     let (mut client, mut server) = ready();
     client.send(message(1, 10, 6000));
     let mut bytes = output(&mut client);
@@ -248,7 +248,7 @@ fn a_message_that_its_sender_gave_up_is_passed_over_and_its_place_comes_back() {
 }
 
 #[test]
-fn payload_over_its_bound_is_discarded_as_it_comes() {
+fn payload_over_its_limit_is_discarded_as_it_arrives() {
     for step in [1000, 1 << 20] {
         let config = Config { limits: crate::support::DISCARDING, ..server_config(EntityName::osd(3)) };
         let (mut client, mut server) = ready_with(client_config(), config);
@@ -257,7 +257,7 @@ fn payload_over_its_bound_is_discarded_as_it_comes() {
 }
 
 #[test]
-fn lengths_over_their_bounds_are_refused_on_sight() {
+fn lengths_over_their_limits_are_refused_on_sight() {
     let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, unpacked: u32::MAX, discard: 0 };
     let cases =
         [((101, 0, 0), "message front"), ((0, 51, 0), "message middle"), ((0, 0, 201), "message payload")];
@@ -267,7 +267,7 @@ fn lengths_over_their_bounds_are_refused_on_sight() {
         let mut message = message(1, front, data);
         message.middle = (middle > 0).then(|| Segment::from(pattern(1, middle)));
         client.send(message);
-        // Nothing but the header: no memory can have been taken for what it promises.
+        // Only the header: no memory can have been allocated for the announced lengths.
         deliver_whole(&mut server, &output(&mut client)[..54]);
         let error = fault(&mut server);
         assert!(matches!(error, Error::TooLong { what, .. } if what == expected), "{error}");
@@ -282,7 +282,7 @@ fn lengths_over_their_bounds_are_refused_on_sight() {
     assert!(matches!(fault(&mut server), Error::TooLong { what: "authorizer", len: 1001, .. }));
 }
 
-/// What a client asks for.
+/// Returns a client's request.
 fn connect(features: u64, version: u32, authorizer_len: u32) -> Vec<u8> {
     let mut w = Writer::new();
     w.u64(features);
@@ -295,7 +295,7 @@ fn connect(features: u64, version: u32, authorizer_len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_says_what_is_in_the_way_and_lets_the_client_try_again() {
+fn a_server_gives_the_reason_for_a_refusal_and_lets_the_client_retry() {
     let mut server = server();
     let mut hello = b"ceph v027".to_vec();
     hello.resize(BANNER_LEN + ADDR_LEN, 0);
@@ -317,7 +317,7 @@ fn a_server_says_what_is_in_the_way_and_lets_the_client_try_again() {
     assert_eq!(fault(&mut server), Error::EndlessHandshake(16));
 }
 
-/// An answer of a server.
+/// Returns a server's reply.
 fn reply(tag: u8, features: u64, global_seq: u32, connect_seq: u32) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(tag);
@@ -329,7 +329,7 @@ fn reply(tag: u8, features: u64, global_seq: u32, connect_seq: u32) -> Vec<u8> {
     w.into_vec()
 }
 
-/// A client that has asked.
+/// Returns a client that has sent its request.
 fn asking() -> Connection {
     let mut client = client();
     let hello = output(&mut server());
@@ -341,7 +341,7 @@ fn asking() -> Connection {
 }
 
 #[test]
-fn a_client_that_is_refused_says_why() {
+fn a_refused_client_reports_the_reason() {
     let cases = [
         (reply(10, features::ALL, 0, 0), Error::ProtocolVersion { ours: 24, theirs: 24 }),
         (
@@ -364,7 +364,7 @@ fn a_client_that_is_refused_says_why() {
 }
 
 #[test]
-fn a_client_tries_again_with_other_numbers() {
+fn a_client_retries_with_other_numbers() {
     let mut client = asking();
     let seqs = |ask: &[u8]| {
         let field = |at: usize| u32::from_le_bytes(ask[at..at + 4].try_into().unwrap());
@@ -377,11 +377,11 @@ fn a_client_tries_again_with_other_numbers() {
     deliver_whole(&mut client, &reply(2, features::ALL, 0, 0));
     assert_eq!(seqs(&output(&mut client)), (u32::MAX - 4, 0), "RESETSESSION");
     deliver_whole(&mut client, &reply(1, features::ALL, 1, 1));
-    assert!(client.is_ready(), "READY needs no numbers of messages");
+    assert!(client.is_ready(), "READY needs no sequence numbers");
 }
 
 #[test]
-fn another_protocol_and_another_peer_are_told_apart() {
+fn other_protocols_and_other_peers_are_distinguished() {
     for (bytes, expected) in
         [(&b"ceph v2\n\x10"[..], Error::Msgr2), (&b"GET / HTTP/1.1"[..], Error::NotMsgr1)]
     {
@@ -396,7 +396,7 @@ fn another_protocol_and_another_peer_are_told_apart() {
     assert!(matches!(fault(&mut client), Error::WrongPeer { .. }));
 }
 
-/// A client that knows a key, and the gates of daemons that know `key`.
+/// Returns a client that knows the key `knows`, and the gates of daemons that know `key`.
 fn cephx(key: &str, knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
     let keyring =
         Keyring::parse(&format!("[client.admin]\nkey = {key}\ncaps mon = allow *\ncaps osd = allow *\n"));
@@ -410,13 +410,12 @@ fn cephx(key: &str, knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
     (Principal::new(Arc::new(credentials), service::OSD, Entropy::new([2; 32])), gate)
 }
 
-/// Two keys.
 const KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
 const OTHER_KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFw==";
-/// A key of the cipher that Ceph prefers since version 20.
+/// Key of the preferred cipher since Ceph 20.
 const AES256K_KEY: &str = "AgCgVgJr2p7MCyAANXfi0GV65V0rvz7iV3WmFzV34tBleuVdK78+4ld1phc=";
 
-/// Both ends, after all that they have to say to each other.
+/// Returns both ends after they have exchanged all their output.
 fn met(kind: EntityName, login: Login, gate: Gate) -> (Connection, Connection) {
     let mut client = crate::support::client(client_config(), Target { login, ..target(kind.kind) });
     let mut server = crate::support::server(Config { gate, ..server_config(kind) });
@@ -425,7 +424,7 @@ fn met(kind: EntityName, login: Login, gate: Gate) -> (Connection, Connection) {
 }
 
 #[test]
-fn a_client_proves_who_it_is_to_a_monitor_and_to_an_osd_and_signs_its_messages() {
+fn a_client_authenticates_to_a_monitor_and_to_an_osd_and_signs_its_messages() {
     signs_its_messages(KEY);
 }
 
@@ -439,7 +438,7 @@ fn signs_its_messages(key: &str) {
     let (mut client, mut monitor) =
         met(EntityName::mon(0), principal.login_to_monitor(), gate(service::AUTH));
     let of_client = events(&mut client);
-    let Ok([Event::Ready(peer)]) = <[Event; 1]>::try_from(of_client) else { panic!("not let in") };
+    let Ok([Event::Ready(peer)]) = <[Event; 1]>::try_from(of_client) else { panic!("not admitted") };
     assert_eq!(peer.global_id, 9000);
     principal.session_began(START, peer.global_id, peer.granted);
     let of_monitor = events(&mut monitor);
@@ -460,7 +459,7 @@ fn signs_its_messages(key: &str) {
         let mut bytes = output(&mut client);
         let footer = bytes.len() - 21;
         assert_ne!(bytes[footer + 12..footer + 20], [0; 8]);
-        assert_eq!(bytes[footer + 20], 1 | 4, "whole and signed");
+        assert_eq!(bytes[footer + 20], 1 | 4, "complete and signed");
         bytes[footer + 12] ^= u8::from(damaged);
         deliver_whole(&mut osd, &bytes);
         if damaged {
@@ -486,7 +485,7 @@ fn a_wrong_key_and_no_key_are_refused() {
 }
 
 #[test]
-fn signs_of_life_are_asked_for_and_answered() {
+fn keepalives_are_requested_and_answered() {
     let keepalive = Keepalive { interval: Duration::from_secs(10), timeout: Duration::from_secs(20) };
     let config = Config { keepalive: Some(keepalive), ..client_config() };
     let (mut client, mut server) = ready_with(config, server_config(EntityName::osd(3)));
@@ -506,7 +505,7 @@ fn signs_of_life_are_asked_for_and_answered() {
 }
 
 #[test]
-fn a_handshake_that_does_not_go_on_ends() {
+fn a_stalled_handshake_ends() {
     for mut end in [client(), server()] {
         let deadline = end.deadline().unwrap();
         end.timeout(deadline);

@@ -1,5 +1,5 @@
-//! Signatures of messages in version 1 of the protocol: every message between a client with a key and an OSD has one, and
-//! none is taken without the right one, even if an attacker that changes it also corrects the checksums.
+//! Message signatures in version 1 of the protocol. Every message between a client with a key and an OSD is signed, and
+//! a wrong signature is refused even if an attacker who modifies the message also corrects its checksums.
 
 use crate::support::{START, client_config, deliver_whole, events, fault, message, output, pattern, settle};
 use onego_buf::{Segment, crc32c};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 const KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
 
-/// Every kind of message that a client and an OSD of either side may send.
+/// Every kind of message that a client or an OSD may send.
 const KINDS: [u16; 10] = [
     kind::PING,
     kind::OSD_MAP,
@@ -27,7 +27,7 @@ const KINDS: [u16; 10] = [
     kind::LOG,
 ];
 
-/// Bytes of a message's parts, and where they are.
+/// Sizes of a message's parts in bytes, and their offsets.
 const FRONT: usize = 70;
 const MIDDLE: usize = 30;
 const DATA: usize = 350;
@@ -40,7 +40,7 @@ const FOOTER_AT: usize = DATA_AT + DATA;
 const SIGNATURE_AT: usize = FOOTER_AT + 12;
 const FLAGS_AT: usize = FOOTER_AT + 20;
 
-/// A client with a ticket for OSDs.
+/// Client with a ticket for OSDs.
 struct Ticket {
     principal: Principal,
     authority: Arc<Mutex<Authority>>,
@@ -77,7 +77,7 @@ impl Ticket {
         Self { principal, authority }
     }
 
-    /// A client and an OSD that have proved to each other who they are, the sender first.
+    /// Returns a client and an OSD that are authenticated to each other, the sender first.
     fn ends(&mut self, from_client: bool) -> (Connection, Connection) {
         let login = self.principal.login_to_service(START, service::OSD);
         let mut client = crate::support::client(client_config(), Target { login, ..target(EntityName::OSD) });
@@ -90,7 +90,7 @@ impl Ticket {
     }
 }
 
-/// A message with all parts, as it goes over the wire.
+/// Returns a message with all parts, as sent on the wire.
 fn sent(from: &mut Connection, kind: u16) -> Vec<u8> {
     let mut whole = message(1, FRONT, DATA);
     whole.header.kind = kind;
@@ -101,7 +101,7 @@ fn sent(from: &mut Connection, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// Makes all checksums right again.
+/// Corrects all checksums.
 fn correct_sums(bytes: &mut [u8]) {
     let sums = [
         (HEADER_AT..HEADER_CRC_AT, HEADER_CRC_AT),
@@ -116,14 +116,14 @@ fn correct_sums(bytes: &mut [u8]) {
 }
 
 #[test]
-fn every_kind_of_message_is_signed_in_both_directions_and_refused_without_the_signature() {
+fn every_kind_of_message_is_signed_in_both_directions_and_refused_otherwise() {
     let mut ticket = Ticket::new();
     for (kind, from_client) in KINDS.iter().flat_map(|kind| [(*kind, true), (*kind, false)]) {
-        // As it is; without the flag that says so; with the flag and zeros; with another signature.
+        // Unchanged; without the flag; with the flag and zeros; with another signature.
         for damage in 0..4 {
             let (mut from, mut to) = ticket.ends(from_client);
             let mut bytes = sent(&mut from, kind);
-            assert_eq!(bytes[FLAGS_AT], 1 | 4, "{kind}: whole and signed");
+            assert_eq!(bytes[FLAGS_AT], 1 | 4, "{kind}: complete and signed");
             let signature = &mut bytes[SIGNATURE_AT..FLAGS_AT];
             assert_ne!(signature, [0; 8], "{kind}");
             match damage {
@@ -144,7 +144,7 @@ fn every_kind_of_message_is_signed_in_both_directions_and_refused_without_the_si
 }
 
 #[test]
-fn a_message_of_which_a_bit_was_changed_is_refused_even_if_its_checksums_are_right() {
+fn a_message_with_a_flipped_bit_is_refused_even_if_its_checksums_are_right() {
     let mut ticket = Ticket::new();
     for (bit, from_client) in (8..(FLAGS_AT + 1) * 8).map(|bit| (bit, bit % 2 == 0)) {
         for corrected in [false, true] {
@@ -159,11 +159,11 @@ fn a_message_of_which_a_bit_was_changed_is_refused_even_if_its_checksums_are_rig
             deliver_whole(&mut to, &bytes);
             let events = events(&mut to);
             match at {
-                // Lengths: what follows is something else, or is waited for.
+                // Lengths: the following bytes are something else, or more are needed.
                 _ if is_length => {
                     assert!(!events.iter().any(|event| matches!(event, Event::Message(_))), "bit {bit}");
                 }
-                // Not whole: its sender has given it up. What the rest of the flags say nobody knows.
+                // Incomplete: the sender aborted it. The other flags have no known meaning.
                 FLAGS_AT if bit % 8 == 0 => assert!(events.is_empty(), "bit {bit}: {events:?}"),
                 FLAGS_AT if bit % 8 > 2 => assert!(matches!(&events[..], [Event::Message(_)]), "bit {bit}"),
                 FLAGS_AT | SIGNATURE_AT..FLAGS_AT => {
@@ -190,12 +190,12 @@ fn a_message_of_which_a_bit_was_changed_is_refused_even_if_its_checksums_are_rig
 }
 
 #[test]
-fn a_message_is_not_taken_a_second_time() {
+fn a_duplicate_message_is_refused() {
     let mut ticket = Ticket::new();
     let (mut from, mut to) = ticket.ends(true);
     let bytes = sent(&mut from, kind::OSD_OP);
     deliver_whole(&mut to, &bytes);
     assert!(matches!(&events(&mut to)[..], [Event::Message(_)]));
     deliver_whole(&mut to, &bytes);
-    assert!(!matches!(&events(&mut to)[..], [Event::Message(_)]), "its number was had");
+    assert!(!matches!(&events(&mut to)[..], [Event::Message(_)]), "its number was already used");
 }

@@ -1,4 +1,4 @@
-//! One end: its session with the other, and connections from it that are not its own yet.
+//! One end: its session with the other, and its connections that do not carry the session yet.
 
 use super::Mode;
 use super::keys::{Member, Monitors};
@@ -15,39 +15,39 @@ use std::sync::Arc;
 
 pub(crate) struct End {
     number: u8,
-    /// How often it has been started.
+    /// Number of starts.
     pub(crate) life: u32,
     pub(crate) sock: SocketAddr,
     pub(crate) config: Arc<Config>,
     pub(crate) session: Session,
-    /// The transport of the session's connection.
+    /// Transport of the session's connection.
     pub(crate) carrier: Option<usize>,
     pub(crate) waiting: Vec<(usize, Connection)>,
-    /// What it proves itself with, if it has to.
+    /// Its authentication, if required.
     pub(crate) member: Option<Member>,
     mode: Mode,
-    /// Has every life of it an address of its own?
+    /// Every instance of it has its own address.
     moves: bool,
-    /// The life of the other end that it knows of.
+    /// Latest instance of the other end that it knows.
     pub(crate) knows: u32,
     pub(crate) sent: u64,
-    /// The life of the other end that it has heard last, and how many resets it had been told of then.
+    /// Instance of the other end that it received from last, and the reset count at that time.
     pub(crate) partner: Option<(u32, u64)>,
 }
 
-/// The number of a message, as its transaction says it.
+/// Returns a message's number, which its transaction encodes.
 pub(crate) fn number(tid: u64) -> Number {
     ((tid >> 32) as u32, tid & 0xffff_ffff)
 }
 
-/// The message of that number, a part of which can be compressed.
+/// Returns the message of that number, partly compressible.
 pub(crate) fn numbered((life, n): Number) -> Message {
     let mut message = message(u64::from(life) << 32 | n, n as usize % 300, (n as usize * 37) % 5000);
     message.data.push(vec![n as u8; n as usize % 900]);
     message
 }
 
-/// A session of an end with another, in these lives of both: each has names of its own.
+/// Creates a session between these instances of an end and its peer, with its own cookies.
 fn session(number: u8, [own, other]: [u32; 2], config: &Arc<Config>) -> Session {
     let mut seed = [number; 32];
     seed[..4].copy_from_slice(&own.to_le_bytes());
@@ -90,7 +90,7 @@ impl End {
         }
     }
 
-    /// The end is started again: it has forgotten everything.
+    /// Restarts the end, which loses all state.
     pub(crate) fn restart(&mut self, other: u32) {
         self.life += 1;
         if self.moves {
@@ -104,18 +104,18 @@ impl End {
         self.meet(other);
     }
 
-    /// From now on the other end is that life of it.
+    /// Switches to instance `other` of the other end.
     pub(crate) fn meet(&mut self, other: u32) {
         (self.knows, self.carrier, self.partner) = (other, None, None);
         self.session = session(self.number, [self.life, other], &self.config);
     }
 
-    /// The life of the other end that has claimed a session on a connection, if its address tells.
+    /// Returns the instance of the other end that claims a session, if its address tells.
     pub(crate) fn claimed_by(&self, claimed: &AddrVec) -> u32 {
         if self.moves { claimed.0[0].nonce } else { self.knows }
     }
 
-    /// Where a life of this end is found, if one logs in so.
+    /// Returns the target for connecting to an instance of this end.
     pub(crate) fn target(&self, life: u32, login: Login) -> Target {
         let mut addr = self.config.addrs.0[0];
         if self.moves {
@@ -144,7 +144,7 @@ impl End {
         }
     }
 
-    /// The lines of connections that have waited for something for too long.
+    /// Returns the lines of connections whose deadline has passed.
     pub(crate) fn overdue(&mut self, now: Time) -> Vec<usize> {
         let due = |connection: &Connection| connection.deadline().is_some_and(|deadline| deadline <= now);
         let carrier = self.carrier.filter(|_| self.session.connection().is_some_and(|it| due(it)));

@@ -1,4 +1,4 @@
-//! Monitors that give tickets, and what each end of a session has of them.
+//! Monitors that issue tickets, and each end's tickets.
 
 use onego_msgr::auth::{
     Answer, AuthName, Authority, Cipher, Credentials, Entropy, Entry, Gate, Key, Keyring, Lifetimes, Login,
@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The monitors of a cluster, as far as they give tickets. All services know their keys at once.
+/// The ticket-issuing part of a cluster's monitors. All services know their keys at once.
 pub(crate) struct Monitors {
     authority: Arc<Mutex<Authority>>,
-    /// Numbers that were given.
+    /// Numbers assigned so far.
     numbers: u64,
 }
 
@@ -21,7 +21,7 @@ fn key(number: u8) -> Key {
     Key::generate(Cipher::Aes, Utime::default(), &mut Entropy::new([number; 32]))
 }
 
-/// The name that an end proves to have.
+/// Returns the name that an end proves.
 pub(crate) fn name(number: u8) -> AuthName {
     format!("osd.{number}").parse().unwrap()
 }
@@ -35,23 +35,23 @@ impl Monitors {
         Self { authority: Arc::new(Mutex::new(authority)), numbers: 0 }
     }
 
-    /// How a daemon that is such a service lets others in.
+    /// Returns the authentication that a daemon of this service requires.
     pub(crate) fn gate(&self, service: u32) -> Gate {
         Gate::Cephx { authority: Arc::clone(&self.authority), service, modes: vec![mode::CRC, mode::SECURE] }
     }
 }
 
-/// One end as a member of the cluster: its key, and its tickets.
+/// One end as a member of the cluster: its key and its tickets.
 pub(crate) struct Member {
     principal: Principal,
     /// Its session with a monitor.
     session: Option<Renewals>,
-    /// Answers to its questions for new tickets, and when they arrive.
+    /// Answers to its renewals, and their arrival times.
     answers: VecDeque<(Time, Result<Vec<u8>, i32>)>,
 }
 
 impl Member {
-    /// The end of that number, in one life after the other, which agrees to connections of that mode.
+    /// Creates instance `life` of an end, which accepts connections in `mode`.
     pub(crate) fn new(number: u8, life: u32, mode: u32) -> Self {
         let credentials = Credentials::new(name(number), Some(key(number)));
         let credentials = Arc::new(Credentials { modes: vec![mode], ..credentials });
@@ -60,16 +60,15 @@ impl Member {
         Self { principal, session: None, answers: VecDeque::new() }
     }
 
-    /// Takes what the monitors have answered, and asks for what is wanted: the answer to this takes `delay`, or never
-    /// comes.
+    /// Processes the monitors' answers and sends due renewals. The answer takes `delay`, or never arrives.
     pub(crate) fn turn(&mut self, now: Time, monitors: &mut Monitors, delay: Option<Duration>) {
         while self.answers.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, answer)) = self.answers.pop_front()
         {
             match answer {
-                // One that comes after the end has asked again may not be what it waits for.
+                // An answer after a repeated request may not match the pending one.
                 Ok(payload) => drop(self.principal.renewed(now, &payload)),
-                // It logs in anew, as a client does.
+                // Log in again, as a client does.
                 Err(_) => {
                     self.principal.session_ended();
                     self.session = None;
@@ -101,7 +100,7 @@ impl Member {
                 self.session = admitted.renewals;
                 self.answers.clear();
             }
-            // The ticket that names it is too old: it begins as somebody new.
+            // The ticket that identifies it is too old: it starts as a new client.
             _ => {
                 self.principal.refused();
                 self.log_in(now, monitors);
@@ -109,12 +108,12 @@ impl Member {
         }
     }
 
-    /// Proves to the other end who this one is, with the ticket that it has.
+    /// Starts a login to the other end with the current ticket.
     pub(crate) fn login(&mut self, now: Time) -> Login {
         self.principal.login_to_service(now, service::OSD)
     }
 
-    /// The other end did not take the ticket.
+    /// Handles a refusal of the ticket by the other end.
     pub(crate) fn doubt(&mut self, now: Time) {
         self.principal.doubt(now, service::OSD);
     }

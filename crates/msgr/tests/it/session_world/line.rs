@@ -1,47 +1,47 @@
-//! A transport between the two ends, which breaks and damages what it carries.
+//! A transport between the two ends that breaks and corrupts bytes.
 
 use super::ledger::Number;
 use onego_wire::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What there is to be received from a line.
+/// Result of a receive from a line.
 pub(crate) enum Delivery {
     Bytes(Vec<u8>),
-    /// Something may come later.
+    /// Nothing yet.
     Nothing,
-    /// The line is over.
+    /// The line is closed.
     Over,
 }
 
-/// A transport.
 pub(crate) struct Line {
-    /// The end that opened it, and its life.
+    /// The end that opened it.
     pub(crate) opener: usize,
-    /// The lives of the ends at it.
+    /// Instances of the two ends.
     pub(crate) lives: [u32; 2],
-    /// Has the other end accepted it?
+    /// The other end has accepted it.
     pub(crate) accepted: bool,
-    /// How many bytes it carries until it breaks.
+    /// Bytes that it carries until it breaks.
     pub(crate) left: usize,
-    /// Does the end still have it?
+    /// The end has not closed it.
     pub(crate) held: [bool; 2],
-    /// Has the end sent all of the handshake?
+    /// The end has sent its whole handshake.
     pub(crate) open: [bool; 2],
-    /// What the end has received, in its life, when the session went on or began on this line: the other end was told.
+    /// Last message that the end's instance had received when the session began or resumed on this line, and reported
+    /// to its peer.
     pub(crate) told: [Option<Number>; 2],
-    /// Nothing is delivered before.
+    /// Nothing is delivered before this time.
     pub(crate) sleeps_until: Time,
     to: [Way; 2],
 }
 
-/// What is on its way to an end.
+/// Bytes in flight to an end.
 #[derive(Default)]
 struct Way {
     bytes: VecDeque<u8>,
     sent: u64,
     delivered: u64,
-    /// From the damaged byte to the end of what it was sent with.
+    /// From the corrupted byte to the end of its send.
     damage: Option<Range<u64>>,
 }
 
@@ -60,17 +60,17 @@ impl Line {
         }
     }
 
-    /// Bytes on their way to an end.
+    /// Returns the number of bytes in flight to an end.
     pub(crate) fn under_way(&self, end: usize) -> usize {
         self.to[end].bytes.len()
     }
 
-    /// Bytes that were received by either end.
+    /// Returns the number of bytes received by either end.
     pub(crate) fn carried(&self) -> u64 {
         self.to.iter().map(|way| way.delivered).sum()
     }
 
-    /// Sends to an end, with damage done to the byte at `damaged`.
+    /// Sends to an end, corrupting the byte at `damaged`.
     pub(crate) fn send(&mut self, end: usize, mut bytes: Vec<u8>, damaged: Option<usize>) {
         if !self.held[end] {
             return;
@@ -84,7 +84,7 @@ impl Line {
         way.bytes.extend(bytes);
     }
 
-    /// Up to `most` bytes for an end: never a damaged byte together with any before it.
+    /// Delivers up to `most` bytes to an end, never a corrupted byte together with any before it.
     pub(crate) fn deliver(&mut self, now: Time, end: usize, most: usize) -> Delivery {
         if now < self.sleeps_until {
             return Delivery::Nothing;
@@ -103,47 +103,46 @@ impl Line {
         if n == 0 { Delivery::Nothing } else { Delivery::Bytes(way.bytes.drain(..n).collect()) }
     }
 
-    /// Has the end received the damaged byte?
+    /// Returns whether the end has received the corrupted byte.
     pub(crate) fn is_tainted(&self, end: usize) -> bool {
         let way = &self.to[end];
         way.damage.as_ref().is_some_and(|damage| damage.start < way.delivered)
     }
 
-    /// Has the end received all that the damaged byte was sent with?
+    /// Returns whether the end has received the whole send with the corrupted byte.
     pub(crate) fn must_be_over(&self, end: usize) -> bool {
         let way = &self.to[end];
         way.damage.as_ref().is_some_and(|damage| damage.end <= way.delivered)
     }
 }
 
-/// How messages are protected on their way.
+/// Protection of messages in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// The checksums of version 1.
+    /// Version 1 checksums.
     Sums,
-    /// These, and a signature.
+    /// Version 1 checksums and signature.
     Signature,
-    /// The checksums of version 2.
+    /// Version 2 checksums.
     Frames,
     Encryption,
 }
 
-/// A frame, or what else stands by itself, among the bytes of an open connection.
+/// Frame or other unit among the bytes of an open connection.
 pub(crate) struct Frame {
-    /// The part of it in which no changed bit may pass unnoticed.
+    /// Range in which every flipped bit must be detected.
     pub(crate) protected: Range<usize>,
-    /// If it is a message, and that can be seen: its transaction.
+    /// Transaction of a readable message.
     pub(crate) tid: Option<u64>,
-    /// Does it say that it is compressed?
+    /// Marked as compressed.
     pub(crate) compressed: bool,
 }
 
 impl Protection {
-    /// Takes some whole frames apart, as far as they can be read.
+    /// Splits bytes into complete frames, as far as they are readable.
     ///
-    /// Version 1 protects nothing but messages, of those neither the tag nor the flags at their end, and uses what it
-    /// keeps free for a signature only if there is one. Version 2 ends messages with a status and three checksums, of
-    /// which those may be unused that stand for parts which the message does not have.
+    /// Version 1 protects only messages, without their tag and final flags, and its signature field only if there is a
+    /// signature. Version 2 ends messages with a status and three checksums; checksums of absent parts are unused.
     pub(crate) fn frames(self, bytes: &[u8]) -> Vec<Frame> {
         let le32 = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
         let le64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -1,7 +1,7 @@
-//! Two ends with a session, over lines that break, in all modes of the messenger.
+//! Two ends with a session over breaking lines, in all modes of the messenger.
 //!
-//! Everything comes from a seed: which line carries how much and when, where it breaks, which bytes it damages, when an
-//! end accepts, sends, waits or is started again, and how long the monitors take to answer.
+//! A seed determines everything: which line carries how much and when, where it breaks, which bytes it corrupts, when
+//! an end accepts, sends, waits or restarts, and how long the monitors take to answer.
 
 mod end;
 mod keys;
@@ -28,23 +28,23 @@ use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// One of this many chances to take a line for dead is used.
+/// One in this many opportunities to give up a line is taken.
 const HANG_UPS: u32 = 50;
 
-/// Bytes at the end of frames that protect the others, about.
+/// Approximate size of the checksums and signatures at the end of frames, in bytes.
 const SUMS: usize = 20;
 
-/// Milliseconds by which what is on its way arrives after its line was given up, at most.
+/// Maximum delay of bytes in flight on a line that was given up, in milliseconds.
 const MOST_LATE: u64 = 12_000;
 
-/// More than the rounds that any handshake takes.
+/// More than the rounds of any handshake.
 const HANDSHAKE_ROUNDS: usize = 14;
 
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) ends: [End; 2],
     pub(crate) lines: Vec<Line>,
-    /// Lines that an end still has.
+    /// Lines that at least one end still has.
     alive: Vec<usize>,
     mode: Mode,
     moves: bool,
@@ -52,16 +52,16 @@ pub(crate) struct World {
     monitors: Option<Monitors>,
     /// By sender.
     ledgers: [Ledger; 2],
-    /// The last line that was taken of those that an end opened.
+    /// Last line that was accepted, by the end that opened it.
     taken: [Option<usize>; 2],
-    /// Beginnings of what was sent encrypted.
+    /// Beginnings of encrypted output.
     sealed: HashSet<[u8; 16]>,
     random: SmallRng,
     pub(crate) seen: Seen,
 }
 
 impl World {
-    /// The world of a seed, in which everything may go wrong.
+    /// Creates the world of a seed, in which everything may go wrong.
     pub(crate) fn of_seed(seed: u64) -> Self {
         let mode = Mode::ALL[seed as usize % Mode::ALL.len()];
         let policies = mode.policies();
@@ -71,7 +71,7 @@ impl World {
 
     pub(crate) fn new(seed: u64, mode: Mode, policies: [Policy; 2], troubles: Troubles) -> Self {
         let monitors = mode.auth_mode().map(|_| Monitors::new(troubles.lifetimes));
-        // In version 1 only who has a policy that tells lives apart can have the same address in all of them.
+        // In version 1, only a policy that distinguishes instances allows all of them the same address.
         let moves = troubles.moves || (mode.version() == "v1" && !policies[0].reset_check);
         let end = |number| End::new(number, mode, policies[number as usize - 1], moves, monitors.as_ref());
         let mut this = Self {
@@ -93,7 +93,7 @@ impl World {
         this
     }
 
-    /// The end opens a transport if it wants one.
+    /// Opens a transport if the end wants one.
     pub(crate) fn connect(&mut self, end: usize) {
         if !self.ends[end].session.wants_connection(self.now) {
             return;
@@ -113,33 +113,33 @@ impl World {
         this.carrier = Some(at);
     }
 
-    /// The end lets go of a line, or learns that it broke.
+    /// Closes a line on an end, or tells it that the line broke.
     pub(crate) fn close(&mut self, end: usize, at: usize) {
         self.let_go(end, at);
         let this = &mut self.ends[end];
         if this.carrier == Some(at) {
             this.carrier = None;
             let over = this.session.lost(self.now);
-            assert!(over.is_some_and(|mut it| it.poll().is_none()), "all events were looked at");
+            assert!(over.is_some_and(|mut it| it.poll().is_none()), "unprocessed events");
         }
         this.waiting.retain(|(waits, _)| *waits != at);
         self.look(end);
     }
 
-    /// The end takes its line for dead.
+    /// Gives up the end's line.
     fn hang_up(&mut self, end: usize) {
         if let Some(at) = self.ends[end].carrier {
             self.close(end, at);
         }
     }
 
-    /// What is on its way to the other end is gone with the line, or it is not.
+    /// Releases a line; bytes in flight to the other end may or may not be lost with it.
     fn let_go(&mut self, end: usize, at: usize) {
         let line = &mut self.lines[at];
         line.held[end] = false;
         match self.random.random_range(0..4) {
             0 | 1 => line.left = 0,
-            // What was sent in time arrives late.
+            // Bytes sent in time arrive late.
             2 => line.sleeps_until = self.now + Duration::from_millis(self.random.random_range(0..MOST_LATE)),
             _ => {}
         }
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Compares what the end knows of its messages with what became of them.
+    /// Compares the end's view of its messages with what happened to them.
     fn look(&mut self, end: usize) {
         let End { session, sent, life, .. } = &self.ends[end];
         self.ledgers[end].look(*life, *sent, session.unacknowledged() as u64, session.resets());
@@ -159,7 +159,7 @@ impl World {
         self.look(end);
     }
 
-    /// The end is started again.
+    /// Restarts the end.
     pub(crate) fn restart(&mut self, end: usize) {
         for at in self.alive.clone() {
             if self.lines[at].held[end] {
@@ -174,7 +174,7 @@ impl World {
         self.ask_monitors();
     }
 
-    /// The end hears of the address of the other's last life, if it has one.
+    /// Tells the end the address of the other's latest instance, if it differs.
     fn hear(&mut self, end: usize) {
         let other = self.ends[1 - end].life;
         if !self.moves || self.ends[end].knows == other {
@@ -207,12 +207,12 @@ impl World {
                     self.events(end, at);
                 }
                 let line = &self.lines[at];
-                assert!(!line.held[end] || !line.must_be_over(end), "damage on line {at} goes unnoticed");
+                assert!(!line.held[end] || !line.must_be_over(end), "corruption on line {at} is undetected");
             }
         }
     }
 
-    /// The end takes in who has opened a line.
+    /// Accepts the line that the other end opened.
     fn accept(&mut self, end: usize, at: usize) {
         self.lines[at].accepted = true;
         let visitor = Visitor { addr: self.ends[1 - end].sock, fresh_global_id: 9000 };
@@ -222,7 +222,7 @@ impl World {
         this.waiting.push((at, accepted));
     }
 
-    /// Looks at what a connection has for its owner.
+    /// Processes a connection's events.
     fn events(&mut self, end: usize, at: usize) {
         let Some(connection) = self.ends[end].connection(at) else { return };
         let events: Vec<Event> = std::iter::from_fn(|| connection.poll()).collect();
@@ -248,11 +248,11 @@ impl World {
     }
 
     fn arrived(&mut self, end: usize, at: usize, got: &Message) {
-        assert!(!self.lines[at].is_tainted(end), "a damaged message, or one behind it, is delivered");
+        assert!(!self.lines[at].is_tainted(end), "a corrupt message, or one after it, is delivered");
         let number = number(got.header.tid);
         let sent = numbered(number);
         assert_eq!((&got.front, got.data.to_vec()), (&sent.front, sent.data.to_vec()));
-        assert_eq!(number.0, self.lines[at].lives[1 - end], "it comes from who is at the other end");
+        assert_eq!(number.0, self.lines[at].lives[1 - end], "it comes from the instance at the other end");
         self.ledgers[1 - end].receive(number);
         self.ends[end].partner = Some((number.0, self.ends[end].session.resets()));
     }
@@ -266,17 +266,17 @@ impl World {
         for to in 0..2 {
             self.lines[at].told[to] = self.ledgers[1 - to].last();
         }
-        // Whose earlier lives have nothing to say gets nothing that was meant for them.
+        // With `reset_check`, messages for an earlier instance are dropped and reported.
         let (life, resets) = (self.lines[at].lives[1 - end], self.ends[end].session.resets());
         if let Some((life_before, resets_before)) = self.ends[end].partner
             && self.ends[end].config.policy.reset_check
             && life_before != life
         {
-            assert!(resets > resets_before, "nobody was told that the other end has lost the session");
+            assert!(resets > resets_before, "the loss of the session was not reported");
         }
     }
 
-    /// A connection has failed: two ends that obey the protocol never accuse each other of not doing so.
+    /// Checks a failed connection: conforming ends never accuse each other of a protocol violation.
     fn failed(&mut self, end: usize, at: usize, error: &Error) {
         match error {
             Error::Wait => self.seen.waits += 1,
@@ -289,14 +289,14 @@ impl World {
             Error::Auth(auth::Error::NoTicket { .. }) | Error::HandshakeTimeout(_) => {}
             error if self.lines[at].is_tainted(end) => {
                 self.seen.damaged += 1;
-                // A length may be damaged, or a number; but nobody is suspected of forgery where nothing is signed.
+                // A length or a number may be corrupt, but without signatures forgery is not suspected.
                 assert!(matches!(error.blame(), Blame::Transport | Blame::Peer), "{error:?}");
             }
             error => panic!("{error:?}"),
         }
     }
 
-    /// The session decides about who has claimed it.
+    /// Lets the session decide about a connection that claims it.
     fn decide(&mut self, end: usize, at: usize) {
         let this = &mut self.ends[end];
         let place = this.waiting.iter().position(|(waits, _)| *waits == at).unwrap();
@@ -313,7 +313,7 @@ impl World {
             Accepted::Carries(before) => {
                 let old = this.carrier.replace(at);
                 assert_eq!(before.is_some(), old.is_some());
-                assert!(before.is_none_or(|mut it| it.poll().is_none()), "all events were looked at");
+                assert!(before.is_none_or(|mut it| it.poll().is_none()), "unprocessed events");
                 let taken = self.taken[1 - end].replace(at);
                 assert!(
                     taken < Some(at) || self.seen.restarts > 0,
@@ -332,7 +332,7 @@ impl World {
         }
     }
 
-    /// Takes what the end has to send on a line.
+    /// Sends the end's output on a line.
     fn transmit_on(&mut self, end: usize, at: usize) {
         let line = &mut self.lines[at];
         if !line.held[end] || line.under_way(1 - end) >= self.troubles.window {
@@ -345,7 +345,7 @@ impl World {
         let open = connection.is_ready();
         let bytes = out.to_vec();
         let line = &mut self.lines[at];
-        // In version 1, what comes first may still have something of the handshake, which is no frame.
+        // In version 1, the first output may still contain part of the handshake, which is not framed.
         let was_open = std::mem::replace(&mut line.open[end], open);
         let frames = if was_open || (open && self.mode.version() == "v2") {
             self.mode.protection().frames(&bytes)
@@ -357,7 +357,7 @@ impl World {
         for tid in frames.iter().filter_map(|frame| frame.tid) {
             assert!(
                 told < Some(number(tid)) || self.mode == Mode::Old,
-                "what the peer has said that it has comes again"
+                "a message that the peer reported as received is resent"
             );
         }
         let mut damaged = None;
@@ -367,27 +367,28 @@ impl World {
         {
             let mut part = frames[self.random.random_range(0..frames.len())].protected.clone();
             if self.random.random() {
-                // Checksums and signatures, which are few bytes, but there in every message.
+                // Checksums and signatures are few bytes, but present in every message.
                 part.start = part.start.max(part.end.saturating_sub(SUMS));
             }
             damaged = (!part.is_empty()).then(|| self.random.random_range(part));
         }
         if open && self.mode.is_secure() {
-            // Preambles of frames with the same lengths are the same: sealed with one nonce they would be, too.
+            // Preambles of frames with the same lengths are equal; sealed with the same nonce, their records would be,
+            // too.
             let first = *bytes.first_chunk().unwrap();
             assert!(self.sealed.insert(first), "two records are sealed with the same key and nonce");
         }
         line.send(1 - end, bytes, damaged);
     }
 
-    /// Takes what the end has to send.
+    /// Sends the end's output on all lines.
     pub(crate) fn transmit(&mut self, end: usize) {
         for at in self.alive.clone() {
             self.transmit_on(end, at);
         }
     }
 
-    /// Some line carries something to the end.
+    /// Carries something to the end on a random line.
     pub(crate) fn carry(&mut self, end: usize) {
         let held: Vec<usize> = self.alive.iter().copied().filter(|at| self.lines[*at].held[end]).collect();
         if held.is_empty() {
@@ -402,7 +403,7 @@ impl World {
         self.deliver(end, at, most);
     }
 
-    /// One thing happens.
+    /// Performs one random action.
     pub(crate) fn step(&mut self, sends: u64) {
         let end = self.random.random_range(0..2);
         if let Some(seldom) = self.troubles.restarts
@@ -421,7 +422,7 @@ impl World {
         }
     }
 
-    /// Lets some time pass.
+    /// Advances the time.
     fn wait(&mut self) {
         self.now = self.now + Duration::from_millis(self.random.random_range(1..500));
         self.ask_monitors();
@@ -435,7 +436,7 @@ impl World {
         }
     }
 
-    /// Lets the ends see to their tickets.
+    /// Renews both ends' tickets.
     fn ask_monitors(&mut self) {
         for end in 0..2 {
             let delay = match self.troubles.lost_answers.map(|seldom| self.random.random_range(0..=seldom)) {
@@ -447,14 +448,14 @@ impl World {
         }
     }
 
-    /// Lets an end see to its tickets: what it asks for now is answered after `delay`, or never.
+    /// Renews an end's tickets: a request made now is answered after `delay`, or never.
     pub(crate) fn see_to_tickets(&mut self, end: usize, delay: Option<Duration>) {
         if let (Some(monitors), Some(member)) = (&mut self.monitors, &mut self.ends[end].member) {
             member.turn(self.now, monitors, delay);
         }
     }
 
-    /// Breaks all lines, and lets both ends know.
+    /// Breaks all lines and notifies both ends.
     pub(crate) fn break_lines(&mut self) {
         for at in self.alive.clone() {
             for end in 0..2 {
@@ -464,7 +465,7 @@ impl World {
         }
     }
 
-    /// All that is on its way arrives, on lines that carry a bounded number of bytes, except what takes longer than a
+    /// Delivers everything in flight, on lines that carry at most `cut` bytes, except what takes longer than a
     /// handshake.
     pub(crate) fn exchange(&mut self, cut: usize) {
         for at in &self.alive {
@@ -478,7 +479,7 @@ impl World {
         }
     }
 
-    /// Both have connected: carries what they say until both have everything, with no time passing.
+    /// After both have connected, carries bytes until both have received everything, without advancing the time.
     pub(crate) fn settle(&mut self, sends: u64) {
         let mut steps = 0;
         while !self.is_done(sends) {
@@ -489,7 +490,7 @@ impl World {
                 self.carry(end);
             }
             steps += 1;
-            assert!(steps < 10_000, "they never get on with it");
+            assert!(steps < 10_000, "no progress");
         }
     }
 
@@ -497,23 +498,19 @@ impl World {
         (0..2).all(|end| self.ends[end].sent == sends && self.ledgers[end].is_done())
     }
 
-    /// Lets things happen until both have everything.
+    /// Performs random actions until both ends have received everything.
     pub(crate) fn run(&mut self, sends: u64) {
         let mut steps = 0;
         while !self.is_done(sends) {
             self.step(sends);
             steps += 1;
-            assert!(
-                steps < 1_000_000,
-                "they never get on with it: {:?}",
-                self.ends.each_ref().map(|end| &end.session)
-            );
+            assert!(steps < 1_000_000, "no progress: {:?}", self.ends.each_ref().map(|end| &end.session));
         }
         for (end, ledger) in self.ends.iter().zip(&self.ledgers) {
             assert_eq!(end.session.unacknowledged(), 0);
             self.seen.lost += ledger.lost() as u64;
             if self.seen.restarts == 0 {
-                assert_eq!((end.session.resets(), ledger.lost()), (0, 0), "both have lived on");
+                assert_eq!((end.session.resets(), ledger.lost()), (0, 0), "neither end was restarted");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a world is like: the mode of its messenger, the policies of its ends, and what goes wrong in it.
+//! Parameters of a world: messenger mode, policies of the ends, and faults.
 
 use super::line::Protection;
 use onego_msgr::auth::{Lifetimes, mode};
@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
 
-/// Which version of the protocol is spoken, and how it is protected.
+/// Protocol version and protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Version 2, without keys.
@@ -22,9 +22,9 @@ pub(crate) enum Mode {
     CompressedSecure,
     /// Version 1, without keys.
     Open1,
-    /// Version 1 with keys, and signed messages.
+    /// Version 1 with keys and signed messages.
     Signed,
-    /// Version 1 between peers that do not tell each other what they have received: messages come twice.
+    /// Version 1 between peers that do not report what they have received: messages arrive twice.
     Old,
 }
 
@@ -48,7 +48,6 @@ impl Mode {
         self.auth_mode() == Some(mode::SECURE)
     }
 
-    /// How its connections are compressed.
     pub(super) fn compression(self) -> Option<Compression> {
         let method = match self {
             Self::Compressed => Method::Zstd,
@@ -58,7 +57,7 @@ impl Mode {
         Some(Compression { methods: vec![method], min_size: 0, secure: self.is_secure() })
     }
 
-    /// The mode of connections that an end with keys agrees to.
+    /// Returns the connection mode that an end with keys accepts.
     pub(super) fn auth_mode(self) -> Option<u32> {
         match self {
             Self::Open2 | Self::Compressed | Self::Open1 | Self::Old => None,
@@ -81,8 +80,9 @@ impl Mode {
         }
     }
 
-    /// Pairs of policies that lose nothing. Sessions of version 1 have no names: who missed the answer to its first
-    /// attempt cannot be told from a new life, for which a policy that forgets what was meant for the old one does so.
+    /// Pairs of policies that lose nothing. Sessions of version 1 have no cookies, so a peer that missed the answer to
+    /// its first attempt looks like a restarted one. A policy that drops messages for the earlier instance would drop
+    /// its messages.
     pub(crate) fn policies(self) -> &'static [[Policy; 2]] {
         const ALL: [[Policy; 2]; 4] = [
             [Policy::LOSSLESS_PEER, Policy::LOSSLESS_PEER],
@@ -93,31 +93,30 @@ impl Mode {
         match self {
             Self::Open2 | Self::Crc | Self::Secure | Self::Compressed | Self::CompressedSecure => &ALL,
             Self::Open1 | Self::Signed => &ALL[..3],
-            // Here, a server also takes for open what its client knows nothing of yet.
+            // In this mode a server also considers a session open that its client does not know yet.
             Self::Old => &ALL[..1],
         }
     }
 }
 
-/// What goes wrong in a world.
+/// Faults of a world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Troubles {
-    /// Most bytes that a line carries.
+    /// Maximum number of bytes that a line carries.
     pub(crate) breaks: usize,
-    /// Ends take lines for dead that are not.
+    /// Ends give up lines that are alive.
     pub(crate) hang_ups: bool,
-    /// Most bytes that are on their way to an end.
+    /// Maximum number of bytes in flight to an end.
     pub(crate) window: usize,
-    /// One in this many sends damages a byte.
+    /// One in this many sends corrupts a byte.
     pub(crate) damage: Option<u32>,
-    /// At one in this many steps an end is restarted.
+    /// One in this many steps restarts an end.
     pub(crate) restarts: Option<u32>,
-    /// Those get another address each time, as daemons do that have a new nonce in each life; the other end hears of it
-    /// from a map. Otherwise it is for the session to notice, as with monitors.
+    /// Restarted ends get a new address, like daemons with a new nonce in each instance, which the other end learns
+    /// from a map. Otherwise the session must detect the restart, as with monitors.
     pub(crate) moves: bool,
-    /// How long tickets are good.
     pub(crate) lifetimes: Lifetimes,
-    /// One in this many answers of the monitors never comes; another takes longer than any ticket is good.
+    /// One in this many answers of the monitors never arrives, and another outlasts every ticket.
     pub(crate) lost_answers: Option<u32>,
 }
 
@@ -149,7 +148,7 @@ impl Troubles {
     }
 }
 
-/// What happened in a world, or in many.
+/// Events in one world or several.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) broken: u64,
@@ -159,7 +158,7 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     pub(crate) waits: u64,
     pub(crate) refused_tickets: u64,
-    /// Frames that can be seen to be compressed.
+    /// Frames recognizable as compressed.
     pub(crate) compressed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Both ends of a connection in memory, on virtual time, and hands to forge what a peer sends.
+//! Both ends of a connection in memory, on virtual time, and helpers that forge a peer's output.
 
 use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
 use onego_msgr::auth::Login;
@@ -44,7 +44,7 @@ pub(crate) fn target() -> Target {
     target_of(EntityName::OSD)
 }
 
-/// A server of that kind, to whom the client is known as `client.admin`.
+/// Returns a server of this kind, where the client authenticates as `client.admin`.
 pub(crate) fn target_of(kind: u8) -> Target {
     let login = Login::unproved("admin", kind == EntityName::MON, 4123);
     Target { kind, addr: "v2:10.0.0.1:6800/5".parse().unwrap(), login }
@@ -61,7 +61,7 @@ pub(crate) fn server(config: Config) -> Connection {
     Connection::accept(START, Arc::new(config), visitor, server_sock())
 }
 
-/// All that `connection` wants to send.
+/// Returns all output of `connection`.
 pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
     let mut out = List::new();
     while connection.has_output() {
@@ -70,7 +70,7 @@ pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
     out.to_vec()
 }
 
-/// Delivers `bytes` as the connection asks for them, in pieces of at most `cut()` bytes.
+/// Delivers `bytes` as the connection requests them, in pieces of at most `cut()` bytes.
 pub(crate) fn deliver(
     connection: &mut Connection,
     bytes: &[u8],
@@ -96,7 +96,7 @@ pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.poll()).collect()
 }
 
-/// The error that ends the connection, the last of its events.
+/// Returns the error that ended the connection, its last event.
 pub(crate) fn fault(connection: &mut Connection) -> Error {
     let mut events = events(connection);
     match events.pop() {
@@ -117,14 +117,14 @@ pub(crate) fn exchange(client: &mut Connection, server: &mut Connection) {
     deliver_whole(client, &bytes);
 }
 
-/// Carries bytes both ways until nobody has any.
+/// Carries bytes both ways until neither end has output.
 pub(crate) fn settle(client: &mut Connection, server: &mut Connection) {
     while client.has_output() || server.has_output() {
         exchange(client, server);
     }
 }
 
-/// Two ends that are through with the handshake, and what each knows of the other.
+/// Returns two ends with a complete handshake, and each one's view of the other.
 pub(crate) fn ready_with(
     client_config: Config,
     server_config: Config,
@@ -144,7 +144,7 @@ pub(crate) fn ready() -> (Connection, Connection) {
     (client, server)
 }
 
-/// `len` bytes that differ from place to place.
+/// Returns `len` bytes that vary with their position.
 pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 31 + seed * 17) ^ (i >> 8)) as u8).collect()
 }
@@ -156,16 +156,16 @@ pub(crate) fn message(tid: u64, front: usize, data: usize) -> Message {
     message
 }
 
-/// What a message is made of: lengths of front, middle and the pieces of its data.
+/// Shape of a message: lengths of front, middle and the pieces of its data.
 pub(crate) type Plan = (usize, Option<usize>, Vec<usize>);
 
-/// Plans of a few messages, with small and large parts.
+/// Generates plans of a few messages with small and large parts.
 pub(crate) fn plans() -> impl Strategy<Value = Vec<Plan>> {
     let data = prop::collection::vec(prop_oneof![1..2000usize, 4000..70_000usize], 0..4);
     prop::collection::vec((0..3000usize, prop::option::of(1..500usize), data), 1..12)
 }
 
-/// The message of a plan.
+/// Returns the message of a plan.
 pub(crate) fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
     let mut message = message(tid as u64, *front, 0);
     message.middle = middle.map(|len| Segment::from(pattern(tid + 3, len)));
@@ -173,7 +173,8 @@ pub(crate) fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
     message
 }
 
-/// Sends messages to the other end, about `limit` bytes at a time, cut into such pieces, and checks what arrives.
+/// Sends messages to the other end, about `limit` bytes at a time, cut into pieces of `cuts` bytes, and checks what
+/// arrives.
 pub(crate) fn carried(
     [from, to]: [&mut Connection; 2],
     plans: &[Plan],
@@ -194,8 +195,8 @@ pub(crate) fn carried(
     arrived(to, plans, place_from)
 }
 
-/// Checks that the planned messages arrived, whole and in order, those with payloads of at least `place_from` bytes in
-/// their places.
+/// Checks that the planned messages arrived complete and in order, those with payloads of at least `place_from` bytes
+/// in their places.
 pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) -> Result<(), TestCaseError> {
     let events = events(to);
     prop_assert_eq!(events.len(), plans.len());
@@ -212,7 +213,7 @@ pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) ->
     Ok(())
 }
 
-/// Bounds by which larger payload is discarded.
+/// Limits that discard larger payloads.
 pub(crate) const DISCARDING: Limits = Limits {
     control: 64 << 10,
     front: 1 << 20,
@@ -222,8 +223,9 @@ pub(crate) const DISCARDING: Limits = Limits {
     discard: 700_000,
 };
 
-/// Sends payloads within their bound and over it to an end with the limits [`DISCARDING`], cut into pieces of at most `step`
-/// bytes: what is over the bound takes no memory, and its message comes without. Then sends one that is damaged.
+/// Sends payloads below and above their limit to an end with the limits [`DISCARDING`], cut into pieces of at most
+/// `step` bytes. Payloads above the limit take no memory, and their messages arrive without them. Then sends a corrupt
+/// one.
 pub(crate) fn discards([from, to]: [&mut Connection; 2], step: usize) {
     let sizes = [200, 201, 4096, 600_000, 100, 700_000, 0];
     sizes.iter().for_each(|data| from.send(message(1, 50, *data)));
@@ -244,16 +246,16 @@ pub(crate) fn discards([from, to]: [&mut Connection; 2], step: usize) {
     let mut bytes = output(from);
     bytes[300_000] ^= 1;
     deliver(to, &bytes, &mut NoPlacer, || step);
-    let Some(Event::Fault(error)) = events(to).pop() else { panic!("damage goes unnoticed") };
+    let Some(Event::Fault(error)) = events(to).pop() else { panic!("corruption is undetected") };
     assert_eq!(error.blame(), Blame::Transport, "{error}");
 }
 
-/// The payload of a received message, wherever it was received.
+/// Returns the payload of a received message, placed or not.
 pub(crate) fn payload(message: &Message) -> Vec<u8> {
     message.placed.as_deref().map_or_else(|| message.data.to_vec(), <[u8]>::to_vec)
 }
 
-/// A preamble with these lengths of segments and a correct checksum.
+/// Returns a preamble with these segment lengths and a correct checksum.
 pub(crate) fn preamble(tag: u8, lens: &[u32]) -> Vec<u8> {
     let mut bytes = vec![tag, lens.len() as u8];
     for len in lens {
@@ -266,7 +268,7 @@ pub(crate) fn preamble(tag: u8, lens: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// A frame of one segment.
+/// Returns a frame of one segment.
 pub(crate) fn frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
     let mut bytes = preamble(tag as u8, &[payload.len() as u32]);
     if !payload.is_empty() {
@@ -276,7 +278,7 @@ pub(crate) fn frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message of three numbers.
+/// Message of three numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub(crate) handle: u64,
