@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// How long to wait before something that failed is tried again: the wait doubles with each failure up to a bound.
+/// Exponential backoff: the delay before a retry doubles with each failure up to a maximum.
 ///
-/// The caller passes in randomness, which takes up to half off each wait: clients that failed together do not all
-/// come back in the same moment.
+/// The caller passes in randomness, which takes up to half off each delay, so that clients that failed together do not
+/// all retry at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -12,12 +12,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Waits that begin at `first` and grow to `max`.
+    /// Creates a backoff with delays from `first` to `max`.
     pub const fn new(first: Duration, max: Duration) -> Self {
         Self { first, max, failures: 0 }
     }
 
-    /// Counts a failure, and returns the wait before the next attempt. `random` is any number.
+    /// Counts a failure. Returns the delay before the next attempt. `random` is any number.
     #[must_use]
     pub fn fail(&mut self, random: u64) -> Duration {
         let whole = self.first.saturating_mul(1 << self.failures.min(30)).min(self.max);
@@ -27,13 +27,13 @@ impl Backoff {
         half + Duration::from_nanos(random.checked_rem(spread.saturating_add(1)).unwrap_or(0))
     }
 
-    /// An attempt succeeded: the next failure is the first again.
+    /// Resets the backoff after a success.
     #[inline]
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Failures since the last success.
+    /// Returns the number of failures since the last success.
     #[inline]
     pub const fn failures(&self) -> u32 {
         self.failures
@@ -48,7 +48,7 @@ mod tests {
     const MAX: Duration = Duration::from_secs(15);
 
     #[test]
-    fn waits_double_up_to_their_bound_and_begin_again_after_a_success() {
+    fn delays_double_up_to_the_maximum_and_restart_after_a_success() {
         let mut backoff = Backoff::new(FIRST, MAX);
         let mut whole = FIRST;
         for n in 0..100_u64 {
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn randomness_spreads_the_waits() {
+    fn randomness_spreads_the_delays() {
         let waits: std::collections::BTreeSet<Duration> =
             (0..100).map(|n| Backoff::new(FIRST, MAX).fail(n * 12_345)).collect();
         assert!(waits.len() > 90, "{}", waits.len());
     }
 
     #[test]
-    fn no_wait_at_all_is_a_wait_too() {
+    fn zero_and_maximum_delays_do_not_overflow() {
         assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).fail(7), Duration::ZERO);
         assert!(Backoff::new(Duration::MAX, Duration::MAX).fail(u64::MAX) >= Duration::MAX / 2);
     }

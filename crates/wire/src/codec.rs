@@ -1,89 +1,89 @@
 //! Bounded decoding from a contiguous slice, and encoding into a growing buffer.
 //!
-//! [`Reader`] never takes memory on the word of a length that it has not checked against the bytes that are
-//! really there: [`Reader::count`] and [`Reader::take`] are the only ways to learn of a length, and both check it.
+//! [`Reader`] never allocates memory for a length that it has not checked against the available bytes:
+//! [`Reader::count`] and [`Reader::take`] are the only ways to read a length, and both check it.
 
 use crate::text;
 use thiserror::Error;
 
-/// Why bytes from the wire could not be decoded.
+/// Error in bytes from the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// The input ended inside a value.
+    /// The input ends inside a value.
     #[error("{what}: needs {needed} more bytes, {left} are left")]
     Truncated {
-        /// The value that was being decoded.
+        /// Value being decoded.
         what: &'static str,
         /// Bytes that the value needs.
         needed: usize,
-        /// Bytes that were left.
+        /// Bytes available.
         left: usize,
     },
-    /// A length or count is over its bound.
-    #[error("{what}: {value} is over the bound of {bound}")]
+    /// Length or count above its limit.
+    #[error("{what}: {value} exceeds the limit of {bound}")]
     OverBound {
-        /// The length or count.
+        /// Length or count.
         what: &'static str,
-        /// What the wire said.
+        /// Value on the wire.
         value: u64,
-        /// The bound.
+        /// Limit.
         bound: u64,
     },
-    /// The writer needs a newer reader than this one.
+    /// The writer requires a newer reader.
     #[error("{what}: needs a reader of version {compat}, this one knows {known}")]
     TooNew {
-        /// The structure.
+        /// Structure.
         what: &'static str,
-        /// The oldest version of readers that understand the bytes.
+        /// Oldest reader version that understands the bytes.
         compat: u8,
-        /// The newest version this reader knows.
+        /// Newest version known to this reader.
         known: u8,
     },
-    /// The writer is older than anything that is supported.
-    #[error("{what}: version {version} is older than {oldest}, the oldest that is supported")]
+    /// The writer is older than any supported version.
+    #[error("{what}: version {version} is older than {oldest}, the oldest supported version")]
     TooOld {
-        /// The structure.
+        /// Structure.
         what: &'static str,
         /// Version of the bytes.
         version: u8,
-        /// The oldest version that is supported.
+        /// Oldest supported version.
         oldest: u8,
     },
-    /// A value that has no meaning.
-    #[error("{what}: {value} has no meaning here")]
+    /// Invalid value.
+    #[error("{what}: invalid value {value}")]
     Invalid {
-        /// The field.
+        /// Field.
         what: &'static str,
         /// Its value.
         value: u64,
     },
-    /// Bytes were left over after the whole value.
+    /// Bytes left over after a complete value.
     #[error("{what}: {left} bytes are left over")]
     Trailing {
-        /// The structure.
+        /// Structure.
         what: &'static str,
-        /// How many bytes were left.
+        /// Number of bytes left over.
         left: usize,
     },
-    /// A checksum does not fit the bytes it is to protect.
-    #[error("{what}: the checksum is {expected:#010x}, that of the bytes is {actual:#010x}")]
+    /// Checksum mismatch.
+    #[error("{what}: checksum {expected:#010x} does not match the computed {actual:#010x}")]
     Checksum {
-        /// The structure.
+        /// Structure.
         what: &'static str,
-        /// What came with the bytes.
+        /// Checksum on the wire.
         expected: u32,
-        /// What was computed from them.
+        /// Computed checksum.
         actual: u32,
     },
     /// A string is not UTF-8.
     #[error("{what}: not UTF-8")]
     NotUtf8 {
-        /// The field.
+        /// Field.
         what: &'static str,
     },
 }
 
-/// What decoding returns.
+/// Result of decoding.
 pub type Decoded<T> = Result<T, DecodeError>;
 
 /// Reads values from a slice, front to back.
@@ -103,27 +103,27 @@ macro_rules! read_le {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 
-    /// Bytes that are left.
+    /// Returns the number of unread bytes.
     pub fn left(&self) -> usize {
         self.left.len()
     }
 
-    /// The bytes that are left, without moving.
+    /// Returns the unread bytes without consuming them.
     pub fn rest(&self) -> &'a [u8] {
         self.left
     }
 
-    /// Is everything read?
+    /// Returns whether everything is read.
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Reads `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize, what: &'static str) -> Decoded<&'a [u8]> {
         match self.left.split_at_checked(n) {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads `N` bytes as an array.
     #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Decoded<[u8; N]> {
         match self.left.split_first_chunk::<N>() {
@@ -149,14 +149,14 @@ impl<'a> Reader<'a> {
 
     read_le!(u8: u8, u16: u16, u32: u32, u64: u64, i8: i8, i16: i16, i32: i32, i64: i64, f64: f64);
 
-    /// Reads a byte that must be 0 or 1 in meaning: anything but 0 is true, as peers write it.
+    /// Reads a boolean byte: anything but 0 is true, as peers write it.
     #[inline]
     pub fn bool(&mut self, what: &'static str) -> Decoded<bool> {
         Ok(self.u8(what)? != 0)
     }
 
-    /// Reads a 32-bit count of items of which each takes at least `min_item` (> 0) bytes here, so that the count
-    /// is bounded by the input and may be used as a capacity.
+    /// Reads a 32-bit count of items, each of which takes at least `min_item` (> 0) bytes. The count is limited by the
+    /// remaining input and can be used as a capacity.
     #[inline]
     pub fn count(&mut self, min_item: usize, what: &'static str) -> Decoded<usize> {
         let n = self.u32(what)? as usize;
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         Ok(n)
     }
 
-    /// Reads a 32-bit length and as many bytes.
+    /// Reads a 32-bit length and that many bytes.
     #[inline]
     pub fn blob(&mut self, what: &'static str) -> Decoded<&'a [u8]> {
         let n = self.u32(what)? as usize;
@@ -179,19 +179,22 @@ impl<'a> Reader<'a> {
         Ok(text::from_bytes(self.blob(what)?).into_owned())
     }
 
-    /// A reader over the next `n` bytes alone; this one moves past them.
+    /// Returns a reader limited to the next `n` bytes, and consumes them.
     #[inline]
     pub fn sub(&mut self, n: usize, what: &'static str) -> Decoded<Reader<'a>> {
         Ok(Reader::new(self.take(n, what)?))
     }
 
-    /// Ends the decoding of a whole value: an error if bytes are left.
+    /// Ends the decoding of a complete value.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] if bytes are left.
     pub fn finish(self, what: &'static str) -> Decoded<()> {
         if self.left.is_empty() { Ok(()) } else { Err(DecodeError::Trailing { what, left: self.left.len() }) }
     }
 }
 
-/// Appends values to a buffer that grows.
+/// Appends values to a growing buffer.
 #[derive(Debug, Default, Clone)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -208,34 +211,34 @@ macro_rules! write_le {
 }
 
 impl Writer {
-    /// An empty writer.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty writer with room for `capacity` bytes.
+    /// Creates an empty writer with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { bytes: Vec::with_capacity(capacity) }
     }
 
     write_le!(u8: u8, u16: u16, u32: u32, u64: u64, i8: i8, i16: i16, i32: i32, i64: i64, f64: f64);
 
-    /// Appends 0 or 1 in one byte.
+    /// Appends a boolean as one byte, 0 or 1.
     #[inline]
     pub fn bool(&mut self, value: bool) {
         self.u8(u8::from(value));
     }
 
-    /// Appends bytes as they are.
+    /// Appends raw bytes.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends a count of items as 32 bits.
+    /// Appends a 32-bit count of items.
     ///
     /// # Panics
-    /// If `n` does not fit 32 bits: nothing that is encoded here comes near.
+    /// If `n` does not fit 32 bits, which no encoded structure approaches.
     #[inline]
     pub fn count(&mut self, n: usize) {
         self.u32(u32::try_from(n).expect("counts on the wire are 32 bits"));
@@ -254,7 +257,7 @@ impl Writer {
         self.blob(&text::to_bytes(value));
     }
 
-    /// Appends a 32-bit length that is filled in when `body` has written what it covers.
+    /// Appends a 32-bit length and the output of `body`, filling in the length afterwards.
     pub fn sized<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         let at = self.bytes.len();
         self.u32(0);
@@ -264,32 +267,32 @@ impl Writer {
         result
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Is nothing written yet?
+    /// Returns whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What is written so far.
+    /// Returns the bytes written.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What is written so far, to fill in what is known late.
+    /// Returns the bytes written, for filling in values known late.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Forgets what was written and keeps the memory.
+    /// Removes all bytes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// The bytes.
+    /// Returns the bytes written.
     pub fn into_vec(self) -> Vec<u8> {
         self.bytes
     }

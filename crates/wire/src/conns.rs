@@ -1,5 +1,5 @@
-/// Names one connection of a machine. The machine gives the names; a name is never used twice in close succession,
-/// so what comes late for a connection that is gone is recognised.
+/// Identifies one connection of a machine, which assigns it. Ids are not reused in close succession, so late events for
+/// a closed connection are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId {
     slot: u32,
@@ -7,13 +7,13 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// The place in dense tables: small, and free again once the connection is gone.
+    /// Returns the index in dense tables: small, and reused once the connection is gone.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 }
 
-/// The connections of a machine, by [`ConnId`].
+/// Connections of a machine by [`ConnId`].
 #[derive(Debug)]
 pub struct ConnTable<T> {
     slots: Vec<(u32, Option<T>)>,
@@ -39,26 +39,26 @@ impl<T> ConnTable<T> {
         ConnId { slot, generation: entry.0 }
     }
 
-    /// A name that no connection ever has: for something else of the machine's that its driver has to know.
+    /// Reserves an id that no connection ever gets, for something else that the machine's driver must identify.
     pub fn reserve(&mut self) -> ConnId {
         self.slots.push((0, None));
         self.reserved += 1;
         ConnId { slot: u32::try_from(self.slots.len() - 1).expect("these are few"), generation: 0 }
     }
 
-    /// The connection of that name, if it is still here.
+    /// Returns the connection if it still exists.
     #[inline]
     pub fn get(&self, id: ConnId) -> Option<&T> {
         self.slots.get(id.slot()).filter(|s| s.0 == id.generation)?.1.as_ref()
     }
 
-    /// The connection of that name, if it is still here.
+    /// Returns the connection if it still exists.
     #[inline]
     pub fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
         self.slots.get_mut(id.slot()).filter(|s| s.0 == id.generation)?.1.as_mut()
     }
 
-    /// Takes the connection out.
+    /// Removes the connection.
     pub fn remove(&mut self, id: ConnId) -> Option<T> {
         let entry = self.slots.get_mut(id.slot()).filter(|s| s.0 == id.generation)?;
         let value = entry.1.take()?;
@@ -67,26 +67,26 @@ impl<T> ConnTable<T> {
         Some(value)
     }
 
-    /// All connections with their names.
+    /// Iterates over all connections and their ids.
     pub fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {
             Some((ConnId { slot: slot as u32, generation: *generation }, value.as_ref()?))
         })
     }
 
-    /// All connections with their names.
+    /// Iterates over all connections and their ids.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (ConnId, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(slot, (generation, value))| {
             Some((ConnId { slot: slot as u32, generation: *generation }, value.as_mut()?))
         })
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len() - self.reserved
     }
 
-    /// Is there no connection?
+    /// Returns whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_name_finds_nothing() {
+    fn a_stale_id_finds_nothing() {
         let mut table = ConnTable::default();
         let first = table.insert(1);
         assert_eq!(table.remove(first), Some(1));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_name_is_no_connections() {
+    fn a_reserved_id_is_never_a_connections() {
         let mut table = ConnTable::default();
         let name = table.reserve();
         assert!(table.is_empty());

@@ -1,4 +1,4 @@
-//! Several machines that one driver drives as one.
+//! Several machines driven as one.
 
 use crate::conns::{ConnId, ConnTable};
 use crate::machine::{Action, Disconnect, Landing, ListenerId, Machine};
@@ -11,54 +11,53 @@ use std::os::fd::OwnedFd;
 #[cfg(test)]
 mod tests;
 
-/// Machines that one driver drives as one, by number. They may pass work to each other in any call.
+/// Numbered machines that one driver drives as one. They may pass work to each other in any call.
 pub trait Members {
-    /// How many there are. None is ever taken away; new ones come at the end.
+    /// Returns the number of members. Members are never removed; new ones are added at the end.
     fn count(&self) -> usize;
 
-    /// The member of that number, which is below [`count`](Self::count).
+    /// Returns member `index`, which is below [`count`](Self::count).
     fn member(&self, index: usize) -> &dyn Machine;
 
-    /// The member of that number, which is below [`count`](Self::count).
+    /// Returns member `index`, which is below [`count`](Self::count).
     fn member_mut(&mut self, index: usize) -> &mut dyn Machine;
 
-    /// Has a member passed work to another since this was last asked? One that has nothing for the driver may do so when it
-    /// is asked for its next action, after the other has been asked: then all are asked once more, before the driver sleeps.
+    /// Returns whether a member passed work to another since the last call. An idle member may do so when asked for its
+    /// next action, after the other was asked: then all are asked again before the driver sleeps.
     fn passed_work(&mut self) -> bool;
 }
 
-/// A [`Machine`] made of several: their connections and listeners get names of its own, so that those of one member are
-/// never taken for those of another.
+/// A [`Machine`] made of several. It assigns its own ids to their connections and listeners, so that ids of different
+/// members never collide.
 ///
-/// A name is free again after [`Machine::disconnected`]. After [`Action::Close`] it stays until the member uses the same slot
-/// for another connection, because the driver may still ask for what is to be sent; and as long as the driver has receive
-/// buffers of the connection. So there are at most as many names as the members have slots, and one for each closed
-/// connection with receive buffers out.
+/// An id is free again after [`Machine::disconnected`]. After [`Action::Close`] it is kept until the member reuses the
+/// slot for another connection, because the driver may still ask for output, and as long as the driver holds receive
+/// buffers of the connection. The number of ids is therefore at most the number of member slots plus one for each
+/// closed connection with receive buffers out.
 #[derive(Debug, Default)]
 pub struct Joined<M> {
     members: M,
     conns: ConnTable<Joint>,
-    /// By member: what the driver calls its connections.
+    /// Driver's connection ids, by member.
     names: Vec<Names>,
-    /// By the driver's number: the member that has the listener, and what it calls it. They are few.
+    /// Member and inner id of each listener, by the driver's number. There are few.
     listeners: Vec<(usize, ListenerId)>,
-    /// The member that is asked for the next action.
+    /// Member asked for the next action.
     turn: usize,
 }
 
-/// A connection that the driver knows.
 #[derive(Debug)]
 struct Joint {
     member: usize,
-    /// The member's name for it.
+    /// Member's id of the connection.
     inner: ConnId,
-    /// Receive buffers that the driver has.
+    /// Receive buffers that the driver holds.
     lent: usize,
-    /// It is over. The driver may still ask for what is to be sent, and give receive buffers back.
+    /// Closed, but the driver may still ask for output and return receive buffers.
     closed: bool,
 }
 
-/// What the driver calls the connections of a member, by the slots of the member's names.
+/// Driver's ids of a member's connections, by the member's slots.
 #[derive(Debug, Default)]
 struct Names(Vec<Option<ConnId>>);
 
@@ -77,27 +76,27 @@ impl Names {
 }
 
 impl<M: Members> Joined<M> {
-    /// These members as one machine.
+    /// Combines members into one machine.
     pub fn new(members: M) -> Self {
         Self { members, conns: ConnTable::default(), names: Vec::new(), listeners: Vec::new(), turn: 0 }
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> &M {
         &self.members
     }
 
-    /// The members, to be given work, or to become more.
+    /// Returns the members, to pass them work or add new ones.
     pub fn members_mut(&mut self) -> &mut M {
         &mut self.members
     }
 
-    /// The members alone.
+    /// Returns the members and drops the combination.
     pub fn into_members(self) -> M {
         self.members
     }
 
-    /// What the driver calls a connection of a member, from now on.
+    /// Assigns a driver's id to a member's connection.
     fn name(&mut self, member: usize, inner: ConnId) -> ConnId {
         let outer = self.conns.insert(Joint { member, inner, lent: 0, closed: false });
         if member >= self.names.len() {
@@ -114,7 +113,7 @@ impl<M: Members> Joined<M> {
         outer
     }
 
-    /// What the driver calls a connection that the member has and that is not over.
+    /// Returns the driver's id of a member's connection if it is not closed.
     #[inline]
     fn outer(&self, member: usize, inner: ConnId) -> Option<ConnId> {
         let outer = self.names.get(member)?.get(inner)?;
@@ -122,7 +121,7 @@ impl<M: Members> Joined<M> {
         (joint.member == member && joint.inner == inner && !joint.closed).then_some(outer)
     }
 
-    /// What the driver calls a listener of a member.
+    /// Returns the driver's id of a member's listener.
     fn listener(&mut self, member: usize, inner: ListenerId) -> ListenerId {
         let known = self.listeners.iter().position(|known| *known == (member, inner));
         let number = known.unwrap_or_else(|| {
@@ -132,7 +131,7 @@ impl<M: Members> Joined<M> {
         ListenerId(u32::try_from(number).expect("listeners are few"))
     }
 
-    /// An action of a member as the driver is to understand it. `None`: it is about a connection that is over.
+    /// Translates a member's action for the driver. Returns `None` if it concerns a closed connection.
     #[inline]
     fn translate(&mut self, member: usize, action: Action) -> Option<Action> {
         Some(match action {
@@ -165,7 +164,7 @@ impl<M: Members> Joined<M> {
         })
     }
 
-    /// The member that has a connection which is not over, and the member's name for it.
+    /// Returns the member and the inner id of an open connection.
     #[inline]
     fn open(&mut self, conn: ConnId) -> Option<(&mut dyn Machine, ConnId)> {
         let joint = self.conns.get(conn).filter(|joint| !joint.closed)?;
@@ -174,8 +173,8 @@ impl<M: Members> Joined<M> {
 }
 
 impl<M: Members> Machine for Joined<M> {
-    /// Each member is asked until it has nothing more, then the next, until none of them has anything and none has passed
-    /// work to another meanwhile.
+    /// Asks each member until it is idle, then the next, until all are idle and none has passed work to another in the
+    /// meantime.
     fn next_action(&mut self, now: Time) -> Option<Action> {
         let count = self.members.count();
         let mut silent = 0;
@@ -269,7 +268,7 @@ impl<M: Members> Machine for Joined<M> {
 
     #[inline]
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
-        // What is left of a connection that the member has closed is asked for, too.
+        // The output left by a connection that the member has closed is requested, too.
         if let Some(joint) = self.conns.get(conn) {
             self.members.member_mut(joint.member).transmit(now, joint.inner, out, limit);
         }
@@ -285,7 +284,7 @@ impl<M: Members> Machine for Joined<M> {
         (0..self.members.count()).filter_map(|index| self.members.member(index).deadline()).min()
     }
 
-    /// Only members whose own deadline has passed are called, as a driver of each alone would do it.
+    /// Calls only members whose own deadline has passed, as separate drivers would.
     fn timeout(&mut self, now: Time) {
         for index in 0..self.members.count() {
             if self.members.member(index).deadline().is_some_and(|deadline| deadline <= now) {

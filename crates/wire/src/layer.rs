@@ -6,27 +6,26 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// A [`Machine`] that has no connections of its own: those of another machine, to which it adds something.
+/// Adds behavior to another [`Machine`], whose connections it uses; it has none of its own.
 pub trait Layer {
-    /// The machine that has the connections.
+    /// Machine that has the connections.
     type Below: Machine;
 
-    /// The machine below.
+    /// Returns the inner machine.
     fn below(&self) -> &Self::Below;
 
-    /// The machine below.
+    /// Returns the inner machine.
     fn below_mut(&mut self) -> &mut Self::Below;
 
-    /// Takes what the machine below has for it, and gives it what there is to do. Called before each action that is asked
-    /// for.
+    /// Processes events of the inner machine and passes it work. Called before each action.
     fn settle(&mut self, now: Time);
 
-    /// When [`due`](Self::due) wants to be called, at the latest.
+    /// Returns when to call [`due`](Self::due), at the latest.
     fn due_at(&self) -> Option<Time> {
         None
     }
 
-    /// Time has passed, maybe up to that.
+    /// Handles the passage of time, possibly before the deadline.
     fn due(&mut self, _now: Time) {}
 }
 

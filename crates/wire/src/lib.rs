@@ -1,8 +1,8 @@
-//! What every protocol of Onego is written against: the [`Machine`] trait, bounded codecs, and time.
+//! Foundations of all protocols: the [`Machine`] trait, bounded codecs, and time.
 //!
-//! A protocol is a state machine without I/O. Bytes go in ([`Machine::received`], [`Machine::landed`]), bytes come
-//! out ([`Machine::transmit`]), wishes come up ([`Machine::next_action`]), and time is an argument. A pump moves the
-//! bytes over a real event engine or over a simulated network; the machine cannot tell which.
+//! A protocol is a state machine without I/O. Bytes go in ([`Machine::received`], [`Machine::landed`]), bytes come out
+//! ([`Machine::transmit`]), requests are polled ([`Machine::next_action`]), and time is an argument. A pump moves the
+//! bytes over an event engine or a simulated network; the machine cannot tell which.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 

@@ -6,123 +6,123 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Names a listening address of a machine; the machine chooses the number.
+/// Identifies a listening address of a machine, which chooses the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub u32);
 
-/// Something that a machine wants its driver to do.
+/// Request of a machine to its driver.
 #[derive(Debug)]
 pub enum Action {
     /// Listen on `addr` (port 0: any). The driver answers with [`Machine::listening`].
     Listen {
-        /// The machine's name for the listener.
+        /// Id of the listener, chosen by the machine.
         listener: ListenerId,
-        /// Where to listen.
+        /// Address to listen on.
         addr: SocketAddr,
     },
-    /// Listen on a stream socket of any family that the program has made, bound and set to listen. The driver answers with
-    /// [`Machine::listening`]. A family other than IP has no addresses here: `0.0.0.0:0` stands for them, also for both sides of
-    /// the connections.
+    /// Listen on a stream socket of any family that the program has already bound and set to listen. The driver answers
+    /// with [`Machine::listening`]. Families other than IP have no addresses here: `0.0.0.0:0` stands for them, also
+    /// for both sides of their connections.
     Adopt {
-        /// The machine's name for the listener.
+        /// Id of the listener, chosen by the machine.
         listener: ListenerId,
-        /// The socket. The driver sets it to non-blocking, which any duplicate of it shares, and closes it; a file that it is
-        /// bound to stays.
+        /// Socket. The driver makes it non-blocking, which its duplicates share, and closes it. A file that it is bound
+        /// to stays.
         socket: OwnedFd,
     },
-    /// Use a connected stream socket of any family that the program has made. The driver answers with [`Machine::connected`]
-    /// (with `0.0.0.0:0` if the family is not IP) or [`Machine::disconnected`].
+    /// Use a connected stream socket of any family that the program has created. The driver answers with
+    /// [`Machine::connected`] (with `0.0.0.0:0` if the family is not IP) or [`Machine::disconnected`].
     Attach {
-        /// The machine's name for the connection.
+        /// Id of the connection, chosen by the machine.
         conn: ConnId,
-        /// The socket. The driver sets it to non-blocking, which any duplicate of it shares, and closes it.
+        /// Socket. The driver makes it non-blocking, which its duplicates share, and closes it.
         socket: OwnedFd,
     },
     /// Open a connection. The driver answers with [`Machine::connected`] or [`Machine::disconnected`].
     Connect {
-        /// The machine's name for the connection.
+        /// Id of the connection, chosen by the machine.
         conn: ConnId,
-        /// The peer.
+        /// Peer.
         addr: SocketAddr,
-        /// The port that it is opened from.
+        /// Local port.
         local: LocalPort,
     },
-    /// Watch a descriptor, of something that moves its bytes itself, under the name of a connection. Whenever it is
-    /// readable the driver says so ([`Machine::ready`]), or once that it cannot be watched ([`Machine::disconnected`]).
-    /// [`Action::Close`] ends it.
+    /// Watch a descriptor, whose owner moves its bytes itself, under a connection id. The driver calls
+    /// [`Machine::ready`] whenever it is readable, or [`Machine::disconnected`] once if it cannot be watched.
+    /// [`Action::Close`] ends the watch.
     Watch {
-        /// The machine's name for it.
+        /// Id chosen by the machine.
         conn: ConnId,
-        /// What is watched. The driver closes it.
+        /// Descriptor. The driver closes it.
         descriptor: OwnedFd,
     },
-    /// Watch an eventfd under the name of a connection, without reading it: each time that it is signalled, and once if it was
-    /// before, the driver says so ([`Machine::ready`]), at least once for signals that come close together; or once that it
-    /// cannot be watched ([`Machine::disconnected`]). [`Action::Close`] ends it.
+    /// Watch an eventfd under a connection id, without reading it. The driver calls [`Machine::ready`] for each signal,
+    /// and once for earlier signals; signals close together may be combined. It calls [`Machine::disconnected`] once if
+    /// the eventfd cannot be watched. [`Action::Close`] ends the watch.
     WatchSignals {
-        /// The machine's name for it.
+        /// Id chosen by the machine.
         conn: ConnId,
-        /// The eventfd. The driver closes it.
+        /// Eventfd. The driver closes it.
         eventfd: OwnedFd,
     },
-    /// Signal an eventfd that is non-blocking. It needs no answer: one that takes no signal has signals that were not taken.
+    /// Signal a non-blocking eventfd. There is no answer: if it accepts no signal, earlier signals are still pending.
     Signal {
-        /// The eventfd.
+        /// Eventfd.
         eventfd: Arc<OwnedFd>,
     },
-    /// Send a message together with a descriptor on a connection over a Unix socket, after what was to be sent before. The
-    /// peer reads what it is sent, so the driver keeps no such message: where the socket does not take it whole, the connection
+    /// Send a message with a descriptor on a Unix socket connection, after earlier output. The peer reads what it is
+    /// sent, so the driver does not buffer such messages: if the socket does not accept one completely, the connection
     /// has failed ([`Machine::disconnected`]).
     SendDescriptor {
-        /// The connection.
+        /// Connection.
         conn: ConnId,
-        /// The message.
+        /// Message.
         message: Vec<u8>,
-        /// What goes along. The driver closes it.
+        /// Descriptor to send along. The driver closes it.
         descriptor: OwnedFd,
     },
-    /// There may be something to send: ask [`Machine::transmit`].
+    /// Output may be available: call [`Machine::transmit`].
     Transmit {
-        /// The connection.
+        /// Connection.
         conn: ConnId,
     },
-    /// There may be something to read again, on a connection that had asked for nothing: ask [`Machine::landing`].
+    /// A connection that requested no bytes may request some again: call [`Machine::landing`].
     Resume {
-        /// The connection.
+        /// Connection.
         conn: ConnId,
     },
-    /// Sets the receive low-water mark (`SO_RCVLOWAT`): fewer bytes of this connection are delivered only after a short
-    /// delay. With 1, the initial mark, every byte is delivered at once. A driver without such a mark delivers bytes as they
-    /// arrive. A driver may ask for bytes to send each time that it has delivered about as many as the mark.
+    /// Set the receive low-water mark (`SO_RCVLOWAT`): fewer bytes are delivered only after a short delay. With 1, the
+    /// initial mark, every byte is delivered at once. A driver without such a mark delivers bytes as they arrive. A
+    /// driver may ask for output each time that it has delivered about as many bytes as the mark.
     LowWater {
-        /// The connection.
+        /// Connection.
         conn: ConnId,
-        /// The mark.
+        /// Mark in bytes.
         bytes: usize,
     },
-    /// Close the connection, after what [`Machine::transmit`] still gives is sent. Nothing more is delivered for
-    /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first. The slot of its name is free for
-    /// another connection once the driver asks for the next action.
+    /// Close the connection after sending its remaining output ([`Machine::transmit`]). Nothing more is delivered for
+    /// `conn`, except that outstanding receive buffers are returned by [`Machine::landed`] first. The slot of its id is
+    /// free for another connection once the driver asks for the next action.
     Close {
-        /// The connection.
+        /// Connection.
         conn: ConnId,
     },
 }
 
-/// The port of this side that a connection is opened from.
+/// Local port of an outgoing connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LocalPort {
-    /// Any that the system gives.
+    /// Chosen by the system.
     #[default]
     Any,
-    /// One of 512 to 1023, or the connection fails: what a server takes for a sign that the system vouches for this
-    /// process, because it takes a privilege.
+    /// One of 512 to 1023, or the connection fails. These ports require a privilege, so servers trust the system to
+    /// vouch for the process.
     Reserved,
-    /// One of these if this process may have it and one is free; else any.
+    /// A reserved port if permitted and available, otherwise any.
     PreferReserved,
 }
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub enum Disconnect {
     /// The peer closed it in order.
@@ -131,72 +131,71 @@ pub enum Disconnect {
     Failed(io::Error),
 }
 
-/// Where the next bytes of a connection go.
+/// Destination of the next bytes of a connection.
 #[derive(Debug, Default)]
 pub struct Landing {
-    /// Receive the very next bytes into this buffer. It comes back by [`Machine::landed`] after any progress.
+    /// Buffer for the very next bytes. It is returned by [`Machine::landed`] after any progress.
     pub place: Option<SegmentMut>,
-    /// And the bytes after those of `place` into these, in this order: they come back in it, too, each by
-    /// [`Machine::landed`]. None without a `place`; with it, [`PLACES_MAX`](Self::PLACES_MAX) at the most.
+    /// Buffers for the bytes after `place`, filled and returned in this order, each by [`Machine::landed`]. Empty
+    /// without a `place`, and at most [`PLACES_MAX`](Self::PLACES_MAX) with it.
     pub further: Vec<SegmentMut>,
-    /// The most bytes (after those of all places) that may be received into shared memory and handed over by
-    /// [`Machine::received`]. With 0 and no `place` the driver stops reading: that is back-pressure.
+    /// Maximum number of bytes, after those of all places, that may be received into shared memory and passed to
+    /// [`Machine::received`]. With 0 and no `place`, the driver stops reading: back-pressure.
     pub ahead: usize,
-    /// The most descriptors of files that are taken along with these bytes, [`DESCRIPTORS_MAX`](Self::DESCRIPTORS_MAX) at most;
-    /// they are handed over by [`Machine::descriptors`], and further ones are closed. Only for connections over Unix sockets: a
-    /// driver that cannot take descriptors ends the connection.
+    /// Maximum number of file descriptors accepted along with these bytes, at most
+    /// [`DESCRIPTORS_MAX`](Self::DESCRIPTORS_MAX). They are passed to [`Machine::descriptors`]; others are closed. Only
+    /// for Unix socket connections: a driver that cannot receive descriptors ends the connection.
     pub descriptors: usize,
 }
 
 impl Landing {
-    /// Buffers that a driver can receive into at a time.
+    /// Maximum number of buffers that a driver can receive into at a time.
     pub const PLACES_MAX: usize = 63;
 
-    /// Descriptors that a driver can take at a time.
+    /// Maximum number of descriptors that a driver can receive at a time.
     pub const DESCRIPTORS_MAX: usize = 8;
 
-    /// Into shared memory only.
+    /// Receives only into shared memory.
     pub fn shared(ahead: usize) -> Self {
         Self { ahead, ..Self::default() }
     }
 
-    /// Into one buffer, and then into shared memory.
+    /// Receives into one buffer, then into shared memory.
     pub fn at(place: SegmentMut, ahead: usize) -> Self {
         Self { place: Some(place), ahead, ..Self::default() }
     }
 
-    /// All its buffers, in the order in which they are filled and come back.
+    /// Returns all buffers in the order in which they are filled and returned.
     pub fn into_places(self) -> impl Iterator<Item = SegmentMut> {
         self.place.into_iter().chain(self.further)
     }
 
-    /// How many buffers there are.
+    /// Returns the number of buffers.
     pub fn places(&self) -> usize {
         usize::from(self.place.is_some()) + self.further.len()
     }
 }
 
-/// A protocol endpoint without I/O: any number of connections, all their state, no sockets and no clock.
+/// A protocol endpoint without I/O: any number of connections with all their state, but no sockets and no clock.
 ///
-/// The driver's loop, stated once:
-/// 1. deliver what happened ([`accepted`](Self::accepted), [`connected`](Self::connected),
-///    [`landed`](Self::landed), [`received`](Self::received), [`ready`](Self::ready),
-///    [`half_closed`](Self::half_closed), [`disconnected`](Self::disconnected));
-/// 2. if [`deadline`](Self::deadline) has passed, [`timeout`](Self::timeout);
-/// 3. drain [`next_action`](Self::next_action) and carry each out; for [`Action::Transmit`] ask
-///    [`transmit`](Self::transmit) for as long as the transport takes bytes, and again when it takes more;
-/// 4. wait for the transport or the deadline.
+/// The driver's loop:
+/// 1. Deliver events ([`accepted`](Self::accepted), [`connected`](Self::connected), [`landed`](Self::landed),
+///    [`received`](Self::received), [`ready`](Self::ready), [`half_closed`](Self::half_closed),
+///    [`disconnected`](Self::disconnected)).
+/// 2. If [`deadline`](Self::deadline) has passed, call [`timeout`](Self::timeout).
+/// 3. Drain [`next_action`](Self::next_action) and perform each action. For [`Action::Transmit`], call
+///    [`transmit`](Self::transmit) as long as the transport accepts bytes, and again when it accepts more.
+/// 4. Wait for the transport or the deadline.
 ///
-/// A machine never fails: an error on a connection is recorded where it belongs and answered by
-/// [`Action::Close`].
+/// A machine never fails: it records a connection's error with the connection and answers with [`Action::Close`].
 pub trait Machine {
-    /// The next thing to do, until there is none.
+    /// Returns the next action, or `None` when idle.
     fn next_action(&mut self, now: Time) -> Option<Action>;
 
-    /// A listener is up (at `Ok(addr)`) or could not be opened.
+    /// A listener is listening at `Ok(addr)`, or could not be opened.
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>);
 
-    /// A peer connected to a listener. `None`: refused, the driver closes it at once.
+    /// A peer connected to a listener. Returns `None` to refuse; the driver closes the connection at once.
     fn accepted(
         &mut self,
         now: Time,
@@ -205,49 +204,49 @@ pub trait Machine {
         local: SocketAddr,
     ) -> Option<ConnId>;
 
-    /// A connection asked for is open. `local` is this side's address.
+    /// A requested connection is open. `local` is this side's address.
     fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr);
 
-    /// A connection is gone, and its name with it. Not called for a connection that the machine closed.
+    /// A connection is gone, and its id with it. Not called for connections that the machine closed.
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect);
 
-    /// The peer has ended its direction of the stream (a half-close): nothing more is received, and all receive buffers are
-    /// back. Returns whether the machine keeps the connection to send replies on it, until it closes it; otherwise
-    /// [`disconnected`](Self::disconnected) follows. A peer that is gone altogether looks the same until something is sent.
+    /// The peer ended its direction of the stream (half-close): nothing more is received, and all receive buffers have
+    /// been returned. Returns whether the machine keeps the connection to send replies until it closes it. Otherwise
+    /// [`disconnected`](Self::disconnected) follows. A peer that is gone looks the same until something is sent.
     fn half_closed(&mut self, _now: Time, _conn: ConnId) -> bool {
         false
     }
 
-    /// Where the next bytes of `conn` go. Each buffer that is handed out comes back by exactly one
-    /// [`landed`](Self::landed) before this is called again.
+    /// Returns the destination of the next bytes of `conn`. Each buffer handed out is returned by exactly one
+    /// [`landed`](Self::landed) before the next call.
     fn landing(&mut self, conn: ConnId) -> Landing;
 
-    /// A buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. It also
-    /// comes back (with whatever was filled) when the connection ends.
+    /// Returns a buffer handed out by [`landing`](Self::landing), with its first `filled` bytes received. Also called
+    /// when the connection ends.
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize);
 
-    /// Bytes arrived in shared memory. To keep them is to keep the whole block they lie in.
+    /// Bytes arrived in shared memory. Keeping them keeps their whole block.
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment);
 
-    /// Descriptors of files came along with the bytes that are handed over next. A machine that does not keep them closes them.
+    /// File descriptors arrived along with the bytes delivered next. A machine that does not keep them closes them.
     fn descriptors(&mut self, _now: Time, _conn: ConnId, _descriptors: Vec<OwnedFd>) {}
 
-    /// Appends what is to be sent on `conn` to `out`, about `limit` bytes of it (whole messages, at least one if
-    /// there is any). What is appended is the driver's; it is not asked for again. A machine that appends less although
-    /// there will be more says so by [`Action::Transmit`]: the driver may sleep before it asks again. Once the transport has
-    /// taken everything, the driver asks one more time, with an empty `out`.
+    /// Appends about `limit` bytes of output for `conn` to `out`: whole messages, at least one if any is queued. The
+    /// driver takes over appended bytes and does not ask for them again. A machine that appends less although more will
+    /// follow announces it with [`Action::Transmit`], because the driver may sleep before it asks again. Once the
+    /// transport has accepted everything, the driver asks once more with an empty `out`.
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize);
 
-    /// A descriptor that is [watched](Action::Watch) is readable. It is told again and again for as long as it is. Or an eventfd
-    /// that is [watched](Action::WatchSignals) was signalled.
+    /// A [watched](Action::Watch) descriptor is readable, reported repeatedly as long as it is, or a
+    /// [watched](Action::WatchSignals) eventfd was signalled.
     fn ready(&mut self, _now: Time, _conn: ConnId) {}
 
-    /// When [`timeout`](Self::timeout) wants to be called, at the latest.
+    /// Returns when to call [`timeout`](Self::timeout), at the latest.
     fn deadline(&self) -> Option<Time>;
 
-    /// The deadline has passed.
+    /// Handles an expired deadline.
     fn timeout(&mut self, now: Time);
 
-    /// The driver was woken from outside (see the engine's waker): look at what other threads left.
+    /// The driver was woken from outside (see the engine's waker): process work from other threads.
     fn woken(&mut self, _now: Time) {}
 }

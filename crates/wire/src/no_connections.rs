@@ -5,8 +5,8 @@ use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;
 
-/// A [`Machine`] without connections: what a [`Layer`](crate::Layer) stands on that moves no bytes itself, because other
-/// machines or other threads do it.
+/// A [`Machine`] without connections: the inner machine of a [`Layer`](crate::Layer) that moves no bytes itself,
+/// because other machines or threads do.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoConnections;
 

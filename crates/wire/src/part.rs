@@ -1,6 +1,6 @@
 use onego_buf::Segment;
 
-/// A fixed part of a stream, of at most `MAX` bytes, that may come in pieces.
+/// Fixed part of a stream, of at most `MAX` bytes, that may arrive in fragments.
 #[derive(Debug)]
 pub struct Part<const MAX: usize> {
     bytes: [u8; MAX],
@@ -14,16 +14,16 @@ impl<const MAX: usize> Default for Part<MAX> {
 }
 
 impl<const MAX: usize> Part<MAX> {
-    /// Has nothing of it come yet?
+    /// Returns whether nothing of the part has arrived.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// The next `n` bytes once all are here, and how many of `from` are used up by them: read where they lie, if they
-    /// lie there in one piece.
+    /// Returns the next `n` bytes once all have arrived, and how many of `from` they use up. They are read in place if
+    /// they are contiguous.
     ///
     /// # Panics
-    /// If `n` is more than `MAX`, and the part is cut.
+    /// If `n` exceeds `MAX` and the part is fragmented.
     #[inline]
     pub fn take<'a>(&'a mut self, n: usize, from: &'a mut Segment) -> Option<(&'a [u8], usize)> {
         if self.filled == 0 && from.len() >= n {

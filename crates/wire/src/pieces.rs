@@ -1,28 +1,28 @@
 use onego_buf::{List, Segment};
 
-/// Pieces of received memory up to this size are copied; larger ones are kept where they lie. A piece keeps the whole
-/// block that it was received in (256 KiB), so that many small pieces would hold many times what was sent.
+/// Maximum size of received pieces that are copied; larger ones are kept in place. A piece pins the whole block that it
+/// was received in (256 KiB), so many small pieces would pin many times what was sent.
 const KEPT: usize = 16 << 10;
 
-/// A part of a message that is received in pieces, and how it is kept until it is whole.
+/// Part of a message that is received in pieces and kept until it is complete.
 ///
-/// A part that comes in one piece is never copied. The memory of one that comes in many is proportional to the bytes that
-/// were received: small pieces are copied into one buffer.
+/// A part in one piece is never copied. The memory of a part in many pieces is proportional to its size: small pieces
+/// are copied into one buffer.
 #[derive(Debug, Default)]
 pub struct Pieces {
-    /// The pieces before those in `tail`.
+    /// Pieces before those in `tail`.
     list: List,
     tail: Vec<u8>,
 }
 
 impl Pieces {
-    /// Bytes that are here.
+    /// Returns the number of bytes received.
     #[inline]
     pub fn len(&self) -> usize {
         self.list.len() + self.tail.len()
     }
 
-    /// Has nothing come yet?
+    /// Returns whether nothing has been received.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -47,7 +47,7 @@ impl Pieces {
         }
     }
 
-    /// More will come only with another receive: a small piece that lies in received memory is copied out of it.
+    /// Copies a small piece out of receive memory. Called when more will arrive only with another receive.
     pub fn settle(&mut self) {
         if self.tail.is_empty() && !self.list.is_empty() && self.list.len() <= KEPT {
             self.tail = self.list.to_vec();
@@ -61,7 +61,7 @@ impl Pieces {
         }
     }
 
-    /// The first bytes in one piece, for a look at them.
+    /// Returns the received bytes as one segment, for inspection.
     pub fn to_segment(&self) -> Segment {
         match (self.list.is_empty(), self.tail.is_empty()) {
             (_, true) => self.list.to_segment(),
@@ -75,7 +75,7 @@ impl Pieces {
         onego_buf::crc32c(self.list.crc32c(seed), &self.tail)
     }
 
-    /// Takes all of it.
+    /// Takes the whole part.
     #[inline]
     pub fn take(&mut self) -> List {
         self.flush();
@@ -87,7 +87,7 @@ impl Pieces {
 mod tests {
     use super::*;
 
-    /// Bytes of the blocks of memory that a list keeps.
+    /// Size of the memory blocks that a list pins, in bytes.
     fn kept(list: &List) -> usize {
         list.segments().map(Segment::block_len).sum()
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_pieces_take_memory_in_proportion_to_their_bytes() {
+    fn many_small_pieces_take_memory_proportional_to_their_bytes() {
         let mut pieces = Pieces::default();
         for n in 0..100_000_usize {
             pieces.push(Segment::from(vec![n as u8; 1 << 12]).slice(5..6));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_more_lets_go_of_received_memory_and_large_pieces_stay() {
+    fn an_incomplete_part_releases_receive_memory_and_keeps_large_pieces() {
         let mut pieces = Pieces::default();
         pieces.push(Segment::from(vec![1; 1 << 18]).slice(..10));
         pieces.settle();

@@ -1,40 +1,40 @@
-//! Names that are bytes, as text.
+//! Conversion between byte names and text.
 //!
-//! Names of objects, images, pools and snapshots are bytes that nearly always are UTF-8. A `String` holds any of them: a byte
-//! `0xNN` that is not part of UTF-8 stands as the private-use character U+10FE*NN*, as in Python's `surrogateescape`.
-//! Where these characters themselves are in a name, each of their bytes stands like that, so that every name has one
-//! text and comes back from it byte by byte.
+//! Names of objects, images, pools and snapshots are bytes that nearly always are UTF-8. A `String` represents any of
+//! them: a byte `0xNN` that is not part of UTF-8 becomes the private-use character U+10FE*NN*, as in Python's
+//! `surrogateescape`. If a name contains these characters themselves, each of their bytes is represented this way, so
+//! that every name has exactly one text and round-trips byte by byte.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The character that stands for byte 0.
+/// Character that represents byte 0.
 const BASE: u32 = 0x10_fe00;
 
 /// First bytes of these characters in UTF-8; no character below U+10F000 begins with them.
 const LEAD: [u8; 2] = [0xf4, 0x8f];
 
-/// The character that stands for a byte from 0x80 on.
+/// Returns the character that represents a byte of 0x80 or above.
 fn stand_in(byte: u8) -> char {
     char::from_u32(BASE + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte that a character stands for.
+/// Returns the byte that a character represents.
 fn byte_of(c: char) -> Option<u8> {
     let byte = u8::try_from(u32::from(c).checked_sub(BASE)?).ok()?;
     (byte >= 0x80).then_some(byte)
 }
 
-/// Returns whether any character of a text stands for a byte.
+/// Returns whether any character of a text represents a byte.
 fn has_stand_in(text: &str) -> bool {
-    // Nearly no text has this byte.
+    // Nearly no text contains this byte.
     let bytes = text.as_bytes();
     bytes.contains(&LEAD[0])
         && bytes.windows(2).any(|pair| pair == LEAD)
         && text.chars().any(|c| byte_of(c).is_some())
 }
 
-/// Returns a name as text.
+/// Converts a name to text.
 pub fn from_bytes(name: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(name)
         && !has_stand_in(text)
@@ -54,7 +54,7 @@ pub fn from_bytes(name: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns the name that a text stands for.
+/// Converts a text to the name that it represents.
 pub fn to_bytes(text: &str) -> Cow<'_, [u8]> {
     if !has_stand_in(text) {
         return Cow::Borrowed(text.as_bytes());
@@ -69,18 +69,18 @@ pub fn to_bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(name)
 }
 
-/// Returns whether a terminal obeys a character, or shows others elsewhere because of it, instead of showing it.
+/// Returns whether a terminal interprets a character, or reorders others because of it, instead of showing it.
 fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns a text for a terminal: control characters, bytes that are not UTF-8 and backslashes are escaped as in Rust's and
+/// Escapes a text for a terminal: control characters, bytes that are not UTF-8, and backslashes appear as in Rust's and
 /// C's strings (`\n`, `\xff`, `\u{202e}`, `\\`).
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_except(text, |_| false)
 }
 
-/// As [`escaped`], line by line.
+/// Like [`escaped`], but keeps line breaks and backslashes.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escaped_except(text, |c| c == '\n' || c == '\\')
 }
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back_from_its_text() {
+    fn every_name_round_trips_through_its_text() {
         let mut seed = 1u64;
         let mut next = move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) as u8
         };
-        // Bytes that make up stand-ins, valid UTF-8 and invalid bytes, mixed.
+        // Bytes that form stand-ins, valid UTF-8 and invalid bytes, mixed.
         let alphabet =
             [b'a', 0xf4, 0x8f, 0xba, 0xbb, 0xbf, 0x80, 0xc3, 0xa9, 0xff, b'\\', b'\n', 0xe2, 0xed, 0xa0];
         for _ in 0..20_000 {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_utf8_are_themselves() {
+    fn utf_8_names_are_unchanged() {
         for name in ["", "rbd_data.1", "\u{e9}\u{1f600}", "\u{10ff80}", "\u{10fe7f}"] {
             assert_eq!(from_bytes(name.as_bytes()), name);
             assert!(matches!(to_bytes(name), Cow::Borrowed(_)));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_nothing_that_it_obeys() {
+    fn a_terminal_gets_nothing_that_it_would_interpret() {
         for (name, shown) in [
             (&b"plain name"[..], "plain name"),
             (b"a\x1b[2Jb\n\t\x7f", "a\\x1b[2Jb\\n\\t\\x7f"),

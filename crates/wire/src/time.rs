@@ -2,25 +2,25 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time: nanoseconds since the Unix epoch, never running backwards within a process.
+/// A point in time: nanoseconds since the Unix epoch, monotonic within a process.
 ///
-/// Engines anchor it once to the wall clock and go on with the monotonic clock, so one value serves deadlines as
-/// well as the timestamps that protocols carry. The simulator makes it up.
+/// Engines anchor it once to the wall clock and continue with the monotonic clock, so one value serves both deadlines
+/// and protocol timestamps. The simulator uses virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// The time `nanos` nanoseconds after the Unix epoch.
+    /// Creates the time `nanos` nanoseconds after the Unix epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Returns the nanoseconds since the Unix epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time passed since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,8 +1,8 @@
-/// A message of which a part has come and a part has not.
+/// Partly received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unfinished {
-    /// Bytes that it is announced to have, as far as that is known.
+    /// Announced size in bytes, as far as it is known.
     pub announced: usize,
-    /// Bytes of it that are held in memory.
+    /// Bytes of it held in memory.
     pub held: usize,
 }

@@ -1,4 +1,5 @@
-//! Members that check who is called about what, and a driver that checks the names: over random sequences, and one by one.
+//! Members that check which connection each call concerns, and a driver that checks the ids, over random sequences and
+//! in single cases.
 
 use super::*;
 use crate::machine::LocalPort;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 
 const NOW: Time = Time::from_nanos(1_000);
 
-/// An address that says which connection, of all of all members, it is of.
+/// Returns an address that identifies a connection among those of all members.
 fn addr(serial: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], serial))
 }
@@ -22,23 +23,23 @@ fn serial_of(bytes: &[u8]) -> u16 {
     u16::from_le_bytes(bytes.try_into().expect("a label"))
 }
 
-/// A machine whose connections have numbers that no other connection has. Whatever comes for one has its number in it.
+/// Machine whose connections have globally unique numbers. All input for a connection contains its number.
 #[derive(Debug, Default)]
 struct Member {
     conns: ConnTable<u16>,
     actions: VecDeque<Action>,
-    /// Connections that the driver is to close, and the one that it closes now. Their names are not free yet.
+    /// Connections that the driver is to close, and the one that it closes now. Their ids are still taken.
     closing: Vec<ConnId>,
     closed: Option<ConnId>,
-    /// Connections that are over: the driver has receive buffers of some, and may ask for what others have to send.
+    /// Closed connections: the driver may hold receive buffers or ask for output.
     over: BTreeMap<ConnId, u16>,
     listening: Vec<(ListenerId, SocketAddr)>,
     alarm: Option<Time>,
     timeouts: usize,
     wakes: usize,
-    /// Connections that another member wants this one to open.
+    /// Connections that another member asks this one to open.
     inbox: Rc<RefCell<Vec<u16>>>,
-    /// Those that this one wants another to open, which it says when it is asked for actions.
+    /// Connections that this one asks another to open, passed on when it is asked for actions.
     outbox: Vec<(u16, Rc<RefCell<Vec<u16>>>)>,
     passed: bool,
 }
@@ -71,7 +72,7 @@ impl Member {
     }
 
     fn open(&self, conn: ConnId, serial: u16) {
-        assert_eq!(self.conns.get(conn), Some(&serial), "what comes is for a connection that is open");
+        assert_eq!(self.conns.get(conn), Some(&serial), "the input is for an open connection");
     }
 }
 
@@ -114,7 +115,7 @@ impl Machine for Member {
     }
 
     fn disconnected(&mut self, _now: Time, conn: ConnId, cause: Disconnect) {
-        let Disconnect::Failed(error) = cause else { panic!("this driver says what it is about") };
+        let Disconnect::Failed(error) = cause else { panic!("the driver gives the connection in the error") };
         self.open(conn, error.to_string().parse().unwrap());
         if !self.closing.contains(&conn) {
             self.forget(conn);
@@ -187,15 +188,15 @@ fn members(count: usize) -> Joined<Vec<Member>> {
     Joined::new((0..count).map(|_| Member::default()).collect())
 }
 
-/// A driver without I/O that knows which connection each name is to be of.
+/// Driver without I/O that knows the expected connection of each id.
 struct Driver {
     joined: Joined<Vec<Member>>,
     serials: u16,
-    /// Connections that are open, with the receive buffers that the driver has of them.
+    /// Open connections, with their receive buffers.
     open: BTreeMap<ConnId, (u16, Vec<SegmentMut>)>,
-    /// Connections that a member has closed, and of which the driver still has receive buffers.
+    /// Connections closed by a member, with their receive buffers.
     closed: Vec<(ConnId, u16, Vec<SegmentMut>)>,
-    /// All names that are no longer of any connection.
+    /// Ids without a connection.
     stale: BTreeSet<ConnId>,
     listeners: Vec<(ListenerId, SocketAddr)>,
 }
@@ -264,12 +265,12 @@ impl Driver {
         Some((*nth.0, nth.1.0))
     }
 
-    /// Is the member's connection of that number still the member's?
+    /// Returns whether a member still has that connection.
     fn is_known(&self, serial: u16) -> bool {
         self.joined.members().iter().any(|member| member.conn(serial).is_some())
     }
 
-    /// Something happens on an open connection that its member has not closed.
+    /// Delivers an event to an open connection that its member has not closed.
     fn happens(&mut self, what: u8, which: usize) {
         let Some((conn, serial)) = self.nth(which).filter(|open| self.is_known(open.1)) else { return };
         let joined = &mut self.joined;
@@ -294,7 +295,7 @@ impl Driver {
         }
     }
 
-    /// A member closes a connection that the driver knows.
+    /// Lets a member close a connection that the driver knows.
     fn close(&mut self, which: usize) {
         let Some((_, serial)) = self.nth(which) else { return };
         let mut members = self.joined.members_mut().iter_mut();
@@ -309,7 +310,7 @@ impl Driver {
         self.stale.insert(conn);
     }
 
-    /// Nothing comes of a name that is no longer of any connection.
+    /// Checks that calls with stale ids have no effect.
     fn call_stale(&mut self) {
         for conn in &self.stale {
             let joined = &mut self.joined;
@@ -347,13 +348,13 @@ impl Driver {
             _ => self.call_stale(),
         }
         let slots: usize = self.joined.names.iter().map(|names| names.0.len()).sum();
-        assert!(self.joined.conns.len() <= slots + self.closed.len(), "names are kept for nothing");
+        assert!(self.joined.conns.len() <= slots + self.closed.len(), "ids are kept for nothing");
     }
 }
 
 proptest! {
     #[test]
-    fn no_name_is_ever_taken_for_another(steps in prop::collection::vec((0..20_u8, any::<u16>()), 0..400)) {
+    fn ids_are_never_confused(steps in prop::collection::vec((0..20_u8, any::<u16>()), 0..400)) {
         let mut driver = Driver::new(members(2));
         for (op, which) in steps {
             driver.step(op, which.into());
@@ -369,7 +370,7 @@ proptest! {
 }
 
 #[test]
-fn work_that_a_member_passes_on_is_done_before_the_driver_sleeps() {
+fn work_passed_to_a_member_is_done_before_the_driver_sleeps() {
     for count in 2..5 {
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
             let mut joined = members(count);
@@ -387,7 +388,7 @@ fn work_that_a_member_passes_on_is_done_before_the_driver_sleeps() {
 }
 
 #[test]
-fn time_passes_for_members_whose_deadline_it_is_and_all_of_them_are_woken() {
+fn only_due_members_time_out_and_all_are_woken() {
     let mut joined = members(3);
     assert_eq!(joined.deadline(), None);
     joined.members_mut()[1].alarm = Some(Time::from_nanos(20));
@@ -402,7 +403,7 @@ fn time_passes_for_members_whose_deadline_it_is_and_all_of_them_are_woken() {
 }
 
 #[test]
-fn no_members_want_nothing() {
+fn no_members_request_nothing() {
     let mut joined = members(0);
     assert!(joined.next_action(NOW).is_none());
     assert!(joined.accepted(NOW, ListenerId(0), addr(1), addr(2)).is_none());
