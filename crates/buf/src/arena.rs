@@ -2,44 +2,45 @@ use crate::list::List;
 use crate::pool::Pool;
 use crate::segment::{Segment, SegmentMut};
 
-/// Size of a block: some fifty messages without their payloads. Larger blocks would save little more (a block costs
-/// two allocations from a pool), and a connection whose peer does not read holds one.
+/// Size of a block, in bytes: some fifty messages without payloads. Larger blocks would save little more (a block costs
+/// two allocations from a pool), and each connection with a slow peer holds one.
 const BLOCK: usize = 16 << 10;
 
-/// Pieces of a front or payload up to this size are copied in between the headers. Another vector in a gathered send
-/// costs about as much as copying 1 KiB that is in the cache (its checksum was just made), and it cuts the run of
-/// headers in two, which makes it two.
+/// Maximum size of a front or payload piece that is copied between the headers, in bytes. Another vector in a gathered
+/// send costs about as much as copying 1 KiB from the cache, where its checksum was just computed. It also splits the
+/// run of headers, which adds a second vector.
 const COPY_MAX: usize = 1 << 10;
 
-/// What `fill` writes has memory of its own from this size on, in pieces of at most this size: what is encrypted stays in
-/// the second-level cache until it is sent, and there are few pieces.
+/// Size from which the output of `fill` has its own memory, and the maximum size of its pieces, in bytes: encrypted
+/// data stays in the L2 cache until it is sent, and the pieces are few.
 const LARGE: usize = 128 << 10;
 
-/// Memory in which small pieces of frames are put one after the other, so that neighbours become one piece of a list.
+/// Memory for small pieces of frames. They are placed one after the other, so that neighbours become one piece of a
+/// list.
 ///
-/// What is added is pending until [`flush`](Self::flush), or until something that has memory of its own follows it.
+/// Added bytes are pending until [`flush`](Self::flush), or until a piece with its own memory follows.
 #[derive(Debug)]
 pub struct Arena {
     pool: Pool,
-    /// What is left of the block: pieces that are not in a list yet, then free room.
+    /// Rest of the block: pieces that are not in a list yet, then free space.
     block: Option<SegmentMut>,
-    /// Bytes of pieces at the start of `block`.
+    /// Size of the pending pieces at the start of `block`.
     pending: usize,
 }
 
 impl Arena {
-    /// An arena with blocks from `pool`.
+    /// Creates an arena with blocks from `pool`.
     pub fn new(pool: Pool) -> Self {
         Self { pool, block: None, pending: 0 }
     }
 
-    /// Bytes that the next [`flush`](Self::flush) appends.
+    /// Returns the number of bytes that the next [`flush`](Self::flush) appends.
     #[inline]
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Adds a copy of `bytes` behind what is in the arena; `out` gets what is pending when a block is full.
+    /// Adds a copy of `bytes`. Pending bytes move to `out` when a block is full.
     #[inline(always)]
     pub fn put(&mut self, bytes: &[u8], out: &mut List) {
         if let Some(block) = &mut self.block
@@ -52,7 +53,7 @@ impl Arena {
         }
     }
 
-    /// Adds `bytes`, in memory of their own if there are many.
+    /// Adds `bytes`, in their own memory if they are many.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8], out: &mut List) {
         if bytes.len() <= COPY_MAX {
@@ -62,7 +63,7 @@ impl Arena {
         }
     }
 
-    /// Adds a piece: as it is, or a copy if it is small.
+    /// Adds a piece as it is, or a copy if it is small.
     #[inline]
     pub fn piece(&mut self, piece: &Segment, out: &mut List) {
         if piece.len() <= COPY_MAX {
@@ -73,7 +74,8 @@ impl Arena {
         }
     }
 
-    /// Takes a list and adds its pieces, each of which `sum` sees before: so they are in the cache when they are copied.
+    /// Takes the pieces of a list and adds them. `sum` sees each piece first, so that it is in the cache when it is
+    /// copied.
     #[inline]
     pub fn pieces(&mut self, list: &mut List, out: &mut List, mut sum: impl FnMut(&[u8])) {
         if !list.is_empty() && list.segments().all(|piece| piece.len() > COPY_MAX) {
@@ -88,8 +90,8 @@ impl Arena {
         }
     }
 
-    /// Adds `N` bytes that `fill` writes where they are sent from: what is built elsewhere from small fields is not in
-    /// a state to be copied at once, and the processor waits for it.
+    /// Adds `N` bytes that `fill` writes in place. Small fields built elsewhere and then copied would stall the
+    /// processor.
     #[inline(always)]
     pub fn write<const N: usize>(&mut self, out: &mut List, fill: impl FnOnce(&mut [u8; N])) {
         if let Some(block) = &mut self.block
@@ -104,7 +106,7 @@ impl Arena {
         }
     }
 
-    /// Adds a copy of `bytes` where the block has no room for all of it.
+    /// Adds a copy of `bytes` that does not fit into the block.
     #[cold]
     fn put_across(&mut self, mut bytes: &[u8], out: &mut List) {
         while !bytes.is_empty() {
@@ -120,7 +122,7 @@ impl Arena {
         }
     }
 
-    /// Adds `len` bytes that `fill` writes, in as many pieces as it is called for.
+    /// Adds `len` bytes written by `fill`, which is called for each piece.
     pub fn fill(&mut self, mut len: usize, out: &mut List, mut fill: impl FnMut(&mut [u8])) {
         while len >= BLOCK {
             self.flush(out);
@@ -142,7 +144,7 @@ impl Arena {
         }
     }
 
-    /// Appends what is pending to `out`.
+    /// Appends pending bytes to `out`.
     #[inline]
     pub fn flush(&mut self, out: &mut List) {
         if let Some(block) = self.block.as_mut().filter(|_| self.pending > 0) {
@@ -151,7 +153,7 @@ impl Arena {
         }
     }
 
-    /// Gives the block back once nothing is pending: an idle connection holds no memory here.
+    /// Releases the block once nothing is pending: an idle connection holds no memory here.
     pub fn rest(&mut self) {
         debug_assert_eq!(self.pending, 0, "what is pending is still to be sent");
         self.block = None;

@@ -1,4 +1,4 @@
-//! Blocks of memory with one owner, each given back to where it came from.
+//! Blocks of memory with one owner, each returned to its origin.
 
 use crate::mapping::{MAPPED, PAGE, layout, map, map_sparse, unmap};
 use crate::slab::Slab;
@@ -8,23 +8,22 @@ use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A block of initialised memory on a page boundary.
+/// Block of initialised memory on a page boundary.
 ///
-/// Its length says where it came from, unless it was cut from a slab: blocks of [`MAPPED`] bytes or more are mapped by
-/// themselves, smaller ones come from the allocator.
+/// Unless it was cut from a slab, its length determines its origin: blocks of [`MAPPED`] bytes or more have their own
+/// mapping, smaller ones come from the allocator.
 pub(crate) struct Block {
     ptr: NonNull<u8>,
     len: usize,
-    /// The slab that it was cut from, which goes when all its blocks have.
+    /// Slab that the block was cut from. It is freed with its last block.
     slab: Option<Arc<Slab>>,
     access: Access,
 }
 
-// SAFETY: a `Block` is the only one that reaches its bytes, and gives no access to them.
+// SAFETY: a `Block` exclusively owns its bytes, and gives no access to them.
 unsafe impl Send for Block {}
 
 impl Block {
-    /// A zeroed block of `len` bytes.
     pub(crate) fn zeroed(len: usize) -> Self {
         if len >= MAPPED {
             return Self::whole(map(len), len);
@@ -36,7 +35,7 @@ impl Block {
         Self::whole(ptr, len)
     }
 
-    /// The same, of which only pages take memory that are written to, whatever the size of the block.
+    /// Creates a zeroed block in which only written pages take memory, whatever its size.
     pub(crate) fn sparse(len: usize) -> Self {
         if len < MAPPED { Self::zeroed(len) } else { Self::whole(map_sparse(len), len) }
     }
@@ -45,7 +44,7 @@ impl Block {
         Self { ptr, len, slab: None, access: Access::default() }
     }
 
-    /// The block of `len` bytes at `ptr` of a slab.
+    /// Creates the block of `len` bytes at `ptr` of a slab.
     ///
     /// # Safety
     /// It lies within the slab, and no other block overlaps it.
@@ -53,16 +52,16 @@ impl Block {
         Self { ptr, len, slab: Some(slab), access: Access::default() }
     }
 
-    /// Takes the block apart; [`from_parts`](Self::from_parts) puts it together again.
+    /// Splits the block into parts; [`from_parts`](Self::from_parts) reassembles it.
     pub(crate) fn into_parts(self) -> (NonNull<u8>, usize, Option<Arc<Slab>>, Access) {
         let mut this = ManuallyDrop::new(self);
         (this.ptr, this.len, this.slab.take(), mem::take(&mut this.access))
     }
 
-    /// The block of these parts.
+    /// Reassembles a block.
     ///
     /// # Safety
-    /// [`into_parts`](Self::into_parts) gave them, and nobody uses the bytes any more.
+    /// The parts come from [`into_parts`](Self::into_parts), and the bytes are not in use any more.
     pub(crate) unsafe fn from_parts(
         ptr: NonNull<u8>,
         len: usize,
@@ -76,20 +75,20 @@ impl Block {
         self.len
     }
 
-    /// Was it cut from a slab?
+    /// Returns whether the block was cut from a slab.
     pub(crate) fn is_cut(&self) -> bool {
         self.slab.is_some()
     }
 
-    /// Cuts off the second half.
+    /// Splits off the second half.
     ///
     /// # Panics
-    /// If the block is not mapped by itself, or if its halves are too small for it.
+    /// If the block does not have its own mapping, or its halves are too small for one.
     pub(crate) fn split_half(&mut self) -> Self {
         let half = self.len / 2;
         assert!(self.slab.is_none() && half >= MAPPED && half.is_multiple_of(PAGE));
         self.len = half;
-        // SAFETY: it is within the block. A mapping can be given back in parts of whole pages.
+        // SAFETY: it is within the block. A mapping can be unmapped in parts of whole pages.
         Self::whole(unsafe { self.ptr.add(half) }, half)
     }
 }
@@ -98,7 +97,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         match self.slab.take() {
             Some(_) => {}
-            // SAFETY: mapped with the same length, and nobody uses it any more.
+            // SAFETY: mapped with the same length, and not in use any more.
             None if self.len >= MAPPED => unsafe { unmap(self.ptr, self.len) },
             // SAFETY: allocated in `zeroed` with the same layout.
             None => unsafe { dealloc(self.ptr.as_ptr(), layout(self.len)) },

@@ -1,12 +1,12 @@
 mod shift;
 
-/// Bytes up to which the processor's own instruction is fastest: eight bytes in three cycles, from the first on. What
-/// is longer is worth the set-up of folding many bytes at a time.
+/// Maximum size, in bytes, for which the processor's CRC instruction is fastest: eight bytes in three cycles, without
+/// set-up. Longer input is worth the set-up of folding many bytes at a time.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 256;
 
-/// Continues the CRC-32C `seed` over `bytes`, as Ceph does it: the register starts as `seed` and is not inverted,
-/// neither before nor after. Ceph's usual seeds are 0 and -1 (`u32::MAX`).
+/// Continues the CRC-32C `seed` over `bytes` like Ceph: the register starts as `seed` and is inverted neither before
+/// nor after. Ceph's usual seeds are 0 and -1 (`u32::MAX`).
 ///
 /// Source: ceph `src/include/crc32c.h`; the polynomial is RFC 3720's.
 #[inline]
@@ -17,19 +17,19 @@ pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
         return unsafe { short(seed, bytes) };
     }
     let register = long(bytes);
-    // The CRC is linear: what differs between two registers before the bytes, and nothing else, is carried over their length.
+    // The CRC is linear: only the difference of two initial registers is carried over the length of the bytes.
     match seed {
         u32::MAX => register,
         _ => register ^ shift::over(bytes.len(), !seed),
     }
 }
 
-/// The register after `bytes` where it was `u32::MAX` before them.
+/// Returns the register after `bytes`, starting from `u32::MAX`.
 ///
-/// This is the only call of the crate that folds. With its other forms, which take an algorithm, a program has the tables of all
-/// of them, 0.8 MB.
+/// The only folding call of the crate. Its other forms, which take an algorithm, would link the tables of all
+/// algorithms into a program: 0.8 MB.
 fn long(bytes: &[u8]) -> u32 {
-    // The register is the complement of what the usual form of the CRC shows outside.
+    // The register is the complement of the CRC in its usual form.
     !crc_fast::crc32_iscsi(bytes)
 }
 

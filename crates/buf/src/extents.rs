@@ -1,50 +1,47 @@
-//! The data of an object or a file: which of its bytes are there, and in what memory.
+//! The data of an object or a file: the bytes present, and the memory that holds them.
 //!
-//! Data is a map of *pieces*: an offset and a segment. What lies between pieces reads as zeros. Writing replaces
-//! pieces or parts of them, reading slices them; neither copies, with one exception that keeps memory honest.
+//! Data is a map of *pieces*: an offset and a segment. Gaps between pieces read as zeros. Writing replaces pieces or
+//! parts of them, reading slices them. Neither copies, with one exception that bounds memory.
 //!
-//! **What pins memory.** A segment keeps its whole block alive: a page written out of a receive buffer of a megabyte
-//! would keep the megabyte. So a segment is adopted as it is only if it is large ([`COPY_MAX`]) and fills at least
-//! half its block; anything else is copied, in place if the bytes to be replaced lie in memory that nobody else
-//! holds, else into memory of its own size. A small part (64 KiB) of a larger piece is written in place, too. If others
-//! hold that piece (another OSD that stores the same object, a checkpoint), the chunks around the write are copied first, so
-//! that the writes that follow go in place: pieces of 4 KiB would cost each of them an allocation and a search. And
-//! since overwriting a part of an adopted block leaves dead bytes in it, each block knows how many of its bytes are
-//! alive: blocks that are more than half dead are copied out of as soon as it pins more than twice what it
-//! holds (64 KiB are granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
-//! about twice the data.
+//! **Pinned memory.** A segment keeps its whole block alive: a page written out of a receive buffer of a megabyte would
+//! pin the megabyte. So a segment is adopted as it is only if it is large ([`COPY_MAX`]) and fills at least half its
+//! block. Anything else is copied: in place if the bytes to be replaced lie in memory that is not shared, otherwise
+//! into memory of its own size. A small part (64 KiB) of a larger piece is written in place, too. If that piece is
+//! shared (with another OSD that stores the same object, or a checkpoint), the chunks around the write are copied
+//! first, so that later writes go in place: pieces of 4 KiB would cost each of them an allocation and a search.
+//! Overwriting a part of an adopted block leaves dead bytes in it, so each block counts its live bytes. When the data
+//! pins more than twice its size, with 64 KiB granted on top, it is copied out of blocks that are more than half dead.
+//! [`Extents::pinned`] is therefore the memory really taken, at most about twice the data.
 //!
-//! **Fragments.** Many small writes make many pieces. Whenever their number has doubled, small pieces that touch
-//! are joined (64 KiB), so that a write costs amortised constant work and data of N bytes without holes comes
-//! back to about N / 64 KiB pieces.
+//! **Fragments.** Many small writes make many pieces. Whenever their number has doubled, small adjacent pieces are
+//! joined (64 KiB). A write thus costs amortised constant work, and data of N bytes without holes returns to about N /
+//! 64 KiB pieces.
 
 use crate::{List, Segment};
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Writes up to this many bytes are copied: below it, a block, its bookkeeping and the split of a neighbour cost more
-/// than moving the bytes.
+/// Maximum size of writes that are copied, in bytes: below it, a block, its bookkeeping and the split of a neighbour
+/// cost more than moving the bytes.
 pub const COPY_MAX: usize = 16 << 10;
 
-/// Pieces are joined up to this many bytes, and parts of larger pieces up to it are written in place.
+/// Maximum size of joined pieces and of partial writes in place, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Pieces that there may be before anybody looks for neighbours to join.
+/// Number of pieces below which neighbours are not joined.
 const FEW_PIECES: usize = 64;
 
-/// Dead bytes that are not worth the copying.
+/// Dead bytes that are not worth copying.
 const SLACK: u64 = 64 << 10;
 
-/// What a piece costs beside its bytes: its place in the map, the block's bookkeeping, the allocator's.
+/// Cost of a piece besides its bytes: its map entry, and the bookkeeping of the block and the allocator.
 const PIECE_OVERHEAD: u64 = 128;
 
-/// A run of bytes in one block of memory.
 #[derive(Clone)]
 struct Piece {
-    /// Always there; taken out only while its bytes are written in place.
+    /// Always present, except while its bytes are written in place.
     segment: Option<Segment>,
-    /// The block that it lies in.
     block: usize,
 }
 
@@ -57,7 +54,7 @@ impl Piece {
         self.bytes().len()
     }
 
-    /// Copies a part of `data` to the piece's bytes from `at` on, unless somebody else holds the block.
+    /// Copies a part of `data` over the piece's bytes from `at` on, unless the block is shared. Returns whether it did.
     fn overwrite(&mut self, at: usize, data: &List, part: Range<usize>) -> bool {
         let Some(segment) = self.segment.take() else { return false };
         let (segment, written) = match segment.try_into_mut() {
@@ -72,20 +69,19 @@ impl Piece {
     }
 }
 
-/// A block of memory that pieces lie in.
 #[derive(Clone, Copy)]
 struct Block {
     len: u64,
-    /// Bytes of it that pieces show.
+    /// Bytes of it visible in pieces.
     live: u64,
 }
 
-/// Is a segment kept as it is?
+/// Returns whether a segment is kept without copying.
 fn is_adopted(segment: &Segment) -> bool {
     segment.len() > COPY_MAX && segment.block_len() <= segment.len() * 2
 }
 
-/// The data of an object or a file.
+/// Data of an object or a file.
 #[derive(Clone)]
 pub struct Extents {
     pieces: BTreeMap<u64, Piece>,
@@ -103,36 +99,36 @@ impl Default for Extents {
 }
 
 impl Extents {
-    /// Memory that the data takes, bookkeeping included.
+    /// Returns the memory that the data takes, including bookkeeping, in bytes.
     pub fn pinned(&self) -> u64 {
         self.pinned + self.pieces.len() as u64 * PIECE_OVERHEAD
     }
 
-    /// Returns how many pieces the data consists of.
+    /// Returns the number of pieces.
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Most bytes of memory that a write of `len` bytes at `offset` takes on top of what is taken already.
+    /// Returns the maximum number of additional bytes that a write of `len` bytes at `offset` takes.
     pub fn growth(&self, offset: u64, len: u64) -> u64 {
-        // What is adopted may fill but half its block.
+        // An adopted segment may fill only half its block.
         let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
         self.growth_of(offset, len, taken)
     }
 
-    /// The same, if the bytes fill their memory.
+    /// Like [`growth`](Self::growth), if the bytes fill their memory.
     pub fn growth_of_tight(&self, offset: u64, len: u64) -> u64 {
         self.growth_of(offset, len, len)
     }
 
-    /// The same, if the memory of the bytes has a length of `taken`.
+    /// Returns the growth if the bytes come in memory of size `taken`.
     fn growth_of(&self, offset: u64, len: u64, taken: u64) -> u64 {
         let end = offset + len;
         let (mut freed, mut writable) = (0, 0);
         for (start, piece) in self.overlapping(offset, len) {
             let piece_end = start + piece.len() as u64;
             let block = self.blocks[piece.block];
-            // A block that several pieces show is shared, if only among them.
+            // A block visible in several pieces is shared, if only among them.
             if block.live != piece.len() as u64 || piece.bytes().is_shared() {
                 continue;
             }
@@ -144,16 +140,16 @@ impl Extents {
         self.growth_for(offset, len, taken, freed, writable)
     }
 
-    /// The same, if the write is to go to a copy because others hold this one.
+    /// Like [`growth`](Self::growth), if the write goes to a copy because this data is shared.
     pub fn growth_of_copy(&self, offset: u64, len: u64) -> u64 {
         let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
         self.growth_for(offset, len, taken, 0, 0)
     }
 
-    /// The same, if a write gives back `freed` bytes, and finds `writable` bytes in memory that nobody else holds.
+    /// Returns the growth if a write frees `freed` bytes and finds `writable` bytes in unshared memory.
     fn growth_for(&self, offset: u64, len: u64, taken: u64, freed: u64, writable: u64) -> u64 {
         if self.goes_in_place(offset, len) {
-            // What is copied goes in place if all of it is there.
+            // Copied bytes go in place if all of their target exists.
             if writable == len {
                 return 0;
             }
@@ -164,7 +160,7 @@ impl Extents {
         (taken + PIECE_OVERHEAD).saturating_sub(freed)
     }
 
-    /// The pieces that have a byte in `offset..offset + len`.
+    /// Iterates over the pieces that overlap `offset..offset + len`.
     fn overlapping(&self, offset: u64, len: u64) -> impl Iterator<Item = (u64, &Piece)> {
         let before = self.pieces.range(..offset).next_back();
         let before = before.filter(|(start, piece)| **start + piece.len() as u64 > offset);
@@ -174,7 +170,7 @@ impl Extents {
             .map(|(start, piece)| (*start, piece))
     }
 
-    /// The bytes in `offset..offset + len`, those of holes taken from `zeros`.
+    /// Returns the bytes in `offset..offset + len`; holes are filled from `zeros`.
     pub fn read(&self, offset: u64, len: u64, zeros: &Segment) -> List {
         let mut list = List::new();
         let end = offset + len;
@@ -198,7 +194,7 @@ impl Extents {
         list
     }
 
-    /// The runs of bytes in `offset..offset + len` that are there: pairs of offset and length.
+    /// Returns the allocated runs in `offset..offset + len` as pairs of offset and length.
     pub fn runs(&self, offset: u64, len: u64) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for (start, piece) in self.overlapping(offset, len) {
@@ -226,7 +222,7 @@ impl Extents {
                 return self.tidy();
             }
         }
-        // What is copied in any case had better be copied to memory that is there already.
+        // Data that is copied anyway is best copied to existing memory.
         if !data.segments().any(is_adopted) && self.write_in_place(offset, &data) {
             return;
         }
@@ -239,9 +235,9 @@ impl Extents {
         self.tidy();
     }
 
-    /// Is it better to copy `len` bytes to what is there than to put memory of their own in its place? What replaces
-    /// a whole block gives that back in exchange. What replaces a part of one gives nothing back, needs fresh memory,
-    /// and leaves dead bytes to be copied out of later.
+    /// Returns whether copying `len` bytes to existing memory beats replacing it. A write that replaces a whole block
+    /// frees it in exchange. One that replaces a part of a block frees nothing, needs fresh memory, and leaves dead
+    /// bytes to be copied later.
     fn goes_in_place(&self, offset: u64, len: u64) -> bool {
         let within = |(start, piece): (u64, &Piece)| {
             start <= offset && offset + len <= start + piece.len() as u64 && piece.len() as u64 > len
@@ -250,8 +246,8 @@ impl Extents {
             || (len <= CHUNK as u64 && self.overlapping(offset, len).next().is_some_and(within))
     }
 
-    /// The chunks that a write falls into, as far as they lie in the one piece that it falls into, and where that begins.
-    /// `None`: it falls into none, or into one that is no larger than the write.
+    /// Returns the chunks that a write falls into, within the single piece that contains it, and the start of that
+    /// piece. Returns `None` if no piece contains it, or only one no larger than the write.
     fn chunks_around(&self, offset: u64, len: u64) -> Option<(Range<u64>, u64)> {
         let (start, piece) = self.overlapping(offset, len).next()?;
         let (end, piece_end) = (offset + len, start + piece.len() as u64);
@@ -263,7 +259,7 @@ impl Extents {
         Some((chunks, start))
     }
 
-    /// Gives memory of their own to the chunks that a write falls into, if they all lie in one piece.
+    /// Copies the chunks that a write falls into to their own memory, if a single piece contains them.
     fn unshare(&mut self, offset: u64, len: u64) -> bool {
         let Some((chunks, start)) = self.chunks_around(offset, len) else { return false };
         let shared = (chunks.start - start) as usize..(chunks.end - start) as usize;
@@ -273,11 +269,11 @@ impl Extents {
         true
     }
 
-    /// Copies `data` over bytes that are all there, in memory that nobody else holds. If that does not work out, some
-    /// of it may be written: it is written again the other way.
+    /// Copies `data` over existing bytes in unshared memory. On failure, some of it may have been written; the caller
+    /// writes it again another way.
     fn write_in_place(&mut self, offset: u64, data: &List) -> bool {
         let mut end = offset + data.len() as u64;
-        // From the last piece to the first: nearly every write lies within one, which is then the first looked at.
+        // From the last piece to the first: nearly every write lies within one piece, which is then found first.
         for (&start, piece) in self.pieces.range_mut(..end).rev() {
             if start + (piece.len() as u64) < end {
                 return false;
@@ -295,7 +291,7 @@ impl Extents {
         false
     }
 
-    /// Inserts the segments of `data`, each as it is or, if it would pin too much, copied: neighbours to one piece of up to
+    /// Inserts the segments of `data`. A segment that would pin too much is copied, neighbours into one piece of up to
     /// [`CHUNK`] bytes, as they would be joined later.
     fn adopt(&mut self, mut offset: u64, data: &List) {
         let mut copied = Vec::new();
@@ -314,7 +310,7 @@ impl Extents {
         self.insert_copied(offset, &mut copied);
     }
 
-    /// Adds a piece that ends at `end`, if there is anything for it.
+    /// Adds a piece that ends at `end`, unless it is empty.
     fn insert_copied(&mut self, end: u64, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
             let mut bytes = std::mem::take(bytes);
@@ -333,7 +329,7 @@ impl Extents {
         self.pieces.insert(offset, Piece { segment: Some(segment), block });
     }
 
-    /// Bytes of a block are no longer shown.
+    /// Records that bytes of a block are not visible any more.
     fn release(&mut self, block: usize, bytes: u64) {
         self.live -= bytes;
         self.blocks[block].live -= bytes;
@@ -382,12 +378,12 @@ impl Extents {
         }
     }
 
-    /// Forgets what is behind `size`.
+    /// Removes everything past `size`.
     pub fn truncate(&mut self, size: u64) {
         self.remove(size, u64::MAX - size);
     }
 
-    /// Keeps the promises on dead bytes and on the number of pieces.
+    /// Restores the limits on dead bytes and on the number of pieces.
     fn tidy(&mut self) {
         if self.pinned > self.live * 2 + SLACK {
             self.leave_dead_blocks();
@@ -398,7 +394,7 @@ impl Extents {
         }
     }
 
-    /// Copies what is alive out of blocks that are more than half dead.
+    /// Copies live bytes out of blocks that are more than half dead.
     fn leave_dead_blocks(&mut self) {
         for piece in self.pieces.values_mut() {
             let old = self.blocks[piece.block];
@@ -417,7 +413,7 @@ impl Extents {
         }
     }
 
-    /// Joins small pieces that touch.
+    /// Joins small adjacent pieces.
     fn join(&mut self) {
         let mut run: Option<(u64, u64)> = None;
         let mut runs = Vec::new();
@@ -441,7 +437,7 @@ impl Extents {
         for (start, end) in runs {
             let alone = self.pieces.get(&start).is_some_and(|piece| start + piece.len() as u64 == end);
             if !alone {
-                // Without holes between them, no zeros are asked for.
+                // There are no holes between them, so no zeros are needed.
                 let joined = self.read(start, end - start, &Segment::from_static(b"")).to_vec();
                 self.punch(start, end - start);
                 self.insert(start, Segment::from(joined));
@@ -450,7 +446,6 @@ impl Extents {
     }
 }
 
-/// Appends `len` zeros.
 fn push_zeros(list: &mut List, mut len: u64, zeros: &Segment) {
     while len > 0 {
         let take = (len as usize).min(zeros.len());
@@ -459,7 +454,7 @@ fn push_zeros(list: &mut List, mut len: u64, zeros: &Segment) {
     }
 }
 
-/// Copies the bytes of `data` from `skip` on, as many as `to` has.
+/// Copies bytes of `data` from `skip` on, as many as fit into `to`.
 fn copy_part(data: &List, mut skip: usize, mut to: &mut [u8]) {
     for segment in data.segments() {
         if skip >= segment.len() {

@@ -1,4 +1,4 @@
-//! The blocks that a pool keeps for reuse.
+//! Blocks that a pool keeps for reuse.
 
 use crate::block::Block;
 use crate::mapping::{MAPPED, PAGE};
@@ -7,25 +7,25 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-/// Smallest and largest block that is kept for reuse: a page and 4 MiB, the default object size of RBD.
+/// Smallest and largest block kept for reuse: a page and 4 MiB, the default object size of RBD.
 const MIN_SHIFT: u32 = PAGE.trailing_zeros();
 const MAX_SHIFT: u32 = 22;
 const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 
-/// What a pool has done so far.
+/// Statistics of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Blocks given from those kept.
+    /// Number of blocks served from those kept.
     pub reused: u64,
-    /// Blocks that had to be allocated.
+    /// Number of blocks allocated.
     pub allocated: u64,
-    /// Bytes kept for reuse now.
+    /// Bytes currently kept for reuse.
     pub idle_bytes: u64,
     /// Bytes of slabs, in use or not.
     pub slab_bytes: u64,
 }
 
-/// The blocks that are kept, by size, and the slabs that blocks are cut from.
+/// Kept blocks by size, and accounting of the slabs that blocks are cut from.
 pub(crate) struct FreeLists {
     classes: [Class; CLASSES],
     idle_limit: u64,
@@ -36,17 +36,16 @@ pub(crate) struct FreeLists {
     allocated: AtomicU64,
 }
 
-/// Blocks of one size that are kept.
 #[derive(Default)]
 struct Class {
     blocks: Mutex<Vec<Block>>,
-    /// Their bytes.
+    /// Size of `blocks`, in bytes.
     idle: AtomicU64,
-    /// Blocks of slabs. They are not given back one by one: a slab goes as a whole.
+    /// Blocks of slabs. They are not freed individually: a slab is freed as a whole.
     cut: Mutex<Vec<Block>>,
 }
 
-/// What panics while it holds the lock leaves a whole vector behind.
+/// Locks the vector even if poisoned: a panic under the lock leaves it consistent.
 fn lock(blocks: &Mutex<Vec<Block>>) -> MutexGuard<'_, Vec<Block>> {
     blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,14 +63,14 @@ impl Class {
     }
 }
 
-/// The class whose blocks hold `len` bytes, if blocks of that size are kept.
+/// Returns the class of blocks that hold `len` bytes, if that size is kept.
 pub(crate) fn class_of(len: usize) -> Option<usize> {
     let shift = len.max(PAGE).next_power_of_two().trailing_zeros();
     (shift <= MAX_SHIFT).then(|| (shift - MIN_SHIFT) as usize)
 }
 
 impl FreeLists {
-    /// Lists that keep at most `idle_limit` bytes, beside at most `slab_limit` bytes of slabs.
+    /// Creates lists that keep at most `idle_limit` bytes, besides at most `slab_limit` bytes of slabs.
     pub(crate) fn new(idle_limit: u64, slab_limit: u64) -> Self {
         Self {
             classes: Default::default(),
@@ -84,7 +83,6 @@ impl FreeLists {
         }
     }
 
-    /// What was done so far.
     pub(crate) fn stats(&self) -> PoolStats {
         PoolStats {
             reused: self.reused.load(Relaxed),
@@ -94,7 +92,7 @@ impl FreeLists {
         }
     }
 
-    /// A block of a class: one that is kept, or a new one.
+    /// Returns a block of a class, kept or new.
     pub(crate) fn get(&self, class: usize) -> Block {
         match self.take(class) {
             Some(block) => {
@@ -108,21 +106,21 @@ impl FreeLists {
         }
     }
 
-    /// A new block of `len` bytes, which is in no class.
+    /// Allocates a block of `len` bytes outside all classes.
     pub(crate) fn allocate(&self, len: usize) -> Block {
         self.allocated.fetch_add(1, Relaxed);
         Block::zeroed(len)
     }
 
-    /// Takes a block back that nobody uses any more.
+    /// Takes back an unused block.
     pub(crate) fn put(&self, block: Block) {
         let Some(class) = class_of(block.len()) else { return };
         if block.is_cut() {
             return lock(&self.classes[class].cut).push(block);
         }
         self.keep(block);
-        // What came back last is what is in use now. A size that nobody asks for any more must not fill the pool for
-        // ever, so the size that fills most of it makes room.
+        // The block returned last has a size in current use. A size no longer requested must not fill the pool forever,
+        // so the size that fills most of it makes room.
         while self.idle.load(Relaxed) > self.idle_limit {
             let fullest = self.classes.iter().max_by_key(|class| class.idle.load(Relaxed));
             let Some(block) = fullest.and_then(Class::pop) else { return };
@@ -136,7 +134,7 @@ impl FreeLists {
         self.classes[class].push(block);
     }
 
-    /// A block of a class, if one is kept or a larger one can be cut up.
+    /// Returns a kept block of a class, or splits a larger one.
     fn take(&self, class: usize) -> Option<Block> {
         if self.slab_limit > 0
             && let Some(block) = lock(&self.classes[class].cut).pop()
@@ -150,7 +148,7 @@ impl FreeLists {
         if PAGE << class < MAPPED {
             return None;
         }
-        // Fresh memory would cost a page fault and zeros for every page.
+        // Fresh memory would cost a page fault and zeroing for every page.
         let mut block = self.classes[class + 1..].iter().find_map(Class::pop)?;
         self.idle.fetch_sub(block.len() as u64, Relaxed);
         while block.len() > PAGE << class {
@@ -159,15 +157,15 @@ impl FreeLists {
         Some(block)
     }
 
-    /// Cuts a new slab to blocks of a class, keeps all but one of them and gives that one; `None`: there are as many
-    /// slabs as there may be.
+    /// Cuts a new slab into blocks of a class, keeps all but one of them and returns that one. Returns `None` if the
+    /// slab limit is reached.
     fn cut(&self, class: usize) -> Option<Block> {
         let block = PAGE << class;
         let len = block.max(SLAB) as u64;
         let room = |slabs: u64| slabs.checked_add(len).filter(|slabs| *slabs <= self.slab_limit);
         self.slabs.fetch_update(Relaxed, Relaxed, room).ok()?;
         let slab = Arc::new(Slab::new(block));
-        // SAFETY: they are parts of the slab that do not overlap, and nobody else cuts it.
+        // SAFETY: they are parts of the slab that do not overlap, and it is not cut anywhere else.
         let mut blocks = slab.blocks(block).map(|ptr| unsafe { Block::cut(ptr, block, Arc::clone(&slab)) });
         let first = blocks.next();
         lock(&self.classes[class].cut).extend(blocks);

@@ -1,9 +1,9 @@
-//! The one list type that crosses every border of Onego.
+//! Shared memory segments and scatter/gather lists, used across all crates of Onego.
 //!
-//! A [`Segment`] is a shared, immutable piece of memory; a [`SegmentMut`] is a piece with one owner that may be
-//! written; a [`List`] is a sequence of segments that stands for one run of bytes. None of them is ever copied to be
-//! passed on. A [`Pool`] gives page-aligned memory and takes it back when the last segment of it is dropped.
-//! [`extents`] keep the bytes of an object, a file or a disk in the memory in which they arrived.
+//! A [`Segment`] is a shared, immutable piece of memory; a [`SegmentMut`] is a writable piece with one owner; a
+//! [`List`] is a sequence of segments that represents one run of bytes. None of them is ever copied to be passed on. A
+//! [`Pool`] hands out page-aligned memory and takes it back when its last segment is dropped. [`extents`] keep the
+//! bytes of an object, a file or a disk in the memory in which they arrived.
 
 mod arena;
 mod block;

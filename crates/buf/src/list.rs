@@ -4,43 +4,43 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::io::IoSlice;
 
-/// Segments that a list holds without taking memory for them: a payload is one, or two where it was cut. Lists lie in
-/// messages and requests, which are moved more often than a list grows beyond this.
+/// Number of segments stored inline: a payload is one segment, or two if it was cut. Lists are stored in messages and
+/// requests, which are moved more often than a list grows beyond this.
 const INLINE: usize = 2;
 
-/// A scatter/gather list: a run of bytes in any number of segments, none of them empty.
+/// A scatter/gather list: a run of bytes in any number of non-empty segments.
 ///
-/// Neighbours that touch in memory are one segment.
+/// Segments that are adjacent in memory are merged.
 #[derive(Default)]
 pub struct List {
     segments: SmallVec<[Segment; INLINE]>,
-    /// Segments before this one are used up: taking from the front moves no memory each time.
+    /// Index of the first unused segment, so that taking from the front need not move the rest each time.
     head: usize,
     len: usize,
 }
 
-/// The segments of a list, front to back.
+/// Segments of a list, front to back.
 pub type Segments<'a> = std::slice::Iter<'a, Segment>;
 
 impl List {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes in the list.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Is there no byte in the list?
+    /// Returns whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The segments, front to back.
+    /// Returns the segments, front to back.
     #[inline]
     pub fn segments(&self) -> Segments<'_> {
         self.segments[self.head..].iter()
@@ -65,7 +65,7 @@ impl List {
     /// Appends all of `other`.
     #[inline]
     pub fn append(&mut self, other: List) {
-        // What is to be sent is mostly all that there is.
+        // The list is usually empty before.
         match self.is_empty() {
             true => *self = other,
             false => self.append_behind(other),
@@ -82,7 +82,7 @@ impl List {
     /// Drops the first `n` bytes.
     ///
     /// # Panics
-    /// If the list has fewer.
+    /// If the list is shorter.
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "advance by {n} in a list of {} bytes", self.len);
         self.len -= n;
@@ -98,10 +98,10 @@ impl List {
         self.release_used();
     }
 
-    /// Cuts off and returns the first `n` bytes.
+    /// Splits off and returns the first `n` bytes.
     ///
     /// # Panics
-    /// If the list has fewer.
+    /// If the list is shorter.
     pub fn split_to(&mut self, n: usize) -> List {
         assert!(n <= self.len, "split at {n} of a list of {} bytes", self.len);
         let mut front = List::new();
@@ -122,7 +122,7 @@ impl List {
         front
     }
 
-    /// Lets go of segments that are used up, rarely enough that it costs nothing a byte.
+    /// Drops used segments, rarely enough that the cost per byte is negligible.
     fn release_used(&mut self) {
         if self.head == self.segments.len() {
             self.segments.clear();
@@ -133,10 +133,10 @@ impl List {
         }
     }
 
-    /// The bytes in `start..start + len`, sharing the memory.
+    /// Returns the bytes in `start..start + len`, sharing the memory.
     ///
     /// # Panics
-    /// If the list ends before.
+    /// If the list is shorter.
     pub fn slice(&self, start: usize, len: usize) -> List {
         let (mut skip, mut left) = (start, len);
         let mut part = List::new();
@@ -157,7 +157,7 @@ impl List {
         part
     }
 
-    /// Copies the first bytes of the list to `to`, as many as fit, and says how many.
+    /// Copies as many bytes as fit from the front of the list to `to`. Returns their number.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut done = 0;
         for segment in self.segments() {
@@ -171,7 +171,7 @@ impl List {
         done
     }
 
-    /// The bytes in one new `Vec`.
+    /// Copies the bytes into a new `Vec`.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut vec = Vec::with_capacity(self.len);
         for segment in self.segments() {
@@ -180,7 +180,7 @@ impl List {
         vec
     }
 
-    /// The bytes in one segment: the list's only one, or a copy.
+    /// Returns the bytes as one segment: the list's only one, or a copy.
     pub fn to_segment(&self) -> Segment {
         match self.segments().as_slice() {
             [] => Segment::EMPTY,
@@ -189,24 +189,24 @@ impl List {
         }
     }
 
-    /// The bytes as [`Bytes`]: sharing the memory if the list has one segment, else a copy.
+    /// Returns the bytes as [`Bytes`], sharing the memory of a single segment, otherwise copying.
     pub fn to_bytes(&self) -> Bytes {
         self.to_segment().into()
     }
 
-    /// Are all bytes zeros?
+    /// Returns whether all bytes are zero.
     pub fn is_zeros(&self) -> bool {
-        // By what the processor compares at a time.
+        // In chunks that the processor compares at a time.
         self.segments()
             .all(|segment| segment.chunks(64).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0))
     }
 
-    /// Continues the CRC-32C `seed` over the list, segment by segment (see [`crc32c`]).
+    /// Continues the CRC-32C `seed` over the list (see [`crc32c`]).
     pub fn crc32c(&self, seed: u32) -> u32 {
         self.segments().fold(seed, |crc, segment| crc32c(crc, segment))
     }
 
-    /// The segments as vectors for a gathered send, at most `max` of them.
+    /// Returns at most `max` segments as vectors for a gathered send.
     pub fn io_slices(&self, max: usize) -> impl Iterator<Item = IoSlice<'_>> {
         self.segments().take(max).map(|segment| IoSlice::new(segment))
     }
@@ -217,7 +217,7 @@ impl Clone for List {
     fn clone(&self) -> Self {
         let mut segments = SmallVec::new();
         match self.segments().as_slice() {
-            // Nearly always it is one of these.
+            // Nearly always one of these.
             [] => {}
             [only] => segments.push(only.clone()),
             all => segments.extend(all.iter().cloned()),
@@ -268,14 +268,14 @@ impl<const N: usize> From<&[u8; N]> for List {
 }
 
 impl From<List> for Bytes {
-    /// Shares the memory if the list has one segment, else copies.
+    /// Shares the memory of a single segment, otherwise copies.
     fn from(list: List) -> Self {
         list.to_bytes()
     }
 }
 
 impl From<List> for Vec<u8> {
-    /// Gives back the `Vec` that the list was made of, if it is whole and nobody else holds any of it, else copies.
+    /// Returns the `Vec` that the list was made from, if it is complete and not shared, otherwise copies.
     fn from(mut list: List) -> Self {
         if list.segments().len() == 1
             && let Some(only) = list.segments.pop()
@@ -375,7 +375,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     #[test]
-    fn bytes_and_vectors_go_in_and_out_without_a_copy() {
+    fn bytes_and_vectors_convert_without_a_copy() {
         let bytes = Bytes::from(b"abcdef".to_vec());
         let mut list = List::from(bytes.clone());
         let shared = list.to_bytes();
@@ -384,7 +384,7 @@ mod tests {
         drop((bytes, shared));
         let alone = List::from(first.clone());
         drop((list.split_to(6), list, alone));
-        assert!(first.try_into_mut().is_err(), "others may hold it");
+        assert!(first.try_into_mut().is_err(), "it may be shared");
 
         let vec = b"abc".to_vec();
         let at = vec.as_ptr();
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_memory_become_one() {
+    fn adjacent_segments_are_merged() {
         let whole = Segment::from(b"abcdef".to_vec());
         let list: List = [whole.slice(..2), whole.slice(2..4), whole.slice(5..)].into_iter().collect();
         assert_eq!(list.segments().len(), 2);
@@ -430,7 +430,8 @@ mod tests {
         let (tell, told) = channel();
         std::thread::spawn(move || {
             KEEPER.set(Some(Keeper(list(), tell)));
-            // Local values are destroyed in the reverse order of their first use: whatever a list uses is gone first.
+            // Thread-local values are destroyed in reverse order of first use, so everything that a list uses is gone
+            // by then.
             list().advance(4);
         });
         assert_eq!(told.recv().unwrap(), b"abcghi");
@@ -442,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_is_its_bytes(chunks in chunks(), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+        fn a_list_equals_its_bytes(chunks in chunks(), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
             let bytes: Vec<u8> = chunks.concat();
             let list: List = chunks.into_iter().map(Segment::from).collect();
             let (a, b) = (a.index(bytes.len() + 1), b.index(bytes.len() + 1));

@@ -1,4 +1,4 @@
-//! Memory that segments share, and where each kind goes in the end.
+//! Memory shared by segments, and the way each kind is released.
 
 use crate::block::Block;
 use crate::free_lists::FreeLists;
@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Initialised memory that segments share. Dropped when the last segment of it is.
+/// Initialised memory shared by segments, dropped with the last of them.
 pub(crate) struct Memory {
     ptr: NonNull<u8>,
     len: usize,
@@ -17,43 +17,42 @@ pub(crate) struct Memory {
     access: Access,
 }
 
-/// Where memory goes when nobody needs it.
 enum Home {
-    /// A [`Block`], which goes back to where it came from. Of a slab, or not.
+    /// [`Block`], possibly of a slab, that returns to its origin.
     Origin(Option<Arc<Slab>>),
-    /// A [`Block`], which goes back to its pool. Of a slab, or not.
+    /// [`Block`], possibly of a slab, that returns to its pool.
     Pool(sync::Arc<FreeLists>, Option<Arc<Slab>>),
-    /// Kept alive by a value of the caller's.
+    /// Memory of a caller's `Vec`.
     Vec { capacity: usize },
-    /// Kept alive by a value of the crate `bytes`, which others may hold, too: it is never writable.
+    /// Memory kept alive by a value of the crate `bytes`. It may be shared outside, so it is never writable.
     Bytes(#[expect(dead_code, reason = "it keeps the memory")] Box<Bytes>),
-    /// Lent by somebody who learns that it is free again when the value is dropped.
+    /// Lent memory; dropping the value notifies the lender that it is free again.
     Lent(#[expect(dead_code, reason = "it tells the lender")] Box<dyn Send + Sync>),
-    /// Already on its way there: somebody else frees it.
+    /// Already released, to be freed elsewhere.
     Left,
 }
 
-// SAFETY: a `Memory` is a plain block of bytes; who may read or write which part of it is settled by `Segment`
-// (shared, read-only) and `SegmentMut` (exclusive, disjoint), so moving or sharing the block between threads is sound.
+// SAFETY: a `Memory` is a plain block of bytes. `Segment` (shared, read-only) and `SegmentMut` (exclusive, disjoint)
+// control who may read or write which part, so moving or sharing the block between threads is sound.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// A block that goes back to where it came from.
+    /// Takes a block that returns to its origin.
     pub(crate) fn from_block(block: Block) -> Self {
         let (ptr, len, slab, access) = block.into_parts();
         Self { ptr, len, home: Home::Origin(slab), access }
     }
 
-    /// A block that goes back to the free lists of its pool.
+    /// Takes a block that returns to its pool's free lists.
     pub(crate) fn of_pool(block: Block, lists: sync::Arc<FreeLists>) -> Self {
         let (ptr, len, slab, access) = block.into_parts();
         Self { ptr, len, home: Home::Pool(lists, slab), access }
     }
 
     pub(crate) fn from_vec(vec: Vec<u8>) -> Self {
-        // Taken apart where it stays: to move it after its pointer was taken would end the pointer's right to it.
+        // Taken apart in place: moving it after taking its pointer would invalidate the pointer.
         let mut vec = ManuallyDrop::new(vec);
         let ptr = NonNull::new(vec.as_mut_ptr()).expect("a Vec's pointer is never null");
         let (len, capacity) = (vec.len(), vec.capacity());
@@ -62,12 +61,12 @@ impl Memory {
 
     pub(crate) fn from_bytes(bytes: Bytes) -> Self {
         let bytes = Box::new(bytes);
-        // The bytes stay where they are when the handle to them moves.
+        // The bytes do not move with their handle.
         let (ptr, len) = (NonNull::from_ref(&bytes[..]).cast(), bytes.len());
         Self { ptr, len, home: Home::Bytes(bytes), access: Access::default() }
     }
 
-    /// Memory of somebody else's.
+    /// Memory lent by its owner.
     ///
     /// # Safety
     ///
@@ -76,12 +75,12 @@ impl Memory {
         Self { ptr, len, home: Home::Lent(lender), access: Access::default() }
     }
 
-    /// May others hold the memory who are no segments, or may it be only read?
+    /// Returns whether the memory may be shared outside of segments, or is read-only.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.home, Home::Bytes(_) | Home::Lent(_))
     }
 
-    /// The slab that it was cut from, if any.
+    /// Returns the slab that the memory was cut from, if any.
     pub(crate) fn slab(&self) -> Option<&Arc<Slab>> {
         match &self.home {
             Home::Origin(slab) | Home::Pool(_, slab) => slab.as_ref(),
@@ -89,7 +88,7 @@ impl Memory {
         }
     }
 
-    /// Tracks reads and writes of the bytes, for loom.
+    /// Returns loom's tracker of reads and writes.
     #[inline(always)]
     pub(crate) fn access(&self) -> &Access {
         &self.access
@@ -103,7 +102,7 @@ impl Memory {
         self.len
     }
 
-    /// Turns a block that came from a `Vec` back into it, or gives the block back.
+    /// Turns memory made from a `Vec` back into it.
     pub(crate) fn into_vec(self) -> Result<Vec<u8>, Self> {
         let Home::Vec { capacity } = self.home else { return Err(self) };
         let this = ManuallyDrop::new(self);
@@ -115,9 +114,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // The next user of a block comes after the last one: the lock of the free lists orders them.
+        // The lock of the free lists orders the accesses of a block's successive users.
         let access = std::mem::take(&mut self.access);
-        // SAFETY: the parts are those of the block that this was made of, and no segment of it is left.
+        // SAFETY: the parts are those of the block that this was made from, and no segment of it is left.
         let block = |slab| unsafe { Block::from_parts(self.ptr, self.len, slab, access) };
         match std::mem::replace(&mut self.home, Home::Left) {
             Home::Origin(slab) => drop(block(slab)),

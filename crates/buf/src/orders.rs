@@ -1,6 +1,6 @@
-//! Every order of events of what threads share, tried by loom.
+//! Loom models that try every order of events between threads.
 //!
-//! Loom sees accesses to whole blocks: in a model, no two threads write to pieces of one block at a time, though
+//! Loom sees accesses to whole blocks: in a model, no two threads write to pieces of one block concurrently, though
 //! they may.
 use crate::mapping::PAGE;
 use crate::pool::Pool;
@@ -8,7 +8,7 @@ use crate::segment::Segment;
 use crate::slab::SLAB;
 use loom::thread;
 
-/// Tries every order with at most three switches that no thread asked for. Nearly all faults show with two.
+/// Tries every order with at most three preemptions. Nearly all faults show with two.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -16,7 +16,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn orders_of_readers_leave_a_block_to_the_last_of_them() {
+fn orders_of_readers_make_only_the_last_one_a_writer() {
     check(|| {
         let segment = Segment::from(vec![1; 4]);
         let readers: Vec<_> = (0..2)
@@ -31,12 +31,12 @@ fn orders_of_readers_leave_a_block_to_the_last_of_them() {
             .collect();
         let main = segment.try_into_mut().map(|mut bytes| bytes.fill(2)).is_ok();
         let writers = readers.into_iter().filter_map(|reader| reader.join().unwrap().then_some(()));
-        assert!(writers.count() + usize::from(main) <= 1, "more than one was alone");
+        assert!(writers.count() + usize::from(main) <= 1, "more than one had exclusive access");
     });
 }
 
 #[test]
-fn orders_of_giving_back_make_a_block_free_after_its_last_reader() {
+fn orders_of_release_free_a_block_after_its_last_reader() {
     check(|| {
         let pool = Pool::new(PAGE);
         let mut block = pool.get(PAGE);
@@ -50,13 +50,13 @@ fn orders_of_giving_back_make_a_block_free_after_its_last_reader() {
         // The same block, if it is free already.
         pool.get(PAGE)[0] = 2;
         reader.join().unwrap();
-        // Two that come back at once may both make room for the other.
+        // Two blocks returned at once may each make room for the other.
         assert!(pool.stats().idle_bytes <= PAGE as u64, "{:?}", pool.stats());
     });
 }
 
 #[test]
-fn orders_of_threads_that_share_a_pool_give_each_block_to_one_of_them() {
+fn orders_of_threads_sharing_a_pool_give_each_block_to_one_of_them() {
     check(|| {
         let pool = Pool::new(2 * PAGE);
         drop(pool.get(PAGE));
@@ -75,12 +75,16 @@ fn orders_of_threads_that_share_a_pool_give_each_block_to_one_of_them() {
         other.join().unwrap();
         let stats = pool.stats();
         assert_eq!(stats.allocated + stats.reused, 3);
-        assert_eq!(stats.idle_bytes, stats.allocated * PAGE as u64, "what was allocated is idle: {stats:?}");
+        assert_eq!(
+            stats.idle_bytes,
+            stats.allocated * PAGE as u64,
+            "all allocated memory is idle: {stats:?}"
+        );
     });
 }
 
 #[test]
-fn orders_of_cutting_slabs_keep_to_the_limit() {
+fn orders_of_cutting_slabs_respect_the_limit() {
     check(|| {
         let pool = Pool::registrable(0, SLAB);
         let cut = |pool: &Pool| pool.get(SLAB / 2).freeze();

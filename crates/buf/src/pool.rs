@@ -3,33 +3,32 @@ use crate::memory::Memory;
 use crate::segment::SegmentMut;
 use crate::sync::Arc;
 
-/// Page-aligned memory that comes back when the last segment of it is dropped.
+/// Pool of page-aligned memory that returns when its last segment is dropped.
 ///
-/// Blocks are powers of two from 4 KiB to 4 MiB; what is larger is allocated and freed each time. A pool keeps at
-/// most its limit of bytes idle, of the sizes that came back last; it never refuses, because every caller has a bound
-/// of its own on what it asks for.
-/// A block that is used again still holds the bytes of its last use. Where there is none of a size, a larger one is
-/// cut up, if it is large enough to be mapped by itself.
+/// Blocks are powers of two from 4 KiB to 4 MiB; larger ones are allocated and freed each time. A pool keeps at most
+/// its limit of idle bytes, of the sizes returned last. It never refuses a request, because every caller limits its own
+/// requests. A reused block still holds the bytes of its last use. If no block of a size is idle, a larger one is
+/// split, provided it is large enough to have its own mapping.
 ///
-/// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](crate::Slab) as long as its limit allows,
-/// and keeps those for as long as it lives.
+/// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](crate::Slab) as long as its limit
+/// allows, and keeps these for its lifetime.
 #[derive(Clone)]
 pub struct Pool {
     lists: Arc<FreeLists>,
 }
 
 impl Pool {
-    /// A pool that keeps at most `idle_limit` bytes for reuse.
+    /// Creates a pool that keeps at most `idle_limit` bytes for reuse.
     pub fn new(idle_limit: usize) -> Self {
         Self::registrable(idle_limit, 0)
     }
 
-    /// A pool that has at most `slab_limit` bytes of slabs beside what it keeps for reuse.
+    /// Creates a pool that has at most `slab_limit` bytes of slabs besides the memory it keeps for reuse.
     pub fn registrable(idle_limit: usize, slab_limit: usize) -> Self {
         Self { lists: Arc::new(FreeLists::new(idle_limit as u64, slab_limit as u64)) }
     }
 
-    /// A writable segment of exactly `len` bytes, on a page boundary. Its bytes are initialised but arbitrary.
+    /// Returns a writable segment of exactly `len` bytes, on a page boundary. Its bytes are initialised but arbitrary.
     pub fn get(&self, len: usize) -> SegmentMut {
         let Some(class) = class_of(len) else {
             return SegmentMut::from_memory(Memory::from_block(self.lists.allocate(len)));
@@ -40,7 +39,7 @@ impl Pool {
         segment
     }
 
-    /// What the pool has done so far.
+    /// Returns the pool's statistics.
     pub fn stats(&self) -> PoolStats {
         self.lists.stats()
     }
@@ -58,10 +57,10 @@ mod tests {
     use crate::mapping::PAGE;
     use crate::slab::SLAB;
 
-    // Under Miri nothing is mapped, and what the allocator gave goes back to it whole.
+    // Under Miri nothing is mapped, and the allocator's memory is freed in one piece.
     #[cfg(not(miri))]
     #[test]
-    fn a_large_block_that_nobody_uses_is_cut_up_for_smaller_ones() {
+    fn a_large_idle_block_is_split_for_smaller_ones() {
         let pool = Pool::new(1 << 20);
         drop(pool.get(512 << 10));
         let mut halves: Vec<_> = (0..2).map(|_| pool.get(256 << 10)).collect();
@@ -73,17 +72,17 @@ mod tests {
         assert!(halves[0].iter().all(|byte| *byte == 1) && halves[1].iter().all(|byte| *byte == 2));
         drop(halves);
         assert_eq!(pool.stats().idle_bytes, 512 << 10);
-        // A page is not mapped by itself.
+        // A page does not have its own mapping.
         let page = pool.get(PAGE);
         assert_eq!(pool.stats().allocated, 2);
         drop(page);
-        // What is kept no longer is unmapped in the pieces that it was cut to.
+        // Memory over the limit is unmapped in the pieces that it was split into.
         drop(pool.get(1 << 20));
         assert_eq!(pool.stats().idle_bytes, (512 << 10) + PAGE as u64);
     }
 
     #[test]
-    fn a_block_comes_back_when_its_last_segment_is_dropped() {
+    fn a_block_returns_when_its_last_segment_is_dropped() {
         let pool = Pool::new(1 << 20);
         let a = pool.get(5000).freeze();
         let b = a.slice(100..200);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_no_longer_used_makes_room() {
+    fn a_size_no_longer_used_makes_room() {
         let pool = Pool::new(1 << 20);
         let small: Vec<SegmentMut> = (0..256).map(|_| pool.get(PAGE)).collect();
         drop(small);
@@ -111,21 +110,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_limit_is_freed() {
+    fn memory_over_the_limit_is_freed() {
         let pool = Pool::new(PAGE);
         drop((pool.get(1), pool.get(1), pool.get(64 << 20)));
         assert_eq!(pool.stats().idle_bytes, PAGE as u64);
     }
 
     #[test]
-    fn blocks_of_a_slab_are_apart_and_come_back_to_it() {
+    fn blocks_of_a_slab_are_disjoint_and_return_to_it() {
         let pool = Pool::registrable(PAGE, SLAB);
         let count = SLAB / (64 << 10);
         let mut blocks: Vec<SegmentMut> = (0..count).map(|_| pool.get(64 << 10)).collect();
         blocks.iter_mut().enumerate().for_each(|(i, block)| block.fill(i as u8));
         assert!(blocks.iter().enumerate().all(|(i, block)| block.iter().all(|byte| *byte == i as u8)));
         let one_more = pool.get(64 << 10).freeze();
-        assert!(one_more.slab().is_none(), "the slabs are used up");
+        assert!(one_more.slab().is_none(), "the slabs are exhausted");
         let blocks: Vec<_> = blocks.into_iter().map(SegmentMut::freeze).collect();
         let slab = blocks[0].slab().unwrap().id();
         assert!(blocks.iter().all(|block| block.slab().is_some_and(|of| of.id() == slab)));

@@ -13,34 +13,33 @@ use std::sync::Arc;
 pub struct Segment {
     ptr: NonNull<u8>,
     len: usize,
-    /// `None`: static memory, which is never writable and needs nobody to keep it.
+    /// `None`: static memory, which is never writable and needs no owner.
     owner: Option<sync::Arc<Memory>>,
 }
 
-/// A piece of memory with one owner, that may be written. All its bytes are initialised.
+/// A writable piece of memory with one owner. All its bytes are initialised.
 ///
-/// Pieces split from one block never overlap, so each may be written, sent to another thread, or be out for a
-/// receive in the kernel on its own.
+/// Pieces split from one block never overlap, so each can be written, sent to another thread, or held by a receive in
+/// the kernel independently.
 pub struct SegmentMut {
     ptr: NonNull<u8>,
     len: usize,
     owner: sync::Arc<Memory>,
 }
 
-// SAFETY: a `Segment` only ever reads bytes that nobody writes any more; the block it lies in, or the static, is
-// `Send + Sync`.
+// SAFETY: a `Segment` only reads bytes that are not written any more; its block, or the static, is `Send + Sync`.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
-// SAFETY: a `SegmentMut` is the only one that reaches its bytes, like a `Box<[u8]>`.
+// SAFETY: a `SegmentMut` exclusively owns its bytes, like a `Box<[u8]>`.
 unsafe impl Send for SegmentMut {}
 // SAFETY: shared references to it only read.
 unsafe impl Sync for SegmentMut {}
 
-/// The pointer `n` bytes into a piece of `len` bytes at `ptr`.
+/// Returns the pointer `n` bytes into a piece of `len` bytes at `ptr`.
 fn offset(ptr: NonNull<u8>, len: usize, n: usize) -> NonNull<u8> {
-    assert!(n <= len, "offset {n} lies behind a segment of {len} bytes");
-    // SAFETY: `n <= len`, so the result lies in the same block or right behind it.
+    assert!(n <= len, "offset {n} exceeds a segment of {len} bytes");
+    // SAFETY: `n <= len`, so the result lies in the same block or just past its end.
     unsafe { ptr.add(n) }
 }
 
@@ -60,38 +59,37 @@ fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
 }
 
 impl Segment {
-    /// The segment of no bytes.
     pub(crate) const EMPTY: Self = Self::from_static(&[]);
 
-    /// A segment over bytes that live for ever. It takes no memory, and is never [writable](Self::try_into_mut).
+    /// Creates a segment over static bytes. It takes no memory, and is never [writable](Self::try_into_mut).
     pub const fn from_static(bytes: &'static [u8]) -> Self {
         Self { ptr: NonNull::from_ref(bytes).cast(), len: bytes.len(), owner: None }
     }
 
-    /// A segment over memory of somebody else's, who may have it back when `lender` is dropped: when the last segment of it
-    /// is. It is never [writable](Self::try_into_mut).
+    /// Creates a segment over memory lent by its owner, who gets it back when `lender` is dropped with the last segment
+    /// of it. It is never [writable](Self::try_into_mut).
     ///
     /// # Safety
     ///
-    /// `ptr` names `len` bytes that may be read, and that nobody writes or frees until `lender` is dropped.
+    /// `ptr` points to `len` readable bytes that are not written or freed until `lender` is dropped.
     pub unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: impl Send + Sync + 'static) -> Self {
-        // SAFETY: the caller's promise; the memory is never written, because it is foreign.
+        // SAFETY: the caller's promise; foreign memory is never written.
         let memory = unsafe { Memory::lent(ptr, len, Box::new(lender)) };
         Self { ptr, len, owner: Some(sync::Arc::new(memory)) }
     }
 
-    /// A segment with a copy of `bytes`.
+    /// Creates a segment with a copy of `bytes`.
     pub fn copy_from(bytes: &[u8]) -> Self {
         Self::from(bytes.to_vec())
     }
 
-    /// The part of the segment in `range`, sharing the memory.
+    /// Returns the part of the segment in `range`, sharing the memory.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         let (start, end) = bounds(range, self.len);
         Self { ptr: offset(self.ptr, self.len, start), len: end - start, owner: self.owner.clone() }
     }
 
-    /// Cuts off and returns the first `n` bytes.
+    /// Splits off and returns the first `n` bytes.
     pub fn split_to(&mut self, n: usize) -> Self {
         let head = self.slice(..n);
         self.advance(n);
@@ -104,32 +102,32 @@ impl Segment {
         self.len -= n;
     }
 
-    /// Drops what is behind the first `n` bytes, if anything is.
+    /// Shortens the segment to the first `n` bytes, if it is longer.
     pub fn truncate(&mut self, n: usize) {
         self.len = self.len.min(n);
     }
 
-    /// Bytes of the block of memory that this segment keeps alive. Static memory needs nobody to keep it: then these
-    /// are the bytes of the segment.
+    /// Returns the size of the memory block that this segment keeps alive, in bytes. For static memory, which needs no
+    /// owner, it is the segment's own size.
     pub fn block_len(&self) -> usize {
         self.owner.as_ref().map_or(self.len, |owner| owner.len())
     }
 
-    /// Is the block of memory held by others, too, so that [`try_into_mut`](Self::try_into_mut) would fail? It may have
-    /// changed by the time of the answer if others have it on other threads.
+    /// Returns whether the memory block is shared, so that [`try_into_mut`](Self::try_into_mut) would fail. The answer
+    /// may be outdated at once if other threads share it.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.owner.as_ref().is_none_or(|owner| sync::Arc::strong_count(owner) > 1)
     }
 
-    /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
+    /// Returns the slab that the memory was cut from, if it belongs to a [registrable](crate::Pool::registrable) pool.
     #[inline]
     pub fn slab(&self) -> Option<&Arc<Slab>> {
         self.owner.as_ref()?.slab()
     }
 
-    /// Appends `next` without copying if it lies right behind this segment in the same block; else gives it back.
-    /// Pieces of static memory do not join: two statics that touch by accident are not one block.
+    /// Appends `next` without copying if it directly follows this segment in the same block; otherwise returns it.
+    /// Static memory does not join: two statics that happen to be adjacent are not one block.
     pub(crate) fn try_join(&mut self, next: Segment) -> Result<(), Segment> {
         match (&self.owner, &next.owner) {
             (Some(owner), Some(other))
@@ -142,8 +140,8 @@ impl Segment {
         }
     }
 
-    /// The bytes to write to, if nobody else holds any part of the block; else the segment again. Static memory and that
-    /// of [`Bytes`] are never writable.
+    /// Returns the writable bytes if no part of the block is shared; otherwise the segment. Static memory and that of
+    /// [`Bytes`] are never writable.
     pub fn try_into_mut(mut self) -> Result<SegmentMut, Segment> {
         match self.owner.take() {
             Some(mut owner) => match sync::Arc::get_mut(&mut owner) {
@@ -162,36 +160,36 @@ impl SegmentMut {
         Self { ptr: memory.ptr(), len: memory.len(), owner: sync::Arc::new(memory) }
     }
 
-    /// A zeroed segment of `len` bytes on a page boundary, from the allocator.
+    /// Allocates a zeroed segment of `len` bytes on a page boundary.
     pub fn zeroed(len: usize) -> Self {
         Self::from_memory(Memory::from_block(Block::zeroed(len)))
     }
 
-    /// A zeroed segment of `len` bytes on a page boundary that takes memory page by page, as it is written to, where
-    /// [`zeroed`](Self::zeroed) may take 2 MiB for the first byte: for what may be filled in part, and is many.
+    /// Allocates a zeroed segment of `len` bytes on a page boundary, in which each page takes memory when it is first
+    /// written. [`zeroed`](Self::zeroed) may take 2 MiB for the first byte. For numerous segments that may be filled
+    /// only in part.
     pub fn sparse(len: usize) -> Self {
         Self::from_memory(Memory::from_block(Block::sparse(len)))
     }
 
-    /// A segment over memory of somebody else's, who may have it back when `lender` is dropped: when the last piece of it
-    /// is.
+    /// Creates a segment over memory lent by its owner, who gets it back when `lender` is dropped with the last piece
+    /// of it.
     ///
     /// # Safety
     ///
-    /// `ptr` names `len` bytes that may be read and written, and that nobody else reads, writes or frees until `lender` is
-    /// dropped.
+    /// `ptr` points to `len` readable and writable bytes that are not accessed otherwise until `lender` is dropped.
     pub unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: impl Send + Sync + 'static) -> Self {
         // SAFETY: the caller's promise.
         Self::from_memory(unsafe { Memory::lent(ptr, len, Box::new(lender)) })
     }
 
-    /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
+    /// Returns the slab that the memory was cut from, if it belongs to a [registrable](crate::Pool::registrable) pool.
     #[inline]
     pub fn slab(&self) -> Option<&Arc<Slab>> {
         self.owner.slab()
     }
 
-    /// Cuts off and returns the first `n` bytes.
+    /// Splits off and returns the first `n` bytes.
     pub fn split_to(&mut self, n: usize) -> SegmentMut {
         let rest = offset(self.ptr, self.len, n);
         let head = SegmentMut { ptr: self.ptr, len: n, owner: sync::Arc::clone(&self.owner) };
@@ -200,7 +198,7 @@ impl SegmentMut {
         head
     }
 
-    /// Joins `next` again, which was split from right behind this segment; else gives it back.
+    /// Rejoins `next`, which was split from directly after this segment; otherwise returns it.
     pub fn try_join(&mut self, next: SegmentMut) -> Result<(), SegmentMut> {
         if offset(self.ptr, self.len, self.len) == next.ptr && sync::Arc::ptr_eq(&self.owner, &next.owner) {
             self.len += next.len;
@@ -210,17 +208,17 @@ impl SegmentMut {
         }
     }
 
-    /// Drops what is behind the first `n` bytes, if anything is.
+    /// Shortens the segment to the first `n` bytes, if it is longer.
     pub fn truncate(&mut self, n: usize) {
         self.len = self.len.min(n);
     }
 
-    /// Makes the segment immutable, to be shared.
+    /// Makes the segment immutable and shareable.
     pub fn freeze(self) -> Segment {
         Segment { ptr: self.ptr, len: self.len, owner: Some(self.owner) }
     }
 
-    /// The `Vec` that this segment was made of, if it is whole and alone; else the segment again.
+    /// Returns the `Vec` that this segment was made from, if it is complete and not shared; otherwise the segment.
     pub fn try_into_vec(self) -> Result<Vec<u8>, SegmentMut> {
         let (ptr, len) = (self.ptr, self.len);
         if ptr != self.owner.ptr() || len != self.owner.len() {
@@ -238,8 +236,8 @@ impl Deref for Segment {
     fn deref(&self) -> &[u8] {
         #[cfg(loom)]
         self.owner.iter().for_each(|owner| owner.access().read());
-        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps, or of a static, and nobody
-        // writes them.
+        // SAFETY: `ptr` and `len` denote initialised bytes of the block that `owner` keeps alive, or of a static, and
+        // they are not written.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
@@ -250,7 +248,8 @@ impl Deref for SegmentMut {
     #[inline]
     fn deref(&self) -> &[u8] {
         self.owner.access().read();
-        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps; they are this one's alone.
+        // SAFETY: `ptr` and `len` denote initialised bytes of the block that `owner` keeps alive; this segment owns
+        // them exclusively.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
@@ -291,7 +290,7 @@ impl From<Bytes> for Segment {
 }
 
 impl From<Segment> for Bytes {
-    /// Shares the memory, all of the block that the segment lies in.
+    /// Shares the whole block that the segment lies in.
     fn from(segment: Segment) -> Self {
         Bytes::from_owner(segment)
     }
@@ -327,7 +326,7 @@ impl fmt::Debug for SegmentMut {
 mod tests {
     use super::*;
 
-    /// Bytes of memory that the mapping takes in which an address is.
+    /// Returns the resident memory of the mapping that contains an address, in bytes.
     #[cfg(not(miri))]
     fn resident(address: usize) -> usize {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_split_and_join_again() {
+    fn split_pieces_rejoin() {
         let mut tail = SegmentMut::from(b"hello world".to_vec());
         let mut head = tail.split_to(5);
         head[0] = b'J';
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_do_not_join() {
+    fn unrelated_pieces_do_not_join() {
         let mut a = SegmentMut::zeroed(4);
         let b = SegmentMut::zeroed(4);
         assert!(a.try_join(b).is_err());
@@ -385,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn lent_memory_goes_back_when_its_last_piece_does() {
+    fn lent_memory_is_returned_with_its_last_piece() {
         let mut lent = *b"hello world";
         let lender = Arc::new(());
         let ptr = NonNull::from_mut(&mut lent).cast();
-        // SAFETY: the array outlives the segments, and is not touched before they are gone.
+        // SAFETY: the array outlives the segments, and is not accessed before they are gone.
         let mut head = unsafe { SegmentMut::lent(ptr, 11, Arc::clone(&lender)) };
         let mut tail = head.split_to(5);
         tail[0] = b'J';
@@ -420,7 +419,7 @@ mod tests {
 
     #[test]
     fn pieces_of_static_memory_do_not_join() {
-        // Two statics may be neighbours in memory by accident. A slice must not span both.
+        // Two statics may happen to be adjacent in memory. A slice must not span both.
         let mut head = Segment::from_static(b"abcdef");
         let tail = head.slice(3..);
         head.truncate(3);
@@ -429,7 +428,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "range 2..5 of a segment of 3 bytes")]
-    fn a_range_behind_the_end_panics() {
+    fn a_range_past_the_end_panics() {
         Segment::from_static(b"abc").slice(2..5);
     }
 }

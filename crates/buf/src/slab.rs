@@ -2,50 +2,50 @@ use crate::mapping::{HUGE_PAGE, map, unmap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a slab, unless a single block is larger: a huge page.
+/// Size of a slab in bytes, unless a single block is larger: a huge page.
 pub(crate) const SLAB: usize = HUGE_PAGE;
 
-/// A large piece of memory that blocks are cut from, so that a device or the kernel has to learn of few pieces only:
-/// to register memory takes far longer than to use it once.
+/// A large piece of memory that blocks are cut from, so that a device or the kernel needs few registrations:
+/// registering memory takes far longer than using it once.
 ///
-/// It is unmapped when its pool and the last segment of it are gone. A registration does not keep it alive: it is
-/// known by its [`id`](Self::id), which no later slab has.
+/// It is unmapped when its pool and the last segment of it are gone. A registration does not keep it alive; it is
+/// identified by its [`id`](Self::id), which is never reused.
 pub struct Slab {
     id: u64,
     ptr: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a slab is an address and a length; who may touch which of its bytes is settled by the blocks cut from it.
+// SAFETY: a slab is an address and a length; the blocks cut from it control access to its bytes.
 unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    /// A zeroed slab for blocks of `block` bytes each.
+    /// Creates a zeroed slab for blocks of `block` bytes each.
     pub(crate) fn new(block: usize) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let len = block.max(SLAB);
         Self { id: IDS.fetch_add(1, Relaxed), ptr: map(len), len }
     }
 
-    /// A name that no other slab of this process has, now or later.
+    /// Returns an id that is unique in this process over its lifetime.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where it starts, on a page boundary. For registering it: what may be read or written is the segments' affair.
+    /// Returns its start, on a page boundary, for registration. Access to its bytes is controlled by the segments.
     pub fn as_ptr(&self) -> *const u8 {
         self.ptr.as_ptr()
     }
 
-    /// Its bytes.
+    /// Returns its size in bytes.
     #[expect(clippy::len_without_is_empty, reason = "no slab is empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The blocks of `block` bytes that it has room for.
+    /// Iterates over the blocks of `block` bytes that fit into the slab.
     pub(crate) fn blocks(&self, block: usize) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let start = self.ptr;
         // SAFETY: each block ends within the slab.
@@ -55,7 +55,7 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with that length, and every block of it holds the slab, so there is none.
+        // SAFETY: mapped in `new` with that length. Every block of it holds the slab, so none is left.
         unsafe { unmap(self.ptr, self.len) };
     }
 }

@@ -1,12 +1,13 @@
-//! What threads share here. Loom's types in the place of these try every order of events: `cargo xtask sanitize`.
+//! Synchronization primitives. With loom's types in their place, every order of events is tried: `cargo xtask
+//! sanitize`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 
-/// Tells loom who reads and who writes the bytes of a block, so that it finds a write beside another access which nothing
-/// has put in order. Without loom it is nothing.
+/// Reports reads and writes of a block's bytes to loom, so that it detects a write unordered with another access.
+/// Without loom it is a no-op.
 #[derive(Default)]
 pub(crate) struct Access {
     #[cfg(loom)]

@@ -1,26 +1,25 @@
-//! Bytes that are zero.
+//! Static zero bytes.
 
 use crate::list::List;
 use crate::segment::Segment;
 use std::cell::UnsafeCell;
 
-/// How many there are.
 const LENGTH: usize = 256 << 10;
 
-/// Memory that nobody writes to. Were it a plain static, a program's file would have all these zeros in it, once for each such
-/// static; what may have interior mutability is left out there, and all its pages are the kernel's one page of zeros.
+/// Read-only zeros. A plain static would store all these zeros in the program's file, once for each such static. A type
+/// with interior mutability is not stored there, and all its pages map the kernel's zero page.
 #[repr(align(4096))]
 struct Zeros(UnsafeCell<[u8; LENGTH]>);
 
-// SAFETY: it is read alone: nothing makes a mutable reference, or a pointer to write by, of it.
+// SAFETY: it is only read: no mutable reference or writable pointer to it is ever created.
 unsafe impl Sync for Zeros {}
 
 static ZEROS: Zeros = Zeros(UnsafeCell::new([0; LENGTH]));
 
-/// 256 KiB of zeros, which take no memory and no place in the program's file.
+/// Returns 256 KiB of zeros, which take no memory and no space in the program's file.
 #[inline]
 pub fn zeros() -> &'static [u8; LENGTH] {
-    // SAFETY: it lives as long as the program, and nobody writes to it (above).
+    // SAFETY: it lives as long as the program and is never written (see above).
     unsafe { &*ZEROS.0.get() }
 }
 
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_may_have_more_zeros_than_there_are() {
+    fn a_list_may_have_more_zeros_than_the_static() {
         for length in [0, 1, LENGTH, 3 * LENGTH + 5] {
             let mut list = List::from(vec![7]);
             list.push_zeros(length as u64);
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_zeros_on_a_page_boundary() {
+    fn the_zeros_start_on_a_page_boundary() {
         assert!(zeros().iter().all(|byte| *byte == 0));
         assert!(zeros().as_ptr().addr().is_multiple_of(4096));
     }

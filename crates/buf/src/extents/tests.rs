@@ -1,14 +1,14 @@
 use super::*;
 use crate::SegmentMut;
 
-/// Data beside a plain vector that says what it must hold.
+/// Data together with a plain vector that models it.
 struct Checked {
     extents: Extents,
     model: Vec<Option<u8>>,
     zeros: Segment,
 }
 
-/// Numbers that look random, the same in each run.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -66,7 +66,7 @@ fn payload(len: usize, byte: u8) -> List {
 }
 
 #[test]
-fn random_writes_and_holes_read_as_a_plain_vector_does() {
+fn random_writes_and_holes_match_a_plain_vector() {
     for seed in 0..30 {
         let (mut dice, mut data) = (Dice(seed), Checked::new());
         let mut held = Vec::new();
@@ -80,7 +80,7 @@ fn random_writes_and_holes_read_as_a_plain_vector_does() {
             } as usize;
             match dice.roll(6) {
                 0 => data.remove(offset, len),
-                // A reply that is still on its way keeps memory from being written in place.
+                // A reply in flight prevents writing in place.
                 1 => held.push(data.extents.read(0, data.model.len() as u64, &data.zeros)),
                 2 => held.clear(),
                 _ => data.write(offset, payload(len, step as u8)),
@@ -109,7 +109,7 @@ fn a_small_part_of_a_large_block_is_copied() {
 }
 
 #[test]
-fn a_small_overwrite_goes_in_place_unless_a_reader_holds_the_memory() {
+fn a_small_overwrite_goes_in_place_unless_a_reader_shares_the_memory() {
     let mut data = Checked::new();
     data.write(0, payload(1 << 20, 1));
     data.write(8192, payload(4096, 2));
@@ -121,7 +121,7 @@ fn a_small_overwrite_goes_in_place_unless_a_reader_holds_the_memory() {
 }
 
 #[test]
-fn small_overwrites_of_memory_that_others_hold_soon_go_in_place() {
+fn small_overwrites_of_shared_memory_soon_go_in_place() {
     let (mut dice, mut data) = (Dice(1), Checked::new());
     data.write(0, payload(1 << 18, 1));
     let other = data.extents.clone();
@@ -129,7 +129,7 @@ fn small_overwrites_of_memory_that_others_hold_soon_go_in_place() {
         data.write(dice.roll(63) as usize * 4096 + 100, payload(4096, byte));
     };
     (0..100).for_each(|_| write(&mut data, &mut dice, 2));
-    // No more pieces than chunks, and each of them has its own memory.
+    // No more pieces than chunks, each with its own memory.
     assert!(data.extents.pieces.len() <= (1 << 18) / CHUNK, "{} pieces", data.extents.pieces.len());
     assert_eq!(data.extents.growth(10_000, 4096), 0);
     let before: Vec<_> = data.extents.pieces.values().map(|piece| piece.bytes().as_ptr()).collect();
@@ -140,7 +140,7 @@ fn small_overwrites_of_memory_that_others_hold_soon_go_in_place() {
 }
 
 #[test]
-fn a_block_that_is_mostly_dead_is_left() {
+fn a_mostly_dead_block_is_abandoned() {
     let mut data = Checked::new();
     data.write(0, payload(1 << 20, 1));
     data.remove(100, 900_000);
@@ -157,7 +157,7 @@ fn small_appends_are_joined() {
 }
 
 #[test]
-fn growth_is_never_less_than_what_a_write_takes() {
+fn growth_is_never_less_than_a_write_takes() {
     for seed in 0..20 {
         let (mut dice, mut data) = (Dice(seed), Checked::new());
         let mut others = Vec::new();
@@ -170,7 +170,7 @@ fn growth_is_never_less_than_what_a_write_takes() {
             let (offset, len) = (dice.roll(100_000), 1 + dice.roll(60_000));
             let (before, growth) = (data.extents.pinned(), data.extents.growth(offset, len));
             data.write(offset as usize, payload(len as usize, step as u8));
-            // The split of a piece may add the cost of one more piece.
+            // Splitting a piece may add the cost of one more piece.
             assert!(data.extents.pinned() <= before + growth + PIECE_OVERHEAD);
         }
     }
