@@ -1,26 +1,24 @@
-//! The context of AWS-LC's EVP interface to ciphers.
+//! Context of AWS-LC's EVP cipher interface.
 
 use aws_lc_sys as lc;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-/// Bytes of a GCM tag.
+/// Size of a GCM tag, in bytes.
 pub(crate) const TAG_LEN: usize = 16;
 
-/// Bytes that are handed over at a time: lengths there are of type `int`.
+/// Maximum number of bytes passed at a time: AWS-LC's lengths are of type `int`.
 const STEP: usize = 1 << 30;
 
 const TAKES_IT: &str = "AWS-LC takes pieces of a record that was begun";
 
-/// Which way a context works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Encrypt = 1,
     Decrypt = 0,
 }
 
-/// The ciphers in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cipher {
     Aes128Gcm,
@@ -31,7 +29,7 @@ pub(crate) enum Cipher {
 }
 
 impl Cipher {
-    /// Bytes of a key.
+    /// Key length in bytes.
     pub(crate) const fn key_len(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes128Ecb => 16,
@@ -41,7 +39,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes of a nonce or of a tweak.
+    /// Nonce or tweak length in bytes.
     pub(crate) const fn iv_len(self) -> usize {
         match self {
             Self::Aes128Gcm => 12,
@@ -54,39 +52,39 @@ impl Cipher {
 
     fn evp(self) -> *const lc::EVP_CIPHER {
         match self {
-            // SAFETY: it has no arguments and returns something static.
+            // SAFETY: it has no arguments and returns a static.
             Self::Aes128Gcm => unsafe { lc::EVP_aes_128_gcm() },
-            // SAFETY: the same.
+            // SAFETY: as above.
             Self::Aes256Xts => unsafe { lc::EVP_aes_256_xts() },
-            // SAFETY: the same.
+            // SAFETY: as above.
             Self::Aes128Ecb => unsafe { lc::EVP_aes_128_ecb() },
-            // SAFETY: the same.
+            // SAFETY: as above.
             #[cfg(test)]
             Self::Aes256Ecb => unsafe { lc::EVP_aes_256_ecb() },
         }
     }
 }
 
-/// An `EVP_CIPHER_CTX` with its key. AWS-LC wipes it when it is freed.
+/// `EVP_CIPHER_CTX` with its key, wiped by AWS-LC when freed.
 pub(crate) struct Context {
     evp: NonNull<lc::EVP_CIPHER_CTX>,
     cipher: Cipher,
 }
 
-// SAFETY: the context is owned, and nothing in it belongs to a thread.
+// SAFETY: the context is owned and not bound to a thread.
 unsafe impl Send for Context {}
-// SAFETY: all that changes the context takes it by `&mut`; a shared reference only shows its name.
+// SAFETY: every change to the context requires `&mut`; a shared reference only shows its name.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// `None`: AWS-LC refuses the key.
+    /// Returns `None` if AWS-LC refuses the key.
     pub(crate) fn new(cipher: Cipher, direction: Direction, key: &[u8]) -> Option<Self> {
         assert_eq!(key.len(), cipher.key_len(), "the key has the cipher's length");
-        // SAFETY: it has no arguments; what it returns is checked.
+        // SAFETY: it has no arguments; its result is checked.
         let evp = unsafe { lc::EVP_CIPHER_CTX_new() };
         let evp = NonNull::new(evp).expect("there is memory for a cipher's context");
         let context = Self { evp, cipher };
-        // SAFETY: the context is valid, the key has the cipher's length, and the nonce comes later.
+        // SAFETY: the context is valid, the key has the cipher's length, and the nonce follows later.
         let done = unsafe {
             lc::EVP_CipherInit_ex(
                 context.evp.as_ptr(),
@@ -97,7 +95,7 @@ impl Context {
                 direction as c_int,
             )
         };
-        // SAFETY: the context is valid. All that is given to it comes in whole blocks.
+        // SAFETY: the context is valid. All input comes in whole blocks.
         unsafe { lc::EVP_CIPHER_CTX_set_padding(context.evp.as_ptr(), 0) };
         (done == 1).then_some(context)
     }
@@ -106,7 +104,7 @@ impl Context {
     #[inline]
     pub(crate) fn begin(&mut self, iv: &[u8]) {
         assert_eq!(iv.len(), self.cipher.iv_len(), "the nonce has the cipher's length");
-        // SAFETY: the context has a cipher whose nonces have as many bytes; -1 leaves the direction as it is.
+        // SAFETY: the nonce has the length of the context's cipher; -1 keeps the direction.
         let done = unsafe {
             lc::EVP_CipherInit_ex(
                 self.evp.as_ptr(),
@@ -125,7 +123,7 @@ impl Context {
         for piece in piece.chunks_mut(STEP) {
             let at = piece.as_mut_ptr();
             let mut len = 0;
-            // SAFETY: `at` is good for reading and writing of as many bytes as are named; the two may be the same.
+            // SAFETY: `at` is valid for reads and writes of the given length; in-place operation is allowed.
             let done =
                 unsafe { lc::EVP_CipherUpdate(self.evp.as_ptr(), at, &mut len, at, piece.len() as c_int) };
             assert_eq!((done, len as usize), (1, piece.len()), "{TAKES_IT}");
@@ -137,7 +135,7 @@ impl Context {
         assert_eq!(from.len(), to.len(), "a piece keeps its length");
         for (from, to) in from.chunks(STEP).zip(to.chunks_mut(STEP)) {
             let mut len = 0;
-            // SAFETY: both are good for as many bytes as are named, and they do not overlap.
+            // SAFETY: both are valid for the given length, and they do not overlap.
             let done = unsafe {
                 lc::EVP_CipherUpdate(
                     self.evp.as_ptr(),
@@ -151,7 +149,7 @@ impl Context {
         }
     }
 
-    /// Ends a record that was sealed.
+    /// Ends a sealed record and returns its tag.
     #[inline]
     pub(crate) fn tag(&mut self) -> [u8; TAG_LEN] {
         assert!(self.end(), "{TAKES_IT}");
@@ -160,7 +158,7 @@ impl Context {
         tag
     }
 
-    /// Ends a record that was opened. `false`: it is not authentic.
+    /// Ends an opened record. Returns whether it is authentic.
     #[inline]
     pub(crate) fn check(&mut self, tag: &[u8; TAG_LEN]) -> bool {
         self.control(lc::EVP_CTRL_AEAD_SET_TAG, &mut { *tag });
@@ -170,7 +168,7 @@ impl Context {
     #[inline]
     fn end(&mut self) -> bool {
         let mut len = 0;
-        // GCM has nothing left to write at the end, but wants to be shown a place.
+        // GCM writes nothing at the end, but requires an output pointer.
         let mut nothing = [0; TAG_LEN];
         // SAFETY: the context is valid, and no cipher writes more than a block.
         let done = unsafe { lc::EVP_CipherFinal_ex(self.evp.as_ptr(), nothing.as_mut_ptr(), &mut len) };
@@ -181,7 +179,7 @@ impl Context {
     fn control(&mut self, command: c_int, tag: &mut [u8; TAG_LEN]) {
         assert_eq!(self.cipher, Cipher::Aes128Gcm, "the cipher has tags");
         let at = tag.as_mut_ptr().cast::<c_void>();
-        // SAFETY: both commands read or write as many bytes as are named.
+        // SAFETY: both commands read or write the given number of bytes.
         let done = unsafe { lc::EVP_CIPHER_CTX_ctrl(self.evp.as_ptr(), command, TAG_LEN as c_int, at) };
         assert_eq!(done, 1, "AWS-LC has tags of 16 bytes");
     }
@@ -189,7 +187,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was made by `EVP_CIPHER_CTX_new`, and this is its end.
+        // SAFETY: it was created by `EVP_CIPHER_CTX_new` and is freed only here.
         unsafe { lc::EVP_CIPHER_CTX_free(self.evp.as_ptr()) }
     }
 }

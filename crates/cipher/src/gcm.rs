@@ -1,32 +1,32 @@
-//! AES-128-GCM that takes a record piece by piece.
+//! AES-128-GCM that processes a record piece by piece.
 //!
-//! A message lies in many pieces, and comes in many: header, front, the segments of its payload. The AEADs that Rust
-//! has want a record in one piece, which would cost a copy of every payload that is received. This is the interface of
-//! AWS-LC that takes it as it comes, in place or from one buffer to another, and nothing else.
+//! A message consists of many pieces, sent and received: header, front, the segments of its payload. The AEAD crates
+//! for Rust require contiguous records, which would cost a copy of every received payload. This module wraps AWS-LC's
+//! incremental interface, in place or from one buffer to another, and nothing else.
 
 use crate::context::{self, Cipher, Context, Direction};
 use thiserror::Error;
 
-/// Bytes of a key.
+/// Key length in bytes.
 pub const KEY_LEN: usize = 16;
-/// Bytes of a nonce.
+/// Nonce length in bytes.
 pub const NONCE_LEN: usize = 12;
-/// Bytes of a tag.
+/// Tag length in bytes.
 pub const TAG_LEN: usize = context::TAG_LEN;
 
 const ANY_KEY: &str = "AWS-LC takes any key of AES-GCM";
 
-/// A record was not sealed with this key and nonce, or it was damaged. What was opened of it must not be used.
+/// The record was not sealed with this key and nonce, or is corrupted. Its opened bytes must not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the record is not authentic")]
 pub struct Forged;
 
-/// Seals records: [`begin`](Self::begin), then its pieces, then [`finish`](Self::finish).
+/// Seals records: [`begin`](Self::begin), then the pieces, then [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Sealer(Context);
 
 impl Sealer {
-    /// Seals with this key.
+    /// Creates a sealer with this key.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
         Self(Context::new(Cipher::Aes128Gcm, Direction::Encrypt, key).expect(ANY_KEY))
     }
@@ -37,35 +37,35 @@ impl Sealer {
         self.0.begin(nonce);
     }
 
-    /// Seals the next piece where it lies.
+    /// Seals the next piece in place.
     #[inline]
     pub fn seal_in_place(&mut self, piece: &mut [u8]) {
         self.0.update_in_place(piece);
     }
 
-    /// Seals the next piece, into `to`.
+    /// Seals the next piece into `to`.
     ///
     /// # Panics
-    /// If the two differ in length.
+    /// If the lengths differ.
     #[inline]
     pub fn seal(&mut self, piece: &[u8], to: &mut [u8]) {
         self.0.update(piece, to);
     }
 
-    /// Ends the record, and returns its tag.
+    /// Ends the record and returns its tag.
     #[inline]
     pub fn finish(&mut self) -> [u8; TAG_LEN] {
         self.0.tag()
     }
 }
 
-/// Opens records: [`begin`](Self::begin), then its pieces, then [`finish`](Self::finish), and only then may what was
-/// opened be used.
+/// Opens records: [`begin`](Self::begin), then the pieces, then [`finish`](Self::finish). Opened bytes may be used only
+/// after it succeeds.
 #[derive(Debug)]
 pub struct Opener(Context);
 
 impl Opener {
-    /// Opens with this key.
+    /// Creates an opener with this key.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
         Self(Context::new(Cipher::Aes128Gcm, Direction::Decrypt, key).expect(ANY_KEY))
     }
@@ -76,22 +76,25 @@ impl Opener {
         self.0.begin(nonce);
     }
 
-    /// Opens the next piece where it lies.
+    /// Opens the next piece in place.
     #[inline]
     pub fn open_in_place(&mut self, piece: &mut [u8]) {
         self.0.update_in_place(piece);
     }
 
-    /// Opens the next piece, into `to`.
+    /// Opens the next piece into `to`.
     ///
     /// # Panics
-    /// If the two differ in length.
+    /// If the lengths differ.
     #[inline]
     pub fn open(&mut self, piece: &[u8], to: &mut [u8]) {
         self.0.update(piece, to);
     }
 
     /// Ends the record.
+    ///
+    /// # Errors
+    /// [`Forged`] if the tag does not match.
     #[inline]
     pub fn finish(&mut self, tag: &[u8; TAG_LEN]) -> Result<(), Forged> {
         if self.0.check(tag) { Ok(()) } else { Err(Forged) }
@@ -104,7 +107,7 @@ mod tests {
     use crate::hex;
 
     #[test]
-    fn the_examples_of_the_specification_come_out() {
+    fn the_examples_of_the_specification_match() {
         // McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B, test cases 1 to 3.
         let long = "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
                     1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255";
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_is_not_taken_and_the_next_one_is() {
+    fn a_corrupt_record_is_refused_and_the_next_one_accepted() {
         let (mut sealer, mut opener) = (Sealer::new(&[1; 16]), Opener::new(&[1; 16]));
         let mut sealed = [7; 40];
         sealer.begin(&[3; 12]);
@@ -187,11 +190,11 @@ mod tests {
         }
         opener.begin(&[4; 12]);
         opener.open_in_place(&mut sealed);
-        assert_eq!(opener.finish(&tag), Err(Forged), "another nonce is another record");
+        assert_eq!(opener.finish(&tag), Err(Forged), "the nonce differs");
     }
 
     #[test]
-    fn nothing_of_the_key_is_shown() {
+    fn debug_output_hides_the_key() {
         assert_eq!(format!("{:?}", Sealer::new(&[7; 16])), "Sealer(Context)");
     }
 }

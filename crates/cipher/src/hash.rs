@@ -1,15 +1,15 @@
-//! Hashes, and keys from passphrases by PBKDF2 (RFC 8018).
+//! Hash functions, and key derivation from passphrases by PBKDF2 (RFC 8018).
 
 use aws_lc_sys as lc;
 use std::ptr;
 
-/// Most bytes of a digest.
+/// Maximum digest length in bytes.
 pub const MAX_DIGEST: usize = 64;
 
-/// A hash function.
+/// Hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-1: for old headers alone.
+    /// SHA-1, only for old headers.
     Sha1,
     /// SHA-256.
     Sha256,
@@ -18,7 +18,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// The function with this name in headers of LUKS.
+    /// Returns the function with this name in LUKS headers.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "sha1" => Some(Self::Sha1),
@@ -28,7 +28,7 @@ impl Hash {
         }
     }
 
-    /// Bytes of a digest.
+    /// Returns the digest length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a digest is never empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -40,20 +40,20 @@ impl Hash {
 
     fn evp(self) -> *const lc::EVP_MD {
         match self {
-            // SAFETY: it has no arguments and returns something static.
+            // SAFETY: it has no arguments and returns a static.
             Self::Sha1 => unsafe { lc::EVP_sha1() },
-            // SAFETY: the same.
+            // SAFETY: as above.
             Self::Sha256 => unsafe { lc::EVP_sha256() },
-            // SAFETY: the same.
+            // SAFETY: as above.
             Self::Sha512 => unsafe { lc::EVP_sha512() },
         }
     }
 
-    /// The digest of some bytes, in the first [`len`](Self::len) bytes.
+    /// Returns the digest of `bytes` in the first [`len`](Self::len) bytes.
     pub fn digest(self, bytes: &[u8]) -> [u8; MAX_DIGEST] {
         let mut digest = [0; MAX_DIGEST];
         let mut len = 0;
-        // SAFETY: `bytes` is good for reading as many bytes, and no digest is longer than `digest`.
+        // SAFETY: `bytes` is valid for reads of its length, and no digest exceeds `digest`.
         let done = unsafe {
             lc::EVP_Digest(
                 bytes.as_ptr().cast(),
@@ -68,13 +68,14 @@ impl Hash {
         digest
     }
 
-    /// Fills `key` from a passphrase. It takes about a microsecond for each two iterations and digest that the key is long.
+    /// Derives `key` from a passphrase. Takes about a microsecond for every two iterations per digest length of the
+    /// key.
     ///
     /// # Panics
     /// If `iterations` is 0.
     pub fn pbkdf2(self, passphrase: &[u8], salt: &[u8], iterations: u32, key: &mut [u8]) {
         assert_ne!(iterations, 0, "there is one iteration at least");
-        // SAFETY: all of the slices are good for as many bytes as are named, `key` for writing.
+        // SAFETY: all slices are valid for their lengths, `key` for writing.
         let done = unsafe {
             lc::PKCS5_PBKDF2_HMAC(
                 passphrase.as_ptr().cast(),
@@ -97,7 +98,7 @@ mod tests {
     use crate::hex;
 
     #[test]
-    fn the_examples_of_the_specifications_come_out() {
+    fn the_examples_of_the_specifications_match() {
         // FIPS 180-2, appendices A, B and C.
         assert_eq!(Hash::Sha1.digest(b"abc")[..20], hex("a9993e364706816aba3e25717850c26c9cd0d89d"));
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_to_functions() {
+    fn names_map_to_functions() {
         for (name, len) in [("sha1", 20), ("sha256", 32), ("sha512", 64)] {
             assert_eq!(Hash::named(name).map(Hash::len), Some(len));
         }

@@ -1,39 +1,39 @@
-//! AES-XTS for the sectors of disks (IEEE 1619), with the sector's number as the tweak ("plain64" of dm-crypt).
+//! AES-XTS for disk sectors (IEEE 1619), with the sector number as the tweak ("plain64" of dm-crypt).
 //!
-//! AWS-LC has it for keys of 256 bits. For keys of 128 bits it is made of AES in blocks, several at a time.
+//! AWS-LC supports it for 256-bit keys. For 128-bit keys it is built from AES blocks, several at a time.
 
 use crate::context::{Cipher, Context, Direction};
 use std::fmt;
 use thiserror::Error;
 
-/// Bytes of a block.
+/// Block size in bytes.
 const BLOCK: usize = 16;
-/// Bytes whose tweaks are computed at a time.
+/// Number of bytes whose tweaks are computed at a time.
 const RUN: usize = 512;
 
-/// The key cannot be used.
+/// Unusable key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// It has another length than that of two keys of AES.
-    #[error("a key of AES-XTS has 32 or 64 bytes, and this one has {0}")]
+    /// The key does not have the length of two AES keys.
+    #[error("an AES-XTS key must have 32 or 64 bytes, not {0}")]
     Length(usize),
-    /// Both halves are the same, which makes the cipher weak.
-    #[error("the two halves of a key of AES-XTS must differ")]
+    /// Both halves are equal, which makes the cipher weak.
+    #[error("the two halves of an AES-XTS key must differ")]
     Weak,
 }
 
-/// Encrypts and decrypts sectors with one key, which it wipes when it is dropped.
+/// Encrypts and decrypts sectors with one key, which is wiped when dropped.
 pub struct Xts(Keys);
 
 enum Keys {
-    /// AWS-LC's own.
+    /// AWS-LC's own implementation.
     Whole { encrypt: Context, decrypt: Context },
-    /// Of blocks.
+    /// Built from AES blocks.
     Blocks { encrypt: Context, decrypt: Context, tweak: Context },
 }
 
 impl Xts {
-    /// Takes a key of 32 bytes (AES-128) or 64 bytes (AES-256).
+    /// Creates a cipher from a key of 32 bytes (AES-128) or 64 bytes (AES-256).
     pub fn new(key: &[u8]) -> Result<Self, KeyError> {
         if !matches!(key.len(), 32 | 64) {
             return Err(KeyError::Length(key.len()));
@@ -59,10 +59,10 @@ impl Xts {
         }))
     }
 
-    /// Encrypts a sector where it lies.
+    /// Encrypts a sector in place.
     ///
     /// # Panics
-    /// If it is not made of whole blocks of 16 bytes.
+    /// If it does not consist of whole blocks of 16 bytes.
     #[inline]
     pub fn encrypt(&mut self, number: u64, sector: &mut [u8]) {
         check(sector);
@@ -72,10 +72,10 @@ impl Xts {
         }
     }
 
-    /// Decrypts a sector where it lies.
+    /// Decrypts a sector in place.
     ///
     /// # Panics
-    /// If it is not made of whole blocks of 16 bytes.
+    /// If it does not consist of whole blocks of 16 bytes.
     #[inline]
     pub fn decrypt(&mut self, number: u64, sector: &mut [u8]) {
         check(sector);
@@ -96,7 +96,7 @@ fn check(sector: &[u8]) {
     assert!(!sector.is_empty() && sector.len().is_multiple_of(BLOCK), "a sector is made of whole blocks");
 }
 
-/// The number of a sector as the cipher takes it: little endian, and zeros.
+/// Returns the tweak input of a sector: its number in little endian, padded with zeros.
 fn first_tweak(number: u64) -> [u8; BLOCK] {
     u128::from(number).to_le_bytes()
 }
@@ -124,7 +124,7 @@ fn blocks(data: &mut Context, tweak: &mut Context, number: u64, sector: &mut [u8
     }
 }
 
-/// Times x in the field of IEEE 1619, 5.2: x^128 + x^7 + x^2 + x + 1.
+/// Multiplies by x in the field of IEEE 1619, 5.2: x^128 + x^7 + x^2 + x + 1.
 fn doubled(tweak: u128) -> u128 {
     (tweak << 1) ^ (0x87 * (tweak >> 127))
 }
@@ -155,7 +155,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_examples_of_the_standard_come_out() {
+    fn the_examples_of_the_standard_match() {
         for (key, number, plain, sealed) in EXAMPLES {
             let mut xts = Xts::new(&hex(key)).unwrap();
             let mut bytes = hex(plain);
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_blocks_of_the_long_examples_come_out() {
-        // IEEE 1619-2007, vectors 4 (AES-128, sector 0) and 10 (AES-256, sector 0xff): 512 bytes that count up.
+    fn the_first_blocks_of_the_long_examples_match() {
+        // IEEE 1619-2007, vectors 4 (AES-128, sector 0) and 10 (AES-256, sector 0xff): 512 ascending bytes.
         let plain: Vec<u8> = (0..512).map(|i| i as u8).collect();
         let short = "2718281828459045235360287471352631415926535897932384626433832795";
         let long = "27182818284590452353602874713526624977572470936999595749669676273141592653589793\
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_make_what_the_whole_cipher_makes() {
+    fn the_block_implementation_matches_the_whole_cipher() {
         let key: Vec<u8> = (0..64).map(|i| i * 3).collect();
         let mut whole = Xts::new(&key).unwrap();
         let mut blocks = Xts::of_blocks(Cipher::Aes256Ecb, &key[..32], &key[32..]).unwrap();
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_used_are_refused() {
+    fn unusable_keys_are_refused() {
         assert_eq!(Xts::new(&[1; 48]).unwrap_err(), KeyError::Length(48));
         assert_eq!(Xts::new(&[1; 32]).unwrap_err(), KeyError::Weak);
         assert_eq!(Xts::new(&[1; 64]).unwrap_err(), KeyError::Weak);
     }
 
     #[test]
-    fn nothing_of_the_key_is_shown() {
+    fn debug_output_hides_the_key() {
         let key: Vec<u8> = (0..64).collect();
         assert_eq!(format!("{:?}", Xts::new(&key).unwrap()), "Xts");
     }
