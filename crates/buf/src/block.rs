@@ -75,7 +75,6 @@ impl Block {
         self.len
     }
 
-    /// Returns whether the block was cut from a slab.
     pub(crate) fn is_cut(&self) -> bool {
         self.slab.is_some()
     }

@@ -76,7 +76,6 @@ struct Block {
     live: u64,
 }
 
-/// Returns whether a segment is kept without copying.
 fn is_adopted(segment: &Segment) -> bool {
     segment.len() > COPY_MAX && segment.block_len() <= segment.len() * 2
 }
@@ -319,7 +318,6 @@ impl Extents {
         }
     }
 
-    /// Adds a piece where there is none.
     fn insert(&mut self, offset: u64, segment: Segment) {
         let live = segment.len() as u64;
         let block = Block { len: segment.block_len() as u64, live };
@@ -413,7 +411,6 @@ impl Extents {
         }
     }
 
-    /// Joins small adjacent pieces.
     fn join(&mut self) {
         let mut run: Option<(u64, u64)> = None;
         let mut runs = Vec::new();

@@ -39,7 +39,6 @@ pub(crate) struct FreeLists {
 #[derive(Default)]
 struct Class {
     blocks: Mutex<Vec<Block>>,
-    /// Size of `blocks`, in bytes.
     idle: AtomicU64,
     /// Blocks of slabs. They are not freed individually: a slab is freed as a whole.
     cut: Mutex<Vec<Block>>,
@@ -92,7 +91,6 @@ impl FreeLists {
         }
     }
 
-    /// Returns a block of a class, kept or new.
     pub(crate) fn get(&self, class: usize) -> Block {
         match self.take(class) {
             Some(block) => {
@@ -112,7 +110,6 @@ impl FreeLists {
         Block::zeroed(len)
     }
 
-    /// Takes back an unused block.
     pub(crate) fn put(&self, block: Block) {
         let Some(class) = class_of(block.len()) else { return };
         if block.is_cut() {

@@ -291,7 +291,6 @@ impl<'a> IntoIterator for &'a List {
     type Item = &'a Segment;
     type IntoIter = Segments<'a>;
 
-    /// The segments, front to back.
     fn into_iter(self) -> Segments<'a> {
         self.segments()
     }
@@ -301,7 +300,6 @@ impl IntoIterator for List {
     type Item = Segment;
     type IntoIter = std::iter::Skip<smallvec::IntoIter<[Segment; INLINE]>>;
 
-    /// The segments, front to back.
     fn into_iter(self) -> Self::IntoIter {
         self.segments.into_iter().skip(self.head)
     }

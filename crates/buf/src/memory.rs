@@ -80,7 +80,6 @@ impl Memory {
         matches!(self.home, Home::Bytes(_) | Home::Lent(_))
     }
 
-    /// Returns the slab that the memory was cut from, if any.
     pub(crate) fn slab(&self) -> Option<&Arc<Slab>> {
         match &self.home {
             Home::Origin(slab) | Home::Pool(_, slab) => slab.as_ref(),
@@ -102,7 +101,6 @@ impl Memory {
         self.len
     }
 
-    /// Turns memory made from a `Vec` back into it.
     pub(crate) fn into_vec(self) -> Result<Vec<u8>, Self> {
         let Home::Vec { capacity } = self.home else { return Err(self) };
         let this = ManuallyDrop::new(self);

@@ -36,7 +36,6 @@ unsafe impl Send for SegmentMut {}
 // SAFETY: shared references to it only read.
 unsafe impl Sync for SegmentMut {}
 
-/// Returns the pointer `n` bytes into a piece of `len` bytes at `ptr`.
 fn offset(ptr: NonNull<u8>, len: usize, n: usize) -> NonNull<u8> {
     assert!(n <= len, "offset {n} exceeds a segment of {len} bytes");
     // SAFETY: `n <= len`, so the result lies in the same block or just past its end.

@@ -22,7 +22,6 @@ unsafe impl Send for Slab {}
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    /// Creates a zeroed slab for blocks of `block` bytes each.
     pub(crate) fn new(block: usize) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let len = block.max(SLAB);
@@ -45,7 +44,6 @@ impl Slab {
         self.len
     }
 
-    /// Iterates over the blocks of `block` bytes that fit into the slab.
     pub(crate) fn blocks(&self, block: usize) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let start = self.ptr;
         // SAFETY: each block ends within the slab.

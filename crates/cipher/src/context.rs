@@ -29,7 +29,6 @@ pub(crate) enum Cipher {
 }
 
 impl Cipher {
-    /// Key length in bytes.
     pub(crate) const fn key_len(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes128Ecb => 16,
@@ -100,7 +99,6 @@ impl Context {
         (done == 1).then_some(context)
     }
 
-    /// Begins a record with a nonce or a tweak.
     #[inline]
     pub(crate) fn begin(&mut self, iv: &[u8]) {
         assert_eq!(iv.len(), self.cipher.iv_len(), "the nonce has the cipher's length");

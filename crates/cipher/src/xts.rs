@@ -6,7 +6,6 @@ use crate::context::{Cipher, Context, Direction};
 use std::fmt;
 use thiserror::Error;
 
-/// Block size in bytes.
 const BLOCK: usize = 16;
 /// Number of bytes whose tweaks are computed at a time.
 const RUN: usize = 512;

@@ -20,17 +20,14 @@ impl Claim {
     }
 }
 
-/// The identity of a session's peer.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// IDENT frame of the peer; version 2 only.
     pub(crate) ident: Option<Ident>,
     pub(crate) kind: u8,
-    /// Proved name, if any.
     pub(crate) auth_name: Option<AuthName>,
 }
 
-/// Request of a connecting peer.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
     New(Ident),
@@ -53,7 +50,6 @@ impl Wish {
     }
 }
 
-/// Reason for refusing a connecting peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The session is unknown. `full`: the peer must also drop the messages queued for it.

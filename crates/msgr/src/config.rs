@@ -47,7 +47,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns whether data of `len` bytes is discarded as it arrives.
     pub(crate) fn discards(&self, len: u32) -> bool {
         len > self.data && len <= self.discard
     }

@@ -92,7 +92,6 @@ impl Connection {
         Self::resume(now, config, target, session)
     }
 
-    /// Creates the client side of a connection that carries `session`.
     pub(crate) fn resume(now: Time, config: Arc<Config>, target: Target, session: SessionState) -> Self {
         let version = if target.is_legacy() {
             Version::One(Version1::client(&config, target))
@@ -279,12 +278,10 @@ impl Connection {
         self.claim().map(|claim| claim.wish.addrs())
     }
 
-    /// Returns the client's claim while the decision is pending.
     pub(crate) fn claim(&self) -> Option<&Claim> {
         dispatch!(&self.version, it => it.claim())
     }
 
-    /// Makes the connection carry `session`.
     pub(crate) fn admit(&mut self, session: SessionState) {
         self.link.session.go_on_as(session);
         if self.link.phase == Phase::Handshake {
@@ -292,7 +289,6 @@ impl Connection {
         }
     }
 
-    /// Rejects the client's claim to a session.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         if self.link.phase == Phase::Handshake {
             dispatch!(&mut self.version, it => it.refuse(refusal, &self.link.session));
@@ -303,7 +299,6 @@ impl Connection {
         &self.link.session
     }
 
-    /// Takes the session state out of a closed connection.
     pub(crate) fn take_session(&mut self) -> SessionState {
         self.link.session.take()
     }

@@ -46,13 +46,11 @@ impl From<Option<Peer>> for Meaning {
 pub(crate) trait Receive {
     type Frame;
 
-    /// Returns where to receive the next bytes.
     fn landing(&mut self) -> Landing;
 
     /// Returns the buffer handed out by [`landing`](Self::landing) with `filled` more bytes.
     fn landed(&mut self, rest: SegmentMut, filled: usize);
 
-    /// Returns the partly received message.
     fn unfinished(&self) -> Option<Unfinished>;
 
     /// Takes the header and buffer of the payload being received, unless a receive holds the buffer.
@@ -66,10 +64,8 @@ pub(crate) trait Receive {
         placer: &mut dyn Placer,
     ) -> Result<Option<Input<Self::Frame>>, Error>;
 
-    /// Header of the message announced by [`next`](Self::next).
     fn header(&self) -> &Header;
 
-    /// Takes the message announced by [`next`](Self::next).
     fn take_message(&mut self) -> Message;
 }
 
@@ -89,7 +85,6 @@ pub(crate) trait Dialect: fmt::Debug {
         self.receiver_mut().take_message()
     }
 
-    /// Processes a frame during or after the handshake.
     fn frame(
         &mut self,
         now: Time,
@@ -105,13 +100,11 @@ pub(crate) trait Dialect: fmt::Debug {
         session: &mut SessionState,
     ) -> Result<Meaning, Error>;
 
-    /// Returns the client's claim to a session while the decision is pending.
     fn claim(&self) -> Option<&Claim>;
 
     /// Accepts the client's claim: the connection carries the session.
     fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error>;
 
-    /// Rejects the client's claim.
     fn refuse(&mut self, refusal: Refusal, session: &SessionState);
 
     /// Queues a keepalive request.

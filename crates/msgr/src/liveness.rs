@@ -11,10 +11,8 @@ pub(crate) struct Liveness {
     asked: Option<Time>,
 }
 
-/// Action due at an expired deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Send a keepalive request.
     Ask,
     GiveUp(Keepalive),
 }
@@ -39,7 +37,6 @@ impl Liveness {
         })
     }
 
-    /// Returns the action due once the deadline has passed.
     pub(crate) fn timeout(&mut self, now: Time) -> Option<Due> {
         let keepalive = self.keepalive?;
         if self.asked.is_some() {

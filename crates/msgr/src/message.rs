@@ -33,7 +33,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Creates the header of a message with content of type `P` in transaction `tid`.
     #[inline]
     pub(crate) fn of<P: Payload>(tid: u64) -> Self {
         Self {

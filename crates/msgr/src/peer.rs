@@ -19,7 +19,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns whether the address speaks version 1.
     pub(crate) fn is_legacy(&self) -> bool {
         self.addr.kind == AddrKind::Legacy
     }
@@ -61,7 +60,6 @@ pub struct Peer {
     pub own_addrs: AddrVec,
 }
 
-/// This side's end, for the duration of the handshake.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 pub(crate) enum Role {

@@ -46,7 +46,6 @@ fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> 
     Wish::Resume(Reconnect { addrs, client_cookie, server_cookie: 20, global_seq, connect_seq, msg_seq: 0 })
 }
 
-/// Session that the peer requested, after several connections.
 fn old(policy: Policy) -> SessionState {
     let mut state = SessionState::without(policy, 1);
     (state.client_cookie, state.server_cookie) = (10, 20);
@@ -174,7 +173,6 @@ fn message(tid: u64) -> Message {
     Message::new(42, 1, 1, vec![tid as u8; 10]).with_tid(tid)
 }
 
-/// Transaction numbers of all messages that a session received.
 fn received(session: &mut Session) -> Vec<u64> {
     let events = std::iter::from_fn(|| session.connection().unwrap().poll());
     let tids = events.filter_map(|event| match event {

@@ -19,7 +19,6 @@ pub(crate) struct SessionState {
     pub(crate) connect_seq: u64,
     /// `global_seq` of the peer's last attempt.
     pub(crate) peer_global_seq: u64,
-    /// Number of the last message received.
     pub(crate) in_seq: u64,
     /// A received message has not been acknowledged yet.
     pub(crate) ack_due: bool,
@@ -59,7 +58,6 @@ impl SessionState {
         }
     }
 
-    /// Moves the session out, leaving a blank state.
     pub(crate) fn take(&mut self) -> Self {
         let nothing = Self::without(self.policy, 0);
         std::mem::replace(self, nothing)
@@ -71,7 +69,6 @@ impl SessionState {
         *self = Self { global_seq, ..session };
     }
 
-    /// Returns a new session cookie.
     pub(crate) fn fresh_cookie(&mut self) -> u64 {
         self.cookies.as_mut().map_or(0, |cookies| cookies.u64().max(1))
     }
@@ -106,7 +103,6 @@ impl SessionState {
         self.received_of_session(header)
     }
 
-    /// [`received`](Self::received) off the hot path.
     #[cold]
     fn received_of_session(&mut self, header: &Header) -> Result<bool, Error> {
         let (seq, last) = (header.seq, self.in_seq);

@@ -6,7 +6,6 @@ use crate::claim::{Refusal, Wish};
 use crate::state::SessionState;
 use crate::types::addr::{AddrVec, EntityAddr};
 
-/// Decision about a connecting peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Its connection takes over the session. `reset`: messages queued for the peer are dropped first.
@@ -18,12 +17,10 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// State of this side when the peer connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// Connected, or waiting for something to send.
     Nothing,
-    /// Connecting, or about to.
     Connecting,
 }
 

@@ -113,7 +113,6 @@ impl<M: Members> Joined<M> {
         outer
     }
 
-    /// Returns the driver's id of a member's connection if it is not closed.
     #[inline]
     fn outer(&self, member: usize, inner: ConnId) -> Option<ConnId> {
         let outer = self.names.get(member)?.get(inner)?;

@@ -19,7 +19,6 @@ fn stand_in(byte: u8) -> char {
     char::from_u32(BASE + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Returns the byte that a character represents.
 fn byte_of(c: char) -> Option<u8> {
     let byte = u8::try_from(u32::from(c).checked_sub(BASE)?).ok()?;
     (byte >= 0x80).then_some(byte)

@@ -60,7 +60,6 @@ impl From<DecodeError> for Refused {
     }
 }
 
-/// Client that requests a session.
 pub(super) struct Asker<'a> {
     pub(super) name: &'a AuthName,
     /// Number that the client claims or is to be assigned.
@@ -173,7 +172,6 @@ impl Authority {
         (now < Time::from(info.ticket.expires)).then_some(info)
     }
 
-    /// Opens a ticket that may have expired.
     fn open_old_ticket(&self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
         // After the clock was set back, tickets may have newer keys.
         let is_known = self.newest_key(now, service).abs_diff(ticket.secret_id) < KEYS;

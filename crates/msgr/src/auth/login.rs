@@ -79,7 +79,6 @@ enum To {
     Service(Option<Result<Authorizer, Error>>),
 }
 
-/// Progress with the method being tried.
 #[derive(Debug, Clone)]
 enum Step {
     Begin,

@@ -41,7 +41,6 @@ pub(super) fn proof(key: &Key, blob: ChallengeBlob, entropy: &mut Entropy) -> u6
     fold(&bytes)
 }
 
-/// Writes the request that answers a monitor's challenge.
 fn session_request(
     identity: &NamedKey,
     server_challenge: u64,
@@ -113,7 +112,6 @@ impl MonitorLogin {
     }
 }
 
-/// Reads the answer to [`session_request`].
 fn read_session(identity: &NamedKey, old: Option<&Ticket>, reply: &[u8]) -> Result<Granted, Error> {
     let mut r = Reader::new(reply);
     header(&mut r, request::AUTH_SESSION_KEY, &identity.name)?;
@@ -159,7 +157,6 @@ pub(super) enum Renewal {
 }
 
 impl Renewal {
-    /// Requests a new session key and tickets.
     pub(super) fn session(
         identity: &NamedKey,
         server_challenge: u64,
@@ -171,7 +168,6 @@ impl Renewal {
         (Self::Session { old: old.cloned() }, request)
     }
 
-    /// Requests only tickets.
     pub(super) fn services(
         ticket: &Ticket,
         global_id: u64,
@@ -186,7 +182,6 @@ impl Renewal {
         (Self::Services { session_key: ticket.session_key.clone() }, w.into_vec())
     }
 
-    /// Reads the monitor's answer.
     pub(super) fn read(&self, identity: &NamedKey, reply: &[u8]) -> Result<Vec<Ticket>, Error> {
         match self {
             Self::Session { old } => Ok(read_session(identity, old.as_ref(), reply)?.tickets),

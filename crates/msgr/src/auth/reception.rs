@@ -127,7 +127,6 @@ enum Step {
     },
 }
 
-/// A monitor's client that was challenged.
 #[derive(Debug)]
 struct Challenged {
     name: AuthName,
@@ -252,7 +251,6 @@ impl Reception {
         Answer::More(ServerChallenge { challenge }.to_bytes())
     }
 
-    /// Grants a session to a monitor's client that proves that it has its key.
     fn give_session(
         &self,
         now: Time,

@@ -20,7 +20,6 @@ pub struct Ticket {
     pub service: u32,
     pub(super) session_key: Key,
     pub(super) blob: TicketBlob,
-    /// Lifetime of the ticket.
     pub(super) validity: Duration,
 }
 

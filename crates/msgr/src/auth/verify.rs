@@ -17,7 +17,6 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns whether the authorizer answers this challenge.
     pub(super) fn answers(&self, challenge: u64) -> bool {
         self.authorize.challenge_plus_one == Some(challenge.wrapping_add(1))
     }

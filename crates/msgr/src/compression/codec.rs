@@ -40,7 +40,6 @@ impl Encoder {
         })
     }
 
-    /// Returns the maximum compressed size of `len` bytes.
     pub(crate) fn bound(&self, len: usize) -> usize {
         match self {
             Self::Snappy(_) => snap::raw::max_compress_len(len),
@@ -140,7 +139,6 @@ impl Decoder {
         if said > self.most_from(segment.len()) { Err(WRONG_LENGTH) } else { Ok(said as usize) }
     }
 
-    /// Returns the maximum decompressed size of `len` bytes.
     fn most_from(&self, len: usize) -> u64 {
         len as u64
             * match self {
@@ -229,7 +227,6 @@ fn lz4_blocks(segment: &[u8]) -> Result<usize, Broken> {
     }
 }
 
-/// Decompresses all blocks one after the other.
 fn lz4(segment: &[u8], to: &mut [u8]) -> Result<usize, Broken> {
     let blocks = lz4_blocks(segment)?;
     let mut rest = segment.get(4 + 8 * blocks..).ok_or(CUT)?;

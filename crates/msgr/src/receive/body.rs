@@ -19,7 +19,6 @@ enum BodyStage {
     Data,
 }
 
-/// Receiver of message bodies.
 #[derive(Debug)]
 pub(crate) struct Body {
     stage: BodyStage,
@@ -37,14 +36,12 @@ pub(crate) struct Body {
     data: Pieces,
     /// Buffer for the payload, if the owner gave one.
     placed: Option<RecvBuffer>,
-    /// The payload is discarded.
     discards: bool,
     /// Bytes of a discarded payload that have arrived.
     discarded: usize,
 }
 
 impl Body {
-    /// `seed`: initial value of checksums.
     pub(crate) fn new(seed: u32) -> Self {
         Self {
             stage: BodyStage::Front,
@@ -138,7 +135,6 @@ impl Body {
         });
     }
 
-    /// Consumes available bytes of the payload. Returns whether it is complete.
     fn take_data(&mut self, bytes: &mut Segment) -> bool {
         if self.discards {
             return self.discard(bytes);
@@ -166,7 +162,6 @@ impl Body {
         placed.left() == 0
     }
 
-    /// Discards available bytes of the payload. Returns whether that was the end of it.
     fn discard(&mut self, bytes: &mut Segment) -> bool {
         let gone = bytes.split_to(bytes.len().min(self.lens[2] - self.discarded));
         // The checksum cannot be computed later.
@@ -177,7 +172,6 @@ impl Body {
         self.discarded == self.lens[2]
     }
 
-    /// Returns where to receive the next bytes.
     pub(crate) fn landing(&mut self) -> Landing {
         match &mut self.placed {
             Some(placed) => placed.landing(&self.ahead),
@@ -185,7 +179,6 @@ impl Body {
         }
     }
 
-    /// Returns the rest of a place with `filled` more bytes.
     pub(crate) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         if self.sums == Sums::All {
             self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
@@ -218,7 +211,6 @@ impl Body {
         self.take_message(Header::default()).placed
     }
 
-    /// Takes the complete message.
     #[inline]
     pub(crate) fn take_message(&mut self, header: Header) -> Message {
         Message {

@@ -36,7 +36,6 @@ impl RecvBuffer {
         self.place.left()
     }
 
-    /// Returns whether a receive holds the rest.
     #[inline]
     pub(crate) fn is_out(&self) -> bool {
         self.place.is_out()
@@ -75,7 +74,6 @@ impl RecvBuffer {
         ahead.landing(rest, left)
     }
 
-    /// Returns the rest with `filled` more bytes.
     pub(crate) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         self.place.landed(&mut self.buffer, rest, filled);
     }

@@ -10,7 +10,6 @@ const OWN: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct PartMemory {
     pool: Pool,
-    /// Rest of the current block.
     block: Option<SegmentMut>,
 }
 
@@ -19,7 +18,6 @@ impl PartMemory {
         Self { pool, block: None }
     }
 
-    /// Returns memory for a part of `len` bytes.
     pub(crate) fn get(&mut self, len: usize) -> SegmentMut {
         if len >= OWN {
             return self.pool.get(len);

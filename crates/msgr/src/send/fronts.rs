@@ -10,7 +10,6 @@ const KEEP: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Fronts {
     bytes: Writer,
-    /// Bytes already taken.
     taken: usize,
 }
 
@@ -26,7 +25,6 @@ impl Fronts {
         self.bytes.len() - start
     }
 
-    /// Takes the oldest `len` bytes.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> &[u8] {
         let start = self.taken;

@@ -12,7 +12,6 @@ pub(crate) struct Outbox {
     queue: Queue,
     /// Number of the last message sent.
     seq: u64,
-    /// Messages are kept until they are acknowledged.
     keeps: bool,
     /// Messages sent and not acknowledged; the last one has the number `seq`.
     sent: VecDeque<Queued>,
@@ -35,7 +34,6 @@ impl Outbox {
         self.queue.push_first(Queued::from(message));
     }
 
-    /// Queues a message with this content, without allocating memory for its front.
     #[inline]
     pub(crate) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         self.queue.push_payload(tid, payload);
@@ -63,7 +61,6 @@ impl Outbox {
         })
     }
 
-    /// Handles the acknowledgement of the messages up to `seq`.
     pub(crate) fn acknowledged(&mut self, seq: u64) -> Result<(), Error> {
         if !self.keeps {
             return Ok(());
@@ -109,7 +106,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// Begins a new session with the queued messages.
     pub(crate) fn begin(&mut self, keeps: bool) {
         self.keeps = keeps;
         if self.again == 0 {
@@ -123,7 +119,6 @@ impl Outbox {
         (self.seq, self.sent_bytes, self.again) = (0, 0, 0);
     }
 
-    /// Returns the number of queued message bytes, without headers.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.queue.bytes()
     }
@@ -132,7 +127,6 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// Returns whether the queue of unsent messages is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()

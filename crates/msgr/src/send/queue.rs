@@ -14,12 +14,10 @@ pub(crate) struct Queued {
     pub(crate) data: List,
 }
 
-/// Location of a message's front.
 #[derive(Debug)]
 pub(crate) enum Front {
     /// Encoded in the queue's [`Fronts`], with this length, after the fronts of earlier messages.
     Encoded(usize),
-    /// In its own memory.
     Own(Segment),
 }
 
@@ -38,7 +36,6 @@ impl Queued {
         }
     }
 
-    /// Returns the lengths of front, middle and data in wire form.
     pub(crate) fn lens(&self) -> [u32; 3] {
         let middle = self.middle.as_deref().map_or(0, <[u8]>::len);
         [self.front_len(), middle, self.data.len()]
@@ -65,7 +62,6 @@ impl Queued {
 pub(crate) struct Queue {
     messages: VecDeque<Queued>,
     fronts: Fronts,
-    /// Total size of the bodies, in bytes.
     bytes: usize,
 }
 

@@ -25,7 +25,6 @@ const SOCKADDR_IN: usize = 16;
 const SOCKADDR_IN6: usize = 28;
 /// Size of `sockaddr_storage`, which the old form carries in full.
 const SOCKADDR_STORAGE: usize = 128;
-/// Size of an address in the old form.
 pub(crate) const LEGACY_LEN: usize = 8 + SOCKADDR_STORAGE;
 
 /// Protocol of an address.
@@ -169,7 +168,6 @@ impl PartialOrd for EntityAddr {
     }
 }
 
-/// Reads the rest of a `sockaddr` after its family.
 fn decode_sockaddr(family: u16, r: &mut Reader<'_>) -> Decoded<Option<SocketAddr>> {
     const WHAT: &str = "socket address";
     match family {
@@ -392,7 +390,6 @@ fn with_port(mut sock: SocketAddr, port: u16) -> SocketAddr {
     sock
 }
 
-/// Splits `text` at separators outside brackets.
 fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c: char| {

@@ -34,13 +34,11 @@ struct Authentication {
     out: Option<Message>,
 }
 
-/// One end of a version 1 connection.
 #[derive(Debug)]
 pub(crate) struct Version1 {
     opening: Opening,
     rx: Receiver,
     tx: Sender,
-    /// Configured name of this side.
     entity: EntityName,
     server: bool,
     has_keepalive2: bool,

@@ -37,7 +37,6 @@ pub(super) mod tag {
 pub(super) const HEADER_LEN: usize = 53;
 /// Size of a message before its front, in bytes.
 pub(super) const HEAD_LEN: usize = 1 + HEADER_LEN;
-/// Offset of the checksum in a header.
 const HEADER_CRC_AT: usize = HEADER_LEN - 4;
 
 /// Size of a footer (`ceph_msg_footer`) in bytes, and of one between peers that do not both know signatures
@@ -52,7 +51,6 @@ const COMPLETE: u8 = 1;
 const NO_DATA_CRC: u8 = 2;
 /// The message is signed (`CEPH_MSG_FOOTER_SIGNED`).
 const SIGNED: u8 = 4;
-/// Offset of the signature in a footer that has one.
 const SIGNATURE_AT: usize = 12;
 
 /// Lengths of front, middle and data.
@@ -112,7 +110,6 @@ fn decode_header(r: &mut Reader<'_>) -> Decoded<(Header, Lens)> {
     Ok((header, lens))
 }
 
-/// Footer format that the peers have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footers {
     /// There is room for a signature.
@@ -124,7 +121,6 @@ impl Footers {
         if self.has_room { FOOTER_LEN } else { OLD_FOOTER_LEN }
     }
 
-    /// Writes the footer of a complete message. Returns its length.
     pub(super) fn put(self, footer: Footer, to: &mut [u8; FOOTER_MAX]) -> usize {
         let mut flags = COMPLETE | if footer.data_crc.is_some() { 0 } else { NO_DATA_CRC };
         let crcs = [footer.front_crc, footer.middle_crc, footer.data_crc.unwrap_or(0)];
@@ -153,7 +149,6 @@ impl Footers {
     }
 }
 
-/// Footer of a complete message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) front_crc: u32,

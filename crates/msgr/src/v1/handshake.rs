@@ -24,7 +24,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 const BANNER: &[u8] = b"ceph v027";
-/// Banner of a version 2 peer.
 const BANNER_V2: &[u8] = b"ceph v2\n";
 
 /// Size of the number of the last message received, in bytes. Only sessions that survive their connections exchange it.
@@ -44,7 +43,6 @@ fn protocol_version(server: u8) -> u32 {
     }
 }
 
-/// Part that the handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Banner,
@@ -60,7 +58,6 @@ enum State {
     Seq,
 }
 
-/// Next step of the handshake.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub(super) enum Next {
@@ -77,9 +74,7 @@ pub(super) struct Agreed {
     pub(super) peer: Peer,
     pub(super) has_signatures: bool,
     pub(super) has_keepalive2: bool,
-    /// Key that signs messages, if anything was proved.
     pub(super) session_key: Option<Key>,
-    /// Authentication by messages between a monitor and its client.
     pub(super) auth: Option<MonAuth>,
 }
 
@@ -94,7 +89,6 @@ pub(super) struct Handshake {
     authorizer: (u32, Vec<u8>),
     /// The client's claim while the decision is pending, and this side's authentication payload.
     claim: Option<(Claim, Vec<u8>)>,
-    /// The client was challenged, to prevent replays.
     challenged: bool,
     session_key: Option<Key>,
     peer: Peer,
@@ -156,7 +150,6 @@ impl Handshake {
         addr.copied().unwrap_or_default()
     }
 
-    /// Processes a part.
     pub(super) fn part(
         &mut self,
         now: Time,
@@ -335,7 +328,6 @@ impl Handshake {
         }
     }
 
-    /// Error for a client that the server refused.
     fn refused(&self) -> Error {
         let name = match &self.role {
             Role::Client(target) => target.login.introduction().name,
@@ -370,7 +362,6 @@ impl Handshake {
         self.expect(State::Connect, CONNECT_LEN)
     }
 
-    /// Processes a client's connection request on the server.
     fn connect(
         &mut self,
         now: Time,
@@ -429,7 +420,6 @@ impl Handshake {
         out.put(proof);
     }
 
-    /// Accepts the client's connection.
     fn welcome(
         &mut self,
         tag: u8,
@@ -451,7 +441,6 @@ impl Handshake {
         self.claim.as_ref().map(|(claim, _)| claim)
     }
 
-    /// Accepts the client's claim: the connection carries the session.
     pub(super) fn admit(&mut self, out: &mut Writer, session: &mut SessionState) -> Next {
         let Some((Claim { wish: Wish::Legacy { global_seq, connect_seq, .. }, .. }, proof)) =
             self.claim.take()
@@ -559,7 +548,6 @@ impl Handshake {
     }
 }
 
-/// Flags that announce whether this side keeps the session.
 fn flags(session: &SessionState) -> u8 {
     if session.policy.lossy { LOSSY } else { 0 }
 }

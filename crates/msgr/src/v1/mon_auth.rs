@@ -11,7 +11,6 @@ use crate::peer::Peer;
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader, Time, Writer};
 
-/// Version of the client's first payload.
 const HELLO_VERSION: u8 = 1;
 /// No method chosen yet (`CEPH_AUTH_UNKNOWN`).
 const METHOD_UNKNOWN: u32 = 0;
@@ -47,13 +46,11 @@ impl Hello {
     }
 }
 
-/// One side of the authentication.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 pub(super) enum MonAuth {
     Client {
         login: Login,
-        /// Method chosen by the monitor.
         method: Option<u32>,
     },
     Server {
@@ -81,7 +78,6 @@ impl MonAuth {
         Self::Server { reception, method: METHOD_UNKNOWN, global_id: 0 }
     }
 
-    /// Returns the client's first message.
     pub(super) fn start(&mut self) -> Option<Message> {
         let Self::Client { login, .. } = self else { return None };
         let Introduction { name, global_id, .. } = login.introduction();

@@ -13,11 +13,9 @@ use crate::types::encoding::Decode;
 use onego_buf::{Segment, SegmentMut};
 use onego_wire::{Landing, Part, Reader, Unfinished};
 
-/// Sizes of a stamp and of a message number, in bytes.
 const STAMP_LEN: usize = 8;
 const SEQ_LEN: usize = 8;
 
-/// Maximum size of a fixed part, in bytes.
 const PART_MAX: usize = HEADER_LEN;
 const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MAX >= SEQ_LEN);
 
@@ -25,11 +23,9 @@ const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MA
 pub(crate) enum Frame {
     /// Part of the handshake, of the requested length.
     Part(Segment),
-    /// The peer is alive.
     Alive,
     /// Keepalive request; the answer carries this stamp.
     Keepalive2(Utime),
-    /// Messages up to this number were received.
     Ack(u64),
     Close,
 }
@@ -50,14 +46,12 @@ pub(crate) struct Receiver {
     limits: Limits,
     stage: Stage,
     footers: Footers,
-    /// Whether this side checks payload checksums.
     checks_data: bool,
     /// Whether the last message came with a payload checksum.
     data_crc: bool,
     header: Header,
     header_crc: u32,
     lens: Lens,
-    /// Key that signs messages.
     key: Option<Key>,
     body: Body,
     part: Part<PART_MAX>,
@@ -83,7 +77,6 @@ impl Receiver {
         }
     }
 
-    /// Expects a handshake part of `len` bytes next.
     pub(super) fn want_part(&mut self, len: usize) {
         self.stage = Stage::Part(len);
     }
@@ -95,7 +88,6 @@ impl Receiver {
         self.stage = Stage::Tag;
     }
 
-    /// Returns whether the peer omits payload checksums.
     pub(super) fn peer_leaves_out_data_crc(&self) -> bool {
         !self.data_crc
     }

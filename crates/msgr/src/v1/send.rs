@@ -15,7 +15,6 @@ use onego_wire::Writer;
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
-    /// Memory of outgoing data.
     arena: Arena,
     /// Output before the next message: handshake parts and keepalives.
     control: Writer,
@@ -46,13 +45,11 @@ impl Sender {
         }
     }
 
-    /// Queues an acknowledgement.
     pub(super) fn ack(&mut self, seq: u64) {
         self.control.u8(tag::ACK);
         self.control.u64(seq);
     }
 
-    /// Queues the answer to a keepalive request.
     pub(super) fn keepalive_ack(&mut self, stamp: Utime) {
         self.control.u8(tag::KEEPALIVE2_ACK);
         stamp.encode(&mut self.control);
@@ -65,7 +62,6 @@ impl Sender {
         self.assembler.key = key;
     }
 
-    /// Omits payload checksums from now on.
     pub(super) fn leave_out_data_crc(&mut self) {
         self.assembler.data_crc = false;
     }
@@ -103,17 +99,13 @@ impl Sender {
 
 #[derive(Debug)]
 struct Assembler {
-    /// Name of this side.
     source: EntityName,
-    /// Whether payloads have checksums.
     data_crc: bool,
     footers: Footers,
-    /// Key that signs messages.
     key: Option<Key>,
 }
 
 impl Assembler {
-    /// Appends a message, taking its data.
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         let (source, lens) = (self.source, message.lens());
         let mut header_crc = 0;

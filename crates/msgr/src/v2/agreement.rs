@@ -7,13 +7,11 @@ use crate::compression::{Compression, Method};
 use crate::error::Error;
 
 impl Compression {
-    /// Returns a client's request.
     pub(super) fn request(&self, secure: bool) -> CompressionRequest {
         let methods = self.methods.iter().map(|method| *method as u32).collect();
         CompressionRequest { compress: self.fits(secure), methods }
     }
 
-    /// Returns a server's answer to `request`.
     pub(super) fn answer(&self, request: &CompressionRequest, secure: bool) -> CompressionDone {
         let wanted = request.compress && self.fits(secure);
         let ours = |number: &u32| self.methods.iter().any(|method| *method as u32 == *number);

@@ -8,7 +8,6 @@ use onego_wire::{Reader, Writer};
 const PREFIX: &[u8] = b"ceph v2\n";
 /// Size of the prefix and the payload's length, in bytes.
 pub(super) const PREFIX_LEN: usize = PREFIX.len() + 2;
-/// Banner of a version 1 peer.
 const PREFIX_V1: &[u8] = b"ceph v027";
 
 /// msgr2.1. Peers without it are older than 14.2.10 and 15.2.2 (CVE-2020-1759).
@@ -40,7 +39,6 @@ impl Banner {
         w.into_vec()
     }
 
-    /// Returns the length of the payload that follows this prefix.
     pub(super) fn payload_len(prefix: &[u8]) -> Result<usize, Error> {
         if prefix.starts_with(PREFIX_V1) {
             return Err(Error::Msgr1);

@@ -35,10 +35,8 @@ const COMPRESSED: [(Method, &[u8]); 4] = [
 
 const FRAMING: Framing = Framing::new(true);
 
-/// Size of the banner in both directions, in bytes.
 const BANNER_LEN: usize = 26;
 
-/// Encodes a received input again.
 fn echo(
     input: Input<Frame>,
     rx: &mut Receiver,

@@ -16,7 +16,6 @@ pub(super) const NO_SIGNATURE: [u8; SIGNATURE_LEN] = [0; SIGNATURE_LEN];
 /// The sender drops the session when the connection breaks (`CEPH_MSG_CONNECT_LOSSY`).
 pub(super) const FLAG_LOSSY: u64 = 1;
 
-/// HELLO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: u8,
@@ -37,7 +36,6 @@ impl Encode for Hello {
     }
 }
 
-/// AUTH_REQUEST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthRequest {
     pub(super) method: u32,
@@ -64,7 +62,6 @@ impl Encode for AuthRequest {
     }
 }
 
-/// AUTH_BAD_METHOD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthBadMethod {
     pub(super) method: u32,
@@ -94,7 +91,6 @@ impl Encode for AuthBadMethod {
     }
 }
 
-/// AUTH_DONE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuthDone {
     pub(super) global_id: u64,
@@ -138,10 +134,8 @@ impl Encode for AuthMore {
     }
 }
 
-/// COMPRESSION_REQUEST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompressionRequest {
-    /// The client wants compression.
     pub(super) compress: bool,
     /// Numbers of the client's methods, in order of preference.
     pub(super) methods: Vec<u32>,
@@ -160,10 +154,8 @@ impl Encode for CompressionRequest {
     }
 }
 
-/// COMPRESSION_DONE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompressionDone {
-    /// Both sides compress from now on.
     pub(super) compress: bool,
     /// Number of the method, or 0.
     pub(super) method: u32,

@@ -20,10 +20,8 @@ use onego_wire::{Reader, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One end of a version 2.1 connection.
 #[derive(Debug)]
 pub(crate) struct Version2 {
-    /// Present until the handshake is complete.
     handshake: Option<Box<Handshake>>,
     rx: Receiver,
     tx: Sender,
@@ -57,7 +55,6 @@ impl Version2 {
     }
 }
 
-/// Returns the effect of a control frame after the handshake.
 fn meaning(tag: Tag, payload: &[u8]) -> Result<Meaning, Error> {
     let mut r = Reader::new(payload);
     match tag {

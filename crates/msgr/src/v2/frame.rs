@@ -14,7 +14,6 @@ use crate::message::{Header, Message, Sums};
 use crate::tag::Tag;
 use onego_buf::crc32c;
 
-/// Maximum number of segments in a frame.
 pub(super) const MAX_SEGMENTS: usize = 4;
 /// Size of a preamble in crc mode, in bytes.
 pub(super) const PREAMBLE_LEN: usize = 32;
@@ -26,7 +25,6 @@ pub(super) const EPILOGUE_LEN: usize = 13;
 /// Size of a message's frame before its front, in bytes.
 pub(super) const HEAD_LEN: usize = PREAMBLE_LEN + HEADER_LEN + CRC_LEN;
 
-/// Offset of the preamble's own crc.
 const PREAMBLE_CRC_AT: usize = PREAMBLE_LEN - CRC_LEN;
 /// Initial value of segment checksums; the preamble's starts with 0.
 pub(super) const SEGMENT_SEED: u32 = u32::MAX;
@@ -62,7 +60,6 @@ impl Preamble {
         Self { tag, lens, segments: segments as u8, compressed: false }
     }
 
-    /// Creates the preamble of a frame with compressed segments.
     pub(super) fn of_compressed(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
         Self { compressed: true, ..Self::new(tag, lens) }
     }
@@ -126,7 +123,6 @@ impl Known {
         &self.preamble
     }
 
-    /// Returns the bytes of a preamble.
     #[inline]
     pub(super) fn bytes_of(&mut self, preamble: Preamble) -> &[u8; PREAMBLE_LEN] {
         if self.preamble != preamble {
@@ -170,7 +166,6 @@ pub(super) struct Epilogue {
 /// Encoding and decoding of frames in crc mode, in which every connection begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Framing {
-    /// Whether the second to fourth segments have checksums.
     data_crc: bool,
 }
 
@@ -209,7 +204,6 @@ impl Framing {
         PREAMBLE_LEN
     }
 
-    /// Decodes the preamble in `bytes`.
     pub(super) fn open_preamble(self, bytes: &[u8]) -> Result<Preamble, Error> {
         Preamble::from_wire(bytes.try_into().map_err(|_| Error::BadFrame("a short preamble"))?)
     }
@@ -236,7 +230,6 @@ impl Framing {
         if preamble.segments > 1 { EPILOGUE_LEN } else { 0 }
     }
 
-    /// Decodes the epilogue in `bytes`.
     pub(super) fn open_epilogue(self, bytes: &[u8]) -> Result<Epilogue, Error> {
         if bytes.len() != EPILOGUE_LEN {
             return Err(Error::BadFrame("a short epilogue"));
@@ -245,7 +238,6 @@ impl Framing {
         Ok(Epilogue { aborted, crcs: [le32(bytes, 1), le32(bytes, 5), le32(bytes, 9)] })
     }
 
-    /// Appends a frame of one segment to `to`.
     pub(super) fn seal_control(self, preamble: &[u8; PREAMBLE_LEN], first: &[u8], to: &mut Vec<u8>) {
         to.extend_from_slice(preamble);
         if !first.is_empty() {

@@ -36,7 +36,6 @@ use std::sync::Arc;
 /// another method or an old session. Without a limit, answers to an endlessly retrying peer would pile up.
 const MAX_FRAMES: u32 = 32;
 
-/// Frame that the handshake waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Banner,
@@ -77,7 +76,6 @@ pub(super) struct Handshake {
     frames: u32,
     addrs: AddrVec,
     peer_kind: u8,
-    /// Signature expected from the peer.
     expected: [u8; SIGNATURE_LEN],
     auth_name: Option<AuthName>,
     caps: Caps,
@@ -88,7 +86,6 @@ pub(super) struct Handshake {
     compression: bool,
     compressed: Option<Method>,
     global_id: u64,
-    /// The client's claim while the decision is pending.
     claim: Option<Claim>,
 }
 
@@ -123,7 +120,6 @@ impl Handshake {
         }
     }
 
-    /// Starts the handshake on an open transport.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
         self.addrs = own_addrs(&self.config, local);
         out.raw(&self.banner_here().to_wire());
@@ -254,7 +250,6 @@ impl Handshake {
         Ok(())
     }
 
-    /// Processes a client's authentication on the server.
     fn receive_client(
         &mut self,
         now: Time,
@@ -343,7 +338,6 @@ impl Handshake {
         Ok(())
     }
 
-    /// Answers a client's compression request on the server.
     fn answer_compression(
         &mut self,
         request: &CompressionRequest,
@@ -427,7 +421,6 @@ impl Handshake {
         self.claim.as_ref()
     }
 
-    /// Accepts the client's claim: the connection carries the session.
     pub(super) fn admit(
         &mut self,
         out: &mut Sender,
@@ -533,7 +526,6 @@ impl Handshake {
         Ok(self.begun(ident, session))
     }
 
-    /// Records the start of a session.
     fn begun(&mut self, ident: Ident, session: &mut SessionState) -> Peer {
         session.peer_global_seq = ident.global_seq;
         let auth_name = self.auth_name.clone();

@@ -21,7 +21,6 @@ use crate::tag::Tag;
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_wire::{Landing, Part, Unfinished};
 
-/// Maximum size of a fixed part, in bytes.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
 
@@ -43,14 +42,12 @@ enum Stage {
 pub(crate) struct Receiver {
     /// Takes over in secure mode.
     secure: Option<Box<SecureReceiver>>,
-    /// Present once compression is negotiated.
     unpacker: Option<Box<Unpacker>>,
     /// Everything received before authentication; it will be signed.
     transcript: Option<Vec<u8>>,
     framing: Framing,
     limits: Limits,
     stage: Stage,
-    /// The handshake is over, so messages are allowed.
     messages: bool,
     part: Part<PART_MAX>,
     /// Preamble of the current frame.
@@ -80,7 +77,6 @@ impl Receiver {
         }
     }
 
-    /// Allows messages from now on.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
         if let Some(secure) = &mut self.secure {
@@ -93,7 +89,6 @@ impl Receiver {
         self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
     }
 
-    /// Accepts compressed frames from now on.
     pub(super) fn unpack(&mut self, unpacker: Unpacker) {
         match &mut self.secure {
             Some(secure) => secure.unpack(unpacker),
@@ -288,7 +283,6 @@ fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
     }
 }
 
-/// Returns the stage after a preamble.
 fn first_stage(preamble: &Preamble) -> Stage {
     match preamble.tag {
         Tag::Message if preamble.compressed => Stage::PackedHeader,

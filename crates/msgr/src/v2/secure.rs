@@ -32,7 +32,6 @@ pub(super) const SEALED_STATUS_LEN: usize = STATUS_LEN + TAG_LEN;
 /// Segments are padded to a multiple of this size.
 pub(super) const BLOCK: usize = 16;
 
-/// Returns the padded length of a segment.
 pub(super) fn padded(len: usize) -> usize {
     len.next_multiple_of(BLOCK)
 }
@@ -42,7 +41,6 @@ pub(super) fn first_rest(len: usize) -> usize {
     if len > INLINE_LEN { padded(len) - INLINE_LEN + TAG_LEN } else { 0 }
 }
 
-/// Sequence of nonces.
 #[derive(Debug)]
 struct Nonces {
     fixed: [u8; 4],
@@ -92,19 +90,16 @@ pub(super) fn keys(secret: &Secret, client: bool) -> Result<(OpenRx, SealTx), Er
 }
 
 impl SealTx {
-    /// Begins a record.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.sealer.begin(&self.nonces.next());
     }
 
-    /// Seals the next piece of a record into `to`.
     #[inline]
     pub(super) fn seal(&mut self, piece: &[u8], to: &mut [u8]) {
         self.sealer.seal(piece, to);
     }
 
-    /// Seals zeros into `to`.
     #[inline]
     pub(super) fn seal_zeros(&mut self, to: &mut [u8]) {
         to.fill(0);
@@ -146,7 +141,6 @@ impl SealTx {
         self.finish_in_place(to);
     }
 
-    /// Appends a frame of one segment to `to`.
     pub(super) fn seal_control(&mut self, preamble: &[u8; PREAMBLE_LEN], first: &[u8], to: &mut Vec<u8>) {
         let (inline, rest) = first.split_at(first.len().min(INLINE_LEN));
         let start = to.len();
@@ -166,19 +160,16 @@ impl SealTx {
 }
 
 impl OpenRx {
-    /// Begins a record.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.opener.begin(&self.nonces.next());
     }
 
-    /// Opens the next piece of a record in place.
     #[inline]
     pub(super) fn open_in_place(&mut self, piece: &mut [u8]) {
         self.opener.open_in_place(piece);
     }
 
-    /// Opens the next piece of a record into `to`.
     #[inline]
     pub(super) fn open(&mut self, piece: &[u8], to: &mut [u8]) {
         self.opener.open(piece, to);

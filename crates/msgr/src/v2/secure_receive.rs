@@ -73,14 +73,12 @@ impl Opening {
         self.buffer.left() == 0
     }
 
-    /// Copies up to `len` available bytes.
     fn copy(&mut self, len: usize, bytes: &mut Segment) {
         let n = len.min(self.buffer.left()).min(bytes.len());
         self.buffer.copy(&bytes[..n]);
         bytes.advance(n);
     }
 
-    /// Opens the received bytes in place.
     fn open(&mut self, keys: &mut OpenRx) {
         let filled = self.buffer.filled();
         let end = if self.buffer.left() == 0 { filled } else { filled - filled % BLOCK };
@@ -96,14 +94,11 @@ impl Opening {
 pub(super) struct SecureReceiver {
     keys: OpenRx,
     limits: Limits,
-    /// The handshake is over, so messages are allowed.
     messages: bool,
     ahead: Ahead,
     stage: SecureStage,
     memory: PartMemory,
-    /// Present once compression is negotiated.
     unpacker: Option<Box<Unpacker>>,
-    /// Bytes received of a fragmented fixed part.
     part: Part<PART_MAX>,
     /// Complete fixed part, to be opened in place.
     fixed: [u8; PART_MAX],
@@ -111,7 +106,6 @@ pub(super) struct SecureReceiver {
     /// Bytes received of a first segment larger than its inline part.
     first: Vec<u8>,
     header: Header,
-    /// Current segment.
     opening: Option<Opening>,
     front: Option<Segment>,
     middle: Option<Segment>,
@@ -143,12 +137,10 @@ impl SecureReceiver {
         }
     }
 
-    /// Allows messages from now on.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
     }
 
-    /// Accepts compressed frames from now on.
     pub(super) fn unpack(&mut self, unpacker: Unpacker) {
         self.unpacker = Some(Box::new(unpacker));
     }
@@ -278,7 +270,6 @@ impl SecureReceiver {
         self.opening = Some(Opening::new(self.memory.get(len), false));
     }
 
-    /// Takes the received parts of a message.
     fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
         match self.opening.take() {
@@ -297,7 +288,6 @@ impl SecureReceiver {
         }
     }
 
-    /// Drops a message that the sender aborted.
     fn give_up_message(&mut self) -> Option<Input<Frame>> {
         self.ahead.message(0);
         let Message { header, placed, .. } = self.take_parts();

@@ -19,9 +19,7 @@ const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
-    /// Memory of outgoing data.
     arena: Arena,
-    /// Control frames that precede the next message.
     control: Vec<u8>,
     /// Everything sent before authentication; it will be signed.
     transcript: Option<Vec<u8>>,
@@ -45,7 +43,6 @@ impl Sender {
         }
     }
 
-    /// Queues raw bytes: the banner.
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         self.control.extend_from_slice(bytes);
         self.record(self.control.len() - bytes.len());
@@ -81,7 +78,6 @@ impl Sender {
         self.transcript.take().unwrap_or_default()
     }
 
-    /// Encrypts everything from now on.
     pub(super) fn secure(&mut self, keys: SealTx) {
         self.assembler.secure = Some(Box::new(keys));
     }
@@ -122,16 +118,12 @@ impl Sender {
 #[derive(Debug)]
 struct Assembler {
     framing: Framing,
-    /// Present in secure mode.
     secure: Option<Box<SealTx>>,
-    /// Present once compression is negotiated.
     packer: Option<Box<Packer>>,
-    /// Preamble of the last message.
     last: Known,
 }
 
 impl Assembler {
-    /// Appends a message, taking its data.
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         if let Some(packer) = &mut self.packer
             && let Some(packed) = packer.message(message, fronts)
@@ -154,7 +146,6 @@ impl Assembler {
 }
 
 impl Assembler {
-    /// Appends the frame of a compressed message.
     #[cold]
     fn packed(&mut self, packed: &Packed, arena: &mut Arena, out: &mut List) {
         let Packed { first, parts: [front, middle, data] } = packed;
@@ -215,7 +206,6 @@ impl Sealing<'_> {
         self.status();
     }
 
-    /// Seals the compressed parts of a message after its header.
     fn parts(mut self, preamble: &Preamble, parts: &[Segment; MAX_SEGMENTS - 1]) {
         if preamble.segments == 1 {
             return;

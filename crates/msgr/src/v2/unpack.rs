@@ -39,7 +39,6 @@ impl Unpacker {
         })
     }
 
-    /// Decompresses a control frame's payload.
     pub(super) fn control(&mut self, payload: &[u8]) -> Result<Segment, Error> {
         self.segment("a control frame", payload, self.limits.control)
     }
@@ -93,7 +92,6 @@ impl Unpacker {
         Ok(header)
     }
 
-    /// Takes the last decompressed message.
     pub(super) fn take_message(&mut self) -> Option<Message> {
         self.message.take()
     }

@@ -17,7 +17,6 @@ use std::time::Duration;
 const LIFETIMES: Lifetimes =
     Lifetimes { monitor: Duration::from_secs(3600), service: Duration::from_secs(60) };
 
-/// Key server, and a client known to it.
 struct World {
     authority: Arc<Mutex<Authority>>,
     principal: Principal,

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 
 const METHODS: [Method; 4] = [Method::Snappy, Method::Zlib, Method::Zstd, Method::Lz4];
 
-/// Offset of the flags in a preamble.
 const FLAGS_AT: usize = 26;
 
 fn compressing(config: Config, method: Method, min_size: u32) -> Config {
@@ -31,7 +30,6 @@ fn compressible(tid: u64, data: usize) -> Message {
     message
 }
 
-/// Returns a compressed frame of these segments.
 fn compressed_frame(tag: Tag, segments: &[&[u8]]) -> Vec<u8> {
     let lens: Vec<u32> = segments.iter().map(|segment| segment.len() as u32).collect();
     let mut bytes = preamble(tag as u8, &lens);
@@ -60,7 +58,6 @@ fn snappy(bytes: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// Returns a message header with number 1.
 fn header() -> [u8; 41] {
     let mut header = [0; 41];
     (header[0], header[16], header[20]) = (1, 42, 8);

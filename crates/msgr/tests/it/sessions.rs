@@ -37,7 +37,6 @@ fn nothing_is_lost_or_duplicated_over_connections_that_break_anywhere() {
     assert!(everything.iter().all(|seen| *seen > 0), "{seen:?}");
 }
 
-/// All modes with all their policies.
 fn modes() -> impl Iterator<Item = (Mode, [Policy; 2])> {
     Mode::ALL.into_iter().flat_map(|mode| mode.policies().iter().map(move |policies| (mode, *policies)))
 }

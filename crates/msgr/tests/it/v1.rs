@@ -282,7 +282,6 @@ fn lengths_over_their_limits_are_refused_on_sight() {
     assert!(matches!(fault(&mut server), Error::TooLong { what: "authorizer", len: 1001, .. }));
 }
 
-/// Returns a client's request.
 fn connect(features: u64, version: u32, authorizer_len: u32) -> Vec<u8> {
     let mut w = Writer::new();
     w.u64(features);
@@ -317,7 +316,6 @@ fn a_server_gives_the_reason_for_a_refusal_and_lets_the_client_retry() {
     assert_eq!(fault(&mut server), Error::EndlessHandshake(16));
 }
 
-/// Returns a server's reply.
 fn reply(tag: u8, features: u64, global_seq: u32, connect_seq: u32) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(tag);

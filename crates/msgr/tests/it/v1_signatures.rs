@@ -90,7 +90,6 @@ impl Ticket {
     }
 }
 
-/// Returns a message with all parts, as sent on the wire.
 fn sent(from: &mut Connection, kind: u16) -> Vec<u8> {
     let mut whole = message(1, FRONT, DATA);
     whole.header.kind = kind;
@@ -101,7 +100,6 @@ fn sent(from: &mut Connection, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// Corrects all checksums.
 fn correct_sums(bytes: &mut [u8]) {
     let sums = [
         (HEADER_AT..HEADER_CRC_AT, HEADER_CRC_AT),

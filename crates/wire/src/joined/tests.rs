@@ -188,7 +188,6 @@ fn members(count: usize) -> Joined<Vec<Member>> {
     Joined::new((0..count).map(|_| Member::default()).collect())
 }
 
-/// Driver without I/O that knows the expected connection of each id.
 struct Driver {
     joined: Joined<Vec<Member>>,
     serials: u16,
@@ -196,7 +195,6 @@ struct Driver {
     open: BTreeMap<ConnId, (u16, Vec<SegmentMut>)>,
     /// Connections closed by a member, with their receive buffers.
     closed: Vec<(ConnId, u16, Vec<SegmentMut>)>,
-    /// Ids without a connection.
     stale: BTreeSet<ConnId>,
     listeners: Vec<(ListenerId, SocketAddr)>,
 }
@@ -265,7 +263,6 @@ impl Driver {
         Some((*nth.0, nth.1.0))
     }
 
-    /// Returns whether a member still has that connection.
     fn is_known(&self, serial: u16) -> bool {
         self.joined.members().iter().any(|member| member.conn(serial).is_some())
     }

@@ -11,11 +11,8 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 use zeroize::Zeroizing;
 
-/// AES block size, bytes.
 const BLOCK: usize = 16;
-/// Key size of the first cipher, bytes.
 pub(in crate::auth) const AES_KEY_LEN: usize = 16;
-/// Key size of the second cipher, bytes.
 pub(in crate::auth) const AES256K_KEY_LEN: usize = 32;
 /// Size of the HMAC appended by the second cipher: 192 bits of a SHA-384, in bytes.
 const HASH_LEN: usize = 24;

@@ -170,13 +170,11 @@ impl Encode for Key {
     }
 }
 
-/// Folds 64-bit words into one.
 pub(in crate::auth) fn fold(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0, |folded, word| folded ^ u64::from_le_bytes(*word))
 }
 
-/// Maps failed decryption to an error.
 pub(in crate::auth) fn opened(plain: Option<Plain>, what: &'static str) -> Result<Plain, Error> {
     plain.ok_or(Error::Forged { what })
 }

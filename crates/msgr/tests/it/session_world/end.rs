@@ -20,10 +20,8 @@ pub(crate) struct End {
     pub(crate) sock: SocketAddr,
     pub(crate) config: Arc<Config>,
     pub(crate) session: Session,
-    /// Transport of the session's connection.
     pub(crate) carrier: Option<usize>,
     pub(crate) waiting: Vec<(usize, Connection)>,
-    /// Its authentication, if required.
     pub(crate) member: Option<Member>,
     mode: Mode,
     /// Every instance of it has its own address.
@@ -35,7 +33,6 @@ pub(crate) struct End {
     pub(crate) partner: Option<(u32, u64)>,
 }
 
-/// Returns a message's number, which its transaction encodes.
 pub(crate) fn number(tid: u64) -> Number {
     ((tid >> 32) as u32, tid & 0xffff_ffff)
 }
@@ -90,7 +87,6 @@ impl End {
         }
     }
 
-    /// Restarts the end, which loses all state.
     pub(crate) fn restart(&mut self, other: u32) {
         self.life += 1;
         if self.moves {
@@ -115,7 +111,6 @@ impl End {
         if self.moves { claimed.0[0].nonce } else { self.knows }
     }
 
-    /// Returns the target for connecting to an instance of this end.
     pub(crate) fn target(&self, life: u32, login: Login) -> Target {
         let mut addr = self.config.addrs.0[0];
         if self.moves {
@@ -144,7 +139,6 @@ impl End {
         }
     }
 
-    /// Returns the lines of connections whose deadline has passed.
     pub(crate) fn overdue(&mut self, now: Time) -> Vec<usize> {
         let due = |connection: &Connection| connection.deadline().is_some_and(|deadline| deadline <= now);
         let carrier = self.carrier.filter(|_| self.session.connection().is_some_and(|it| due(it)));

@@ -13,7 +13,6 @@ use std::time::Duration;
 /// The ticket-issuing part of a cluster's monitors. All services know their keys at once.
 pub(crate) struct Monitors {
     authority: Arc<Mutex<Authority>>,
-    /// Numbers assigned so far.
     numbers: u64,
 }
 
@@ -21,7 +20,6 @@ fn key(number: u8) -> Key {
     Key::generate(Cipher::Aes, Utime::default(), &mut Entropy::new([number; 32]))
 }
 
-/// Returns the name that an end proves.
 pub(crate) fn name(number: u8) -> AuthName {
     format!("osd.{number}").parse().unwrap()
 }
@@ -44,7 +42,6 @@ impl Monitors {
 /// One end as a member of the cluster: its key and its tickets.
 pub(crate) struct Member {
     principal: Principal,
-    /// Its session with a monitor.
     session: Option<Renewals>,
     /// Answers to its renewals, and their arrival times.
     answers: VecDeque<(Time, Result<Vec<u8>, i32>)>,
@@ -108,12 +105,10 @@ impl Member {
         }
     }
 
-    /// Starts a login to the other end with the current ticket.
     pub(crate) fn login(&mut self, now: Time) -> Login {
         self.principal.login_to_service(now, service::OSD)
     }
 
-    /// Handles a refusal of the ticket by the other end.
     pub(crate) fn doubt(&mut self, now: Time) {
         self.principal.doubt(now, service::OSD);
     }

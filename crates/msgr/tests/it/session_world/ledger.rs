@@ -22,7 +22,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Records a received message.
     pub(crate) fn receive(&mut self, got: Number) {
         assert!(self.last < Some(got), "{got:?} comes after {:?}", self.last);
         let (life, n) = got;
@@ -35,7 +34,6 @@ impl Ledger {
         self.received.insert(got);
     }
 
-    /// Returns whether the message was received or reported lost.
     fn is_settled(&self, number: Number) -> bool {
         self.received.contains(&number) || self.lost.contains(&number)
     }
@@ -72,7 +70,6 @@ impl Ledger {
         (self.sent, self.settled, self.resets) = (0, 0, 0);
     }
 
-    /// Returns the last message received by the receiver's current instance.
     pub(crate) fn last(&self) -> Option<Number> {
         self.last
     }
@@ -87,7 +84,6 @@ impl Ledger {
         self.lost.len()
     }
 
-    /// Returns whether every message sent is settled.
     pub(crate) fn is_done(&self) -> bool {
         self.settled == self.sent
     }

@@ -5,25 +5,18 @@ use onego_wire::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Result of a receive from a line.
 pub(crate) enum Delivery {
     Bytes(Vec<u8>),
-    /// Nothing yet.
     Nothing,
-    /// The line is closed.
     Over,
 }
 
 pub(crate) struct Line {
-    /// The end that opened it.
     pub(crate) opener: usize,
-    /// Instances of the two ends.
     pub(crate) lives: [u32; 2],
-    /// The other end has accepted it.
     pub(crate) accepted: bool,
     /// Bytes that it carries until it breaks.
     pub(crate) left: usize,
-    /// The end has not closed it.
     pub(crate) held: [bool; 2],
     /// The end has sent its whole handshake.
     pub(crate) open: [bool; 2],
@@ -35,7 +28,6 @@ pub(crate) struct Line {
     to: [Way; 2],
 }
 
-/// Bytes in flight to an end.
 #[derive(Default)]
 struct Way {
     bytes: VecDeque<u8>,
@@ -60,12 +52,10 @@ impl Line {
         }
     }
 
-    /// Returns the number of bytes in flight to an end.
     pub(crate) fn under_way(&self, end: usize) -> usize {
         self.to[end].bytes.len()
     }
 
-    /// Returns the number of bytes received by either end.
     pub(crate) fn carried(&self) -> u64 {
         self.to.iter().map(|way| way.delivered).sum()
     }
@@ -116,7 +106,6 @@ impl Line {
     }
 }
 
-/// Protection of messages in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// Version 1 checksums.

@@ -93,7 +93,6 @@ impl World {
         this
     }
 
-    /// Opens a transport if the end wants one.
     pub(crate) fn connect(&mut self, end: usize) {
         if !self.ends[end].session.wants_connection(self.now) {
             return;
@@ -126,7 +125,6 @@ impl World {
         self.look(end);
     }
 
-    /// Gives up the end's line.
     fn hang_up(&mut self, end: usize) {
         if let Some(at) = self.ends[end].carrier {
             self.close(end, at);
@@ -159,7 +157,6 @@ impl World {
         self.look(end);
     }
 
-    /// Restarts the end.
     pub(crate) fn restart(&mut self, end: usize) {
         for at in self.alive.clone() {
             if self.lines[at].held[end] {
@@ -186,7 +183,6 @@ impl World {
         this.meet(other);
     }
 
-    /// Carries some bytes to an end.
     pub(crate) fn deliver(&mut self, end: usize, at: usize, most: usize) {
         let line = &mut self.lines[at];
         if !line.held[end] {
@@ -212,7 +208,6 @@ impl World {
         }
     }
 
-    /// Accepts the line that the other end opened.
     fn accept(&mut self, end: usize, at: usize) {
         self.lines[at].accepted = true;
         let visitor = Visitor { addr: self.ends[1 - end].sock, fresh_global_id: 9000 };
@@ -222,7 +217,6 @@ impl World {
         this.waiting.push((at, accepted));
     }
 
-    /// Processes a connection's events.
     fn events(&mut self, end: usize, at: usize) {
         let Some(connection) = self.ends[end].connection(at) else { return };
         let events: Vec<Event> = std::iter::from_fn(|| connection.poll()).collect();
@@ -381,7 +375,6 @@ impl World {
         line.send(1 - end, bytes, damaged);
     }
 
-    /// Sends the end's output on all lines.
     pub(crate) fn transmit(&mut self, end: usize) {
         for at in self.alive.clone() {
             self.transmit_on(end, at);
@@ -403,7 +396,6 @@ impl World {
         self.deliver(end, at, most);
     }
 
-    /// Performs one random action.
     pub(crate) fn step(&mut self, sends: u64) {
         let end = self.random.random_range(0..2);
         if let Some(seldom) = self.troubles.restarts
@@ -422,7 +414,6 @@ impl World {
         }
     }
 
-    /// Advances the time.
     fn wait(&mut self) {
         self.now = self.now + Duration::from_millis(self.random.random_range(1..500));
         self.ask_monitors();
@@ -436,7 +427,6 @@ impl World {
         }
     }
 
-    /// Renews both ends' tickets.
     fn ask_monitors(&mut self) {
         for end in 0..2 {
             let delay = match self.troubles.lost_answers.map(|seldom| self.random.random_range(0..=seldom)) {

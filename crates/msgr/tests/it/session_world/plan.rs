@@ -7,7 +7,6 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
 
-/// Protocol version and protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Version 2, without keys.
@@ -66,7 +65,6 @@ impl Mode {
         }
     }
 
-    /// Features that neither end has.
     pub(super) fn lacks(self) -> u64 {
         if self == Self::Old { features::RECONNECT_SEQ } else { 0 }
     }
@@ -148,7 +146,6 @@ impl Troubles {
     }
 }
 
-/// Events in one world or several.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) broken: u64,

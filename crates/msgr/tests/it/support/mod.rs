@@ -61,7 +61,6 @@ pub(crate) fn server(config: Config) -> Connection {
     Connection::accept(START, Arc::new(config), visitor, server_sock())
 }
 
-/// Returns all output of `connection`.
 pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
     let mut out = List::new();
     while connection.has_output() {
@@ -87,7 +86,6 @@ pub(crate) fn deliver(
     while deliver().bytes() > 0 {}
 }
 
-/// Delivers `bytes` in one piece.
 pub(crate) fn deliver_whole(connection: &mut Connection, bytes: &[u8]) {
     connection.received(START, Segment::copy_from(bytes), &mut NoPlacer);
 }
@@ -165,7 +163,6 @@ pub(crate) fn plans() -> impl Strategy<Value = Vec<Plan>> {
     prop::collection::vec((0..3000usize, prop::option::of(1..500usize), data), 1..12)
 }
 
-/// Returns the message of a plan.
 pub(crate) fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
     let mut message = message(tid as u64, *front, 0);
     message.middle = middle.map(|len| Segment::from(pattern(tid + 3, len)));
@@ -268,7 +265,6 @@ pub(crate) fn preamble(tag: u8, lens: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a frame of one segment.
 pub(crate) fn frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
     let mut bytes = preamble(tag as u8, &[payload.len() as u32]);
     if !payload.is_empty() {
@@ -278,7 +274,6 @@ pub(crate) fn frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Message of three numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub(crate) handle: u64,
