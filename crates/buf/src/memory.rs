@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub(crate) struct Memory {
     ptr: NonNull<u8>,
     len: usize,
-    home: Home,
+    backing: Backing,
     access: Access,
 }
 
-enum Home {
+enum Backing {
     /// [`Block`], possibly of a slab, that returns to its origin.
     Origin(Option<Arc<Slab>>),
     /// [`Block`], possibly of a slab, that returns to its pool.
@@ -42,13 +42,13 @@ impl Memory {
     /// Takes a block that returns to its origin.
     pub(crate) fn from_block(block: Block) -> Self {
         let (ptr, len, slab, access) = block.into_parts();
-        Self { ptr, len, home: Home::Origin(slab), access }
+        Self { ptr, len, backing: Backing::Origin(slab), access }
     }
 
     /// Takes a block that returns to its pool's free lists.
     pub(crate) fn of_pool(block: Block, lists: sync::Arc<FreeLists>) -> Self {
         let (ptr, len, slab, access) = block.into_parts();
-        Self { ptr, len, home: Home::Pool(lists, slab), access }
+        Self { ptr, len, backing: Backing::Pool(lists, slab), access }
     }
 
     pub(crate) fn from_vec(vec: Vec<u8>) -> Self {
@@ -56,14 +56,14 @@ impl Memory {
         let mut vec = ManuallyDrop::new(vec);
         let ptr = NonNull::new(vec.as_mut_ptr()).expect("a Vec's pointer is never null");
         let (len, capacity) = (vec.len(), vec.capacity());
-        Self { ptr, len, home: Home::Vec { capacity }, access: Access::default() }
+        Self { ptr, len, backing: Backing::Vec { capacity }, access: Access::default() }
     }
 
     pub(crate) fn from_bytes(bytes: Bytes) -> Self {
         let bytes = Box::new(bytes);
         // The bytes do not move with their handle.
         let (ptr, len) = (NonNull::from_ref(&bytes[..]).cast(), bytes.len());
-        Self { ptr, len, home: Home::Bytes(bytes), access: Access::default() }
+        Self { ptr, len, backing: Backing::Bytes(bytes), access: Access::default() }
     }
 
     /// Memory lent by its owner.
@@ -72,18 +72,18 @@ impl Memory {
     ///
     /// As for [`SegmentMut::lent`](crate::SegmentMut::lent).
     pub(crate) unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: Box<dyn Send + Sync>) -> Self {
-        Self { ptr, len, home: Home::Lent(lender), access: Access::default() }
+        Self { ptr, len, backing: Backing::Lent(lender), access: Access::default() }
     }
 
     /// Returns whether the memory may be shared outside of segments, or is read-only.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.home, Home::Bytes(_) | Home::Lent(_))
+        matches!(self.backing, Backing::Bytes(_) | Backing::Lent(_))
     }
 
     pub(crate) fn slab(&self) -> Option<&Arc<Slab>> {
-        match &self.home {
-            Home::Origin(slab) | Home::Pool(_, slab) => slab.as_ref(),
-            Home::Vec { .. } | Home::Bytes(_) | Home::Lent(_) | Home::Left => None,
+        match &self.backing {
+            Backing::Origin(slab) | Backing::Pool(_, slab) => slab.as_ref(),
+            Backing::Vec { .. } | Backing::Bytes(_) | Backing::Lent(_) | Backing::Left => None,
         }
     }
 
@@ -102,7 +102,7 @@ impl Memory {
     }
 
     pub(crate) fn into_vec(self) -> Result<Vec<u8>, Self> {
-        let Home::Vec { capacity } = self.home else { return Err(self) };
+        let Backing::Vec { capacity } = self.backing else { return Err(self) };
         let this = ManuallyDrop::new(self);
         // SAFETY: pointer, length and capacity are those of the `Vec` that was taken apart in `from_vec`, and
         // `ManuallyDrop` keeps `drop` from freeing the block a second time.
@@ -116,14 +116,14 @@ impl Drop for Memory {
         let access = std::mem::take(&mut self.access);
         // SAFETY: the parts are those of the block that this was made from, and no segment of it is left.
         let block = |slab| unsafe { Block::from_parts(self.ptr, self.len, slab, access) };
-        match std::mem::replace(&mut self.home, Home::Left) {
-            Home::Origin(slab) => drop(block(slab)),
-            Home::Pool(lists, slab) => lists.put(block(slab)),
-            Home::Vec { capacity } => {
+        match std::mem::replace(&mut self.backing, Backing::Left) {
+            Backing::Origin(slab) => drop(block(slab)),
+            Backing::Pool(lists, slab) => lists.put(block(slab)),
+            Backing::Vec { capacity } => {
                 // SAFETY: the parts are those of the `Vec` that was taken apart in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
             }
-            Home::Bytes(_) | Home::Lent(_) | Home::Left => {}
+            Backing::Bytes(_) | Backing::Lent(_) | Backing::Left => {}
         }
     }
 }

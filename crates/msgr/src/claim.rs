@@ -6,14 +6,14 @@ use crate::types::addr::{AddrVec, EntityAddr};
 /// Identity and request of a connecting client.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    pub(crate) wish: Wish,
+    pub(crate) request: ConnectRequest,
     pub(crate) kind: u8,
     pub(crate) auth_name: Option<AuthName>,
 }
 
 impl Claim {
     /// Returns whether the claim comes from the session's peer: a session cannot be taken over under another identity.
-    pub(crate) fn is_of(&self, known: &Known) -> bool {
+    pub(crate) fn is_of(&self, known: &SessionPeer) -> bool {
         // A server proves no name to its client.
         let same_name = known.auth_name.is_none() || known.auth_name == self.auth_name;
         self.kind == known.kind && same_name
@@ -21,7 +21,7 @@ impl Claim {
 }
 
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct SessionPeer {
     /// IDENT frame of the peer; version 2 only.
     pub(crate) ident: Option<Ident>,
     pub(crate) kind: u8,
@@ -29,7 +29,7 @@ pub(crate) struct Known {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub(crate) enum ConnectRequest {
     New(Ident),
     Resume(Reconnect),
     /// Version 1: a new session if `connect_seq` is 0, otherwise a resumption.
@@ -40,7 +40,7 @@ pub(crate) enum Wish {
     },
 }
 
-impl Wish {
+impl ConnectRequest {
     pub(crate) fn addrs(&self) -> &AddrVec {
         match self {
             Self::New(ident) => &ident.addrs,

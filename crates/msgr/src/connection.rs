@@ -2,13 +2,13 @@
 
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Input, Meaning, Receive as _};
 use crate::error::Error;
 use crate::event::Event;
 use crate::liveness::{Due, Liveness};
 use crate::message::{Message, NoPlacer, Placer};
 use crate::peer::{Peer, Target, Visitor};
 use crate::policy::Policy;
+use crate::protocol::{FrameEffect, Input, Protocol, Receive as _};
 use crate::state::{SessionState, global_seq};
 use crate::types::addr::AddrVec;
 use crate::types::{Payload, Utime};
@@ -46,10 +46,10 @@ enum Version {
 
 /// Dispatches to the negotiated version: a branch instead of a virtual call on the hot path.
 macro_rules! dispatch {
-    ($version:expr, $dialect:ident => $what:expr) => {
+    ($version:expr, $protocol:ident => $what:expr) => {
         match $version {
-            Version::One($dialect) => $what,
-            Version::Two($dialect) => $what,
+            Version::One($protocol) => $what,
+            Version::Two($protocol) => $what,
         }
     };
 }
@@ -206,7 +206,7 @@ impl Connection {
         let Link { phase, answer, session, .. } = &mut self.link;
         dispatch!(&mut self.version, it => {
             if let Some(stamp) = answer.take() {
-                it.answer_life(stamp);
+                it.answer_keepalive(stamp);
             }
             if *phase == Phase::Ready {
                 it.transmit(out, limit.max(1), session);
@@ -275,7 +275,7 @@ impl Connection {
     /// Returns the addresses of a client that claims a session, on a server whose policy keeps sessions. The connection
     /// waits until [`Session::accept`](crate::Session::accept) of that session has decided.
     pub fn claimed_by(&self) -> Option<&AddrVec> {
-        self.claim().map(|claim| claim.wish.addrs())
+        self.claim().map(|claim| claim.request.addrs())
     }
 
     pub(crate) fn claim(&self) -> Option<&Claim> {
@@ -283,7 +283,7 @@ impl Connection {
     }
 
     pub(crate) fn admit(&mut self, session: SessionState) {
-        self.link.session.go_on_as(session);
+        self.link.session.replace_with(session);
         if self.link.phase == Phase::Handshake {
             dispatch!(&mut self.version, it => self.link.admit(it));
         }
@@ -330,9 +330,9 @@ impl Link {
         self.phase != Phase::Over || !self.session.policy.lossy
     }
 
-    fn received<D: Dialect>(
+    fn received<P: Protocol>(
         &mut self,
-        dialect: &mut D,
+        protocol: &mut P,
         now: Time,
         mut bytes: Segment,
         placer: &mut dyn Placer,
@@ -349,61 +349,61 @@ impl Link {
                 self.rest_since = now;
                 return;
             }
-            let handled = match dialect.receiver_mut().next(&mut bytes, placer) {
+            let handled = match protocol.receiver_mut().next(&mut bytes, placer) {
                 Ok(None) => break,
-                Ok(Some(Input::Message)) => self.message(dialect, now),
+                Ok(Some(Input::Message)) => self.message(protocol, now),
                 Ok(Some(Input::Aborted(header, place))) => {
                     self.events.push_back(Event::Unplaced(header, place));
                     Ok(())
                 }
                 Ok(Some(Input::Frame(frame))) => {
-                    let meaning = dialect.frame(now, frame, &mut self.session);
-                    meaning.and_then(|meaning| self.act(meaning))
+                    let effect = protocol.frame(now, frame, &mut self.session);
+                    effect.and_then(|effect| self.act(effect))
                 }
                 Err(error) => Err(error),
             };
             if let Err(error) = handled {
-                self.fail(dialect, error);
+                self.fail(protocol, error);
             }
         }
     }
 
     /// Continues with the bytes held back in `rest`.
     #[cold]
-    fn go_on<D: Dialect>(&mut self, dialect: &mut D) {
+    fn go_on<P: Protocol>(&mut self, protocol: &mut P) {
         self.queued = 0;
         let (mut rest, now) = (std::mem::take(&mut self.rest), self.rest_since);
         while self.queued <= AT_A_TIME
             && let Some(bytes) = rest.pop_front()
         {
-            self.received(dialect, now, bytes, &mut NoPlacer);
+            self.received(protocol, now, bytes, &mut NoPlacer);
         }
         if self.phase != Phase::Over {
             self.rest.append(&mut rest);
         }
     }
 
-    fn message<D: Dialect>(&mut self, dialect: &mut D, now: Time) -> Result<(), Error> {
-        if !self.session.received(dialect.receiver().header())? {
-            self.events.extend(Event::passed_over(dialect.take_message()));
+    fn message<P: Protocol>(&mut self, protocol: &mut P, now: Time) -> Result<(), Error> {
+        if !self.session.received(protocol.receiver().header())? {
+            self.events.extend(Event::duplicate(protocol.take_message()));
         } else if self.is_ready() {
-            let message = dialect.take_message();
+            let message = protocol.take_message();
             self.queued += message.body_len() + message.placed.as_ref().map_or(0, |place| place.len());
             self.events.push_back(Event::Message(message));
         } else {
-            let message = dialect.take_message();
-            let meaning = dialect.early_message(now, message, &mut self.session)?;
-            self.act(meaning)?;
+            let message = protocol.take_message();
+            let effect = protocol.early_message(now, message, &mut self.session)?;
+            self.act(effect)?;
         }
         Ok(())
     }
 
-    fn act(&mut self, meaning: Meaning) -> Result<(), Error> {
-        match meaning {
-            Meaning::Nothing => {}
-            Meaning::Ready(peer) => self.ready(peer),
-            Meaning::Keepalive(stamp) => self.answer = Some(stamp),
-            Meaning::Ack(seq) => self.session.outbox.acknowledged(seq)?,
+    fn act(&mut self, effect: FrameEffect) -> Result<(), Error> {
+        match effect {
+            FrameEffect::Nothing => {}
+            FrameEffect::Ready(peer) => self.ready(peer),
+            FrameEffect::Keepalive(stamp) => self.answer = Some(stamp),
+            FrameEffect::Ack(seq) => self.session.outbox.acknowledged(seq)?,
         }
         Ok(())
     }
@@ -414,41 +414,41 @@ impl Link {
         self.events.push_back(Event::Ready(peer));
     }
 
-    fn admit<D: Dialect>(&mut self, dialect: &mut D) {
-        let admitted = dialect.admit(&mut self.session).and_then(|meaning| self.act(meaning));
+    fn admit<P: Protocol>(&mut self, protocol: &mut P) {
+        let admitted = protocol.admit(&mut self.session).and_then(|effect| self.act(effect));
         if let Err(error) = admitted {
-            self.fail(dialect, error);
+            self.fail(protocol, error);
         }
     }
 
-    fn timeout<D: Dialect>(&mut self, dialect: &mut D, now: Time) {
+    fn timeout<P: Protocol>(&mut self, protocol: &mut P, now: Time) {
         if !self.is_ready() {
             let error = Error::HandshakeTimeout(self.config.handshake_timeout);
-            return self.fail(dialect, error);
+            return self.fail(protocol, error);
         }
         match self.liveness.timeout(now) {
-            Some(Due::GiveUp(keepalive)) => self.fail(dialect, Error::Silent(keepalive.timeout)),
-            Some(Due::Ask) => dialect.ask_for_life(now),
+            Some(Due::GiveUp(keepalive)) => self.fail(protocol, Error::Silent(keepalive.timeout)),
+            Some(Due::Ask) => protocol.request_keepalive(now),
             None => {}
         }
     }
 
-    fn fail<D: Dialect>(&mut self, dialect: &mut D, error: Error) {
-        self.close(dialect);
+    fn fail<P: Protocol>(&mut self, protocol: &mut P, error: Error) {
+        self.close(protocol);
         self.events.push_back(Event::Fault(error));
     }
 
-    fn close<D: Dialect>(&mut self, dialect: &mut D) {
+    fn close<P: Protocol>(&mut self, protocol: &mut P) {
         self.phase = Phase::Over;
         self.rest.clear();
-        dialect.close();
+        protocol.close();
         self.answer = None;
         self.session.outbox.requeue();
-        self.give_back_place(dialect);
+        self.give_back_place(protocol);
     }
 
-    fn give_back_place<D: Dialect>(&mut self, dialect: &mut D) {
-        if let Some((header, place)) = dialect.receiver_mut().take_place() {
+    fn give_back_place<P: Protocol>(&mut self, protocol: &mut P) {
+        if let Some((header, place)) = protocol.receiver_mut().take_place() {
             self.events.push_back(Event::Unplaced(header, place));
         }
     }

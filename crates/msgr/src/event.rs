@@ -21,7 +21,7 @@ pub enum Event {
 impl Event {
     /// Returns the event for a duplicate message: its buffer, if it had one.
     #[cold]
-    pub(super) fn passed_over(message: Message) -> Option<Self> {
+    pub(super) fn duplicate(message: Message) -> Option<Self> {
         let Message { header, placed, .. } = message;
         placed.map(|place| Self::Unplaced(header, place))
     }

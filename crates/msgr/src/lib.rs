@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
 //!
-//! [`Connection`] is one end of one connection. It holds what both versions share and drives one of two dialects (`v1`,
+//! [`Connection`] is one end of one connection. It holds what both versions share and drives one of two protocols (`v1`,
 //! `v2`), each with its own banner, handshake, frames, receiver and sender. Below both are the message queue (`send`),
 //! the parts of an arriving message (`receive`), compression, cephx ([`auth`]), and names, addresses and encodings
 //! ([`types`]).
@@ -16,13 +16,14 @@ mod claim;
 mod compression;
 mod config;
 mod connection;
-mod dialect;
+mod decision;
 mod error;
 mod event;
 mod liveness;
 mod message;
 mod peer;
 mod policy;
+mod protocol;
 mod receive;
 mod send;
 mod session;
@@ -33,7 +34,6 @@ mod tag;
 pub mod types;
 mod v1;
 mod v2;
-mod verdict;
 
 pub use compression::{Compression, Method, SETTINGS as COMPRESSION_SETTINGS};
 pub use config::{Config, Keepalive, Limits};

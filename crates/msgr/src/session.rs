@@ -10,10 +10,10 @@
 use crate::auth::Entropy;
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::decision::{AcceptDecision, LocalState};
 use crate::message::Message;
 use crate::peer::Target;
 use crate::state::{SessionState, global_seq};
-use crate::verdict::{Doing, Verdict};
 use onego_wire::Time;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,23 +165,23 @@ impl Session {
     /// # Panics
     /// If the connection claims no session.
     pub fn accept(&mut self, mut connection: Connection) -> Accepted {
-        let doing = match &self.connection {
-            Some(current) if current.session().was_open => Doing::Nothing,
-            None if self.again.is_none() || self.config.policy.server => Doing::Nothing,
-            _ => Doing::Connecting,
+        let local = match &self.connection {
+            Some(current) if current.session().was_open => LocalState::Idle,
+            None if self.again.is_none() || self.config.policy.server => LocalState::Idle,
+            _ => LocalState::Connecting,
         };
         let claim = connection.claim().expect("a connection that is accepted was claimed");
         let known = self.state().peer.as_ref();
         if known.is_some_and(|known| !claim.is_of(known)) {
             return Accepted::Stale(connection);
         }
-        match self.state().judge(doing, &self.config.addrs, &claim.wish) {
-            Verdict::Drop => Accepted::Stale(connection),
-            Verdict::Refuse(refusal) => {
+        match self.state().decide(local, &self.config.addrs, &claim.request) {
+            AcceptDecision::Drop => Accepted::Stale(connection),
+            AcceptDecision::Refuse(refusal) => {
                 connection.refuse(refusal);
                 Accepted::Refused(connection)
             }
-            Verdict::Take { reset } => {
+            AcceptDecision::Take { reset } => {
                 let before = self.connection.take().map(|mut before| {
                     before.closed();
                     self.kept = before.take_session();

@@ -1,9 +1,10 @@
 //! Decisions about a connecting peer, and their effect on a session.
 
 use crate::auth::{Entropy, Login};
-use crate::claim::{Ident, Known, Reconnect, Refusal, Wish};
+use crate::claim::{ConnectRequest, Ident, Reconnect, Refusal, SessionPeer};
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::decision::{AcceptDecision, LocalState};
 use crate::error::Error;
 use crate::event::Event;
 use crate::message::{Message, NoPlacer};
@@ -13,7 +14,6 @@ use crate::session::{Accepted, Session};
 use crate::state::SessionState;
 use crate::types::EntityName;
 use crate::types::addr::AddrVec;
-use crate::verdict::{Doing, Verdict};
 use onego_buf::{List, Pool, Segment};
 use onego_wire::Time;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn addrs(text: &str) -> AddrVec {
     text.parse().unwrap()
 }
 
-fn new(from: &str, cookie: u64, global_seq: u64) -> Wish {
+fn new(from: &str, cookie: u64, global_seq: u64) -> ConnectRequest {
     let ident = Ident {
         addrs: addrs(from),
         target: None,
@@ -38,12 +38,19 @@ fn new(from: &str, cookie: u64, global_seq: u64) -> Wish {
         flags: 0,
         cookie,
     };
-    Wish::New(ident)
+    ConnectRequest::New(ident)
 }
 
-fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> Wish {
+fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> ConnectRequest {
     let addrs = addrs(from);
-    Wish::Resume(Reconnect { addrs, client_cookie, server_cookie: 20, global_seq, connect_seq, msg_seq: 0 })
+    ConnectRequest::Resume(Reconnect {
+        addrs,
+        client_cookie,
+        server_cookie: 20,
+        global_seq,
+        connect_seq,
+        msg_seq: 0,
+    })
 }
 
 fn old(policy: Policy) -> SessionState {
@@ -53,20 +60,20 @@ fn old(policy: Policy) -> SessionState {
     state
 }
 
-const TAKE: Verdict = Verdict::Take { reset: false };
+const TAKE: AcceptDecision = AcceptDecision::Take { reset: false };
 
 #[test]
 fn a_new_session_is_granted_unless_this_side_is_about_to_request_one() {
-    let peer = |own: &str, doing, from: &str| {
-        SessionState::without(Policy::LOSSLESS_PEER, 1).judge(doing, &addrs(own), &new(from, 11, 1))
+    let peer = |own: &str, local, from: &str| {
+        SessionState::without(Policy::LOSSLESS_PEER, 1).decide(local, &addrs(own), &new(from, 11, 1))
     };
-    assert_eq!(peer(HIGH, Doing::Nothing, LOW), TAKE);
-    assert_eq!(peer(LOW, Doing::Nothing, HIGH), TAKE);
+    assert_eq!(peer(HIGH, LocalState::Idle, LOW), TAKE);
+    assert_eq!(peer(LOW, LocalState::Idle, HIGH), TAKE);
     // Both connect: the connection of the lower address is used.
-    assert_eq!(peer(HIGH, Doing::Connecting, LOW), TAKE);
-    assert_eq!(peer(LOW, Doing::Connecting, HIGH), Verdict::Refuse(Refusal::Wait));
+    assert_eq!(peer(HIGH, LocalState::Connecting, LOW), TAKE);
+    assert_eq!(peer(LOW, LocalState::Connecting, HIGH), AcceptDecision::Refuse(Refusal::Wait));
     let server = SessionState::without(Policy::STATEFUL_SERVER, 1);
-    assert_eq!(server.judge(Doing::Connecting, &addrs(LOW), &new(HIGH, 11, 1)), TAKE);
+    assert_eq!(server.decide(LocalState::Connecting, &addrs(LOW), &new(HIGH, 11, 1)), TAKE);
 }
 
 #[test]
@@ -74,47 +81,52 @@ fn a_new_instance_of_the_peer_replaces_an_older_one_but_not_a_newer_one() {
     for (policy, reset) in
         [(Policy::STATEFUL_SERVER, true), (Policy::LOSSLESS_PEER_REUSE, true), (Policy::LOSSLESS_PEER, false)]
     {
-        let judge = |wish| old(policy).judge(Doing::Connecting, &addrs(LOW), &wish);
-        assert_eq!(judge(new(HIGH, 11, 101)), Verdict::Take { reset });
-        assert_eq!(judge(new(HIGH, 10, 101)), TAKE, "SERVER_IDENT was lost");
-        assert_eq!(judge(new(HIGH, 11, 99)), Verdict::Drop);
+        let decide = |request| old(policy).decide(LocalState::Connecting, &addrs(LOW), &request);
+        assert_eq!(decide(new(HIGH, 11, 101)), AcceptDecision::Take { reset });
+        assert_eq!(decide(new(HIGH, 10, 101)), TAKE, "SERVER_IDENT was lost");
+        assert_eq!(decide(new(HIGH, 11, 99)), AcceptDecision::Drop);
     }
 }
 
 #[test]
 fn resuming_a_session_reports_the_reason_for_a_refusal() {
-    let judge = |wish| old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(LOW), &wish);
-    assert_eq!(judge(resume(HIGH, 10, 101, 6)), TAKE);
-    assert_eq!(judge(resume(HIGH, 10, 99, 6)), Verdict::Refuse(Refusal::RetryGlobal { global_seq: 100 }));
-    assert_eq!(judge(resume(HIGH, 10, 101, 4)), Verdict::Refuse(Refusal::Retry { connect_seq: 5 }));
+    let decide = |request| old(Policy::LOSSLESS_PEER).decide(LocalState::Connecting, &addrs(LOW), &request);
+    assert_eq!(decide(resume(HIGH, 10, 101, 6)), TAKE);
+    assert_eq!(
+        decide(resume(HIGH, 10, 99, 6)),
+        AcceptDecision::Refuse(Refusal::RetryGlobal { global_seq: 100 })
+    );
+    assert_eq!(decide(resume(HIGH, 10, 101, 4)), AcceptDecision::Refuse(Refusal::Retry { connect_seq: 5 }));
     // Both resume at the same time.
-    assert_eq!(judge(resume(HIGH, 10, 101, 5)), Verdict::Refuse(Refusal::Wait));
-    let low = old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(HIGH), &resume(LOW, 10, 101, 5));
+    assert_eq!(decide(resume(HIGH, 10, 101, 5)), AcceptDecision::Refuse(Refusal::Wait));
+    let low =
+        old(Policy::LOSSLESS_PEER).decide(LocalState::Connecting, &addrs(HIGH), &resume(LOW, 10, 101, 5));
     assert_eq!(low, TAKE);
-    let server = old(Policy::STATEFUL_SERVER).judge(Doing::Nothing, &addrs(LOW), &resume(HIGH, 10, 101, 5));
+    let server =
+        old(Policy::STATEFUL_SERVER).decide(LocalState::Idle, &addrs(LOW), &resume(HIGH, 10, 101, 5));
     assert_eq!(server, TAKE);
 }
 
 #[test]
 fn an_unknown_session_is_reset() {
-    let reset = |full| Verdict::Refuse(Refusal::Reset { full });
+    let reset = |full| AcceptDecision::Refuse(Refusal::Reset { full });
     for policy in [Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER] {
         let none = SessionState::without(policy, 1);
-        let judge = |state: &SessionState, wish| state.judge(Doing::Nothing, &addrs(LOW), &wish);
-        assert_eq!(judge(&none, resume(HIGH, 10, 1, 1)), reset(true));
+        let decide = |state: &SessionState, request| state.decide(LocalState::Idle, &addrs(LOW), &request);
+        assert_eq!(decide(&none, resume(HIGH, 10, 1, 1)), reset(true));
         // This side requested a session and never learned that the peer granted it.
         let mut asked = SessionState::without(policy, 1);
         asked.client_cookie = 10;
-        assert_eq!(judge(&asked, resume(HIGH, 10, 1, 1)), reset(false));
+        assert_eq!(decide(&asked, resume(HIGH, 10, 1, 1)), reset(false));
     }
 }
 
 fn session(policy: Policy, own: &str) -> Session {
-    life(1, policy, own)
+    instance(1, policy, own)
 }
 
 /// Session of instance `number` of a process: each instance generates its own cookies.
-fn life(number: u8, policy: Policy, own: &str) -> Session {
+fn instance(number: u8, policy: Policy, own: &str) -> Session {
     let config = Config { policy, ..Config::server(EntityName::osd(1), addrs(own), Pool::new(1 << 20)) };
     Session::new(Arc::new(config), Entropy::new([number; 32]))
 }
@@ -228,7 +240,7 @@ fn messages_for_an_earlier_instance_reach_a_later_one_only_if_the_policy_allows(
         let (mut low, mut high) = pair(policy);
         low.send(message(1)).unwrap();
         break_both(START, &mut low, &mut high);
-        let mut high = life(2, policy, HIGH);
+        let mut high = instance(2, policy, HIGH);
         meet(START, &mut low, &mut high);
         assert_eq!((received(&mut high), low.resets(), low.unacknowledged()), (vec![], 1, 0));
     }
@@ -237,7 +249,7 @@ fn messages_for_an_earlier_instance_reach_a_later_one_only_if_the_policy_allows(
         let (mut low, mut high) = pair(policy);
         high.send(message(1)).unwrap();
         break_both(START, &mut low, &mut high);
-        let mut low = life(2, policy, LOW);
+        let mut low = instance(2, policy, LOW);
         let later = START + Duration::from_secs(1);
         let events = meet(later, &mut low, &mut high);
         let tids: Vec<u64> = events
@@ -320,12 +332,19 @@ fn the_policy_determines_who_reconnects_and_when() {
 }
 
 /// Version 1's decision about a peer at `connect_seq` `theirs`, on a side at `own`.
-fn legacy(policy: Policy, known: bool, doing: Doing, own: u64, theirs: u64, from: &str) -> Verdict {
+fn legacy(
+    policy: Policy,
+    known: bool,
+    local: LocalState,
+    own: u64,
+    theirs: u64,
+    from: &str,
+) -> AcceptDecision {
     let mut state = SessionState::without(policy, 1);
     (state.connect_seq, state.peer_global_seq) = (own, 100);
-    state.peer = known.then_some(Known { ident: None, kind: EntityName::OSD, auth_name: None });
-    let wish = Wish::Legacy { addrs: addrs(from), global_seq: 101, connect_seq: theirs };
-    state.judge(doing, &addrs("v1:10.0.0.2:6800/1"), &wish)
+    state.peer = known.then_some(SessionPeer { ident: None, kind: EntityName::OSD, auth_name: None });
+    let request = ConnectRequest::Legacy { addrs: addrs(from), global_seq: 101, connect_seq: theirs };
+    state.decide(local, &addrs("v1:10.0.0.2:6800/1"), &request)
 }
 
 #[test]
@@ -333,9 +352,9 @@ fn version_1_distinguishes_instances_and_attempts_by_connect_seq() {
     const FROM_LOW: &str = "v1:10.0.0.1:6800/1";
     const FROM_HIGH: &str = "v1:10.0.0.3:6800/1";
     let (peer, server) = (Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER);
-    let (idle, busy) = (Doing::Nothing, Doing::Connecting);
-    let retry = |connect_seq| Verdict::Refuse(Refusal::Retry { connect_seq });
-    let reset = Verdict::Refuse(Refusal::Reset { full: true });
+    let (idle, busy) = (LocalState::Idle, LocalState::Connecting);
+    let retry = |connect_seq| AcceptDecision::Refuse(Refusal::Retry { connect_seq });
+    let reset = AcceptDecision::Refuse(Refusal::Reset { full: true });
     assert_eq!(legacy(peer, false, idle, 0, 0, FROM_LOW), TAKE, "a new session");
     assert_eq!(legacy(peer, false, idle, 0, 2, FROM_LOW), reset, "an unknown session");
     assert_eq!(legacy(server, true, idle, 0, 2, FROM_LOW), reset, "a session that this side has lost");
@@ -343,9 +362,13 @@ fn version_1_distinguishes_instances_and_attempts_by_connect_seq() {
     assert_eq!(legacy(peer, true, idle, 3, 2, FROM_LOW), retry(4), "an earlier attempt");
     assert_eq!(legacy(peer, true, idle, 3, 3, FROM_LOW), retry(4), "no race: this side is not connecting");
     assert_eq!(legacy(peer, true, busy, 3, 3, FROM_LOW), TAKE, "a race that the lower address wins");
-    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_HIGH), Verdict::Refuse(Refusal::Wait));
+    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_HIGH), AcceptDecision::Refuse(Refusal::Wait));
     assert_eq!(legacy(server, true, busy, 3, 3, FROM_HIGH), TAKE, "a server does not connect");
-    assert_eq!(legacy(server, true, idle, 3, 0, FROM_LOW), Verdict::Take { reset: true }, "a restarted peer");
+    assert_eq!(
+        legacy(server, true, idle, 3, 0, FROM_LOW),
+        AcceptDecision::Take { reset: true },
+        "a restarted peer"
+    );
     assert_eq!(legacy(peer, true, idle, 3, 0, FROM_LOW), TAKE, "a restarted peer");
     assert_eq!(
         legacy(server, false, idle, 1, 0, FROM_LOW),
@@ -354,7 +377,7 @@ fn version_1_distinguishes_instances_and_attempts_by_connect_seq() {
     );
     let mut state = SessionState::without(peer, 1);
     state.peer_global_seq = 102;
-    let wish = Wish::Legacy { addrs: addrs(FROM_LOW), global_seq: 101, connect_seq: 0 };
-    let stale = state.judge(idle, &addrs(FROM_HIGH), &wish);
-    assert_eq!(stale, Verdict::Refuse(Refusal::RetryGlobal { global_seq: 102 }));
+    let request = ConnectRequest::Legacy { addrs: addrs(FROM_LOW), global_seq: 101, connect_seq: 0 };
+    let stale = state.decide(idle, &addrs(FROM_HIGH), &request);
+    assert_eq!(stale, AcceptDecision::Refuse(Refusal::RetryGlobal { global_seq: 102 }));
 }

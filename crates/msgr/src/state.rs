@@ -1,7 +1,7 @@
 //! Session state that survives connections.
 
 use crate::auth::Entropy;
-use crate::claim::Known;
+use crate::claim::SessionPeer;
 use crate::error::Error;
 use crate::message::Header;
 use crate::policy::Policy;
@@ -23,7 +23,7 @@ pub(crate) struct SessionState {
     /// A received message has not been acknowledged yet.
     pub(crate) ack_due: bool,
     pub(crate) outbox: Outbox,
-    pub(crate) peer: Option<Known>,
+    pub(crate) peer: Option<SessionPeer>,
     /// The peer asks to wait for its own connection.
     pub(crate) wait: bool,
     /// The last connection completed its handshake.
@@ -64,7 +64,7 @@ impl SessionState {
     }
 
     /// Replaces the state with that of `session`. Connection attempts stay in order.
-    pub(crate) fn go_on_as(&mut self, session: Self) {
+    pub(crate) fn replace_with(&mut self, session: Self) {
         let global_seq = self.global_seq.max(session.global_seq + 1);
         *self = Self { global_seq, ..session };
     }

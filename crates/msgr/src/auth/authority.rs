@@ -13,7 +13,7 @@ use super::protocol::{
     AuthTicket, Authenticate, Blob, ChallengeBlob, RequestHeader, ResponseHeader, ServiceTicket,
     ServiceTicketInfo, ServiceTicketRequest, TicketBlob, Validity, request,
 };
-use super::verify::{self, Shown};
+use super::verify::{self, VerifiedAuthorizer};
 use crate::types::Utime;
 use crate::types::encoding::{Decode, Encode};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -60,7 +60,7 @@ impl From<DecodeError> for Refused {
     }
 }
 
-pub(super) struct Asker<'a> {
+pub(super) struct Requester<'a> {
     pub(super) name: &'a AuthName,
     /// Number that the client claims or is to be assigned.
     pub(super) global_id: u64,
@@ -71,7 +71,7 @@ pub(super) struct Asker<'a> {
     pub(super) secret_len: usize,
 }
 
-pub(super) struct Given {
+pub(super) struct SessionGrant {
     pub(super) payload: Vec<u8>,
     pub(super) session_key: Key,
     pub(super) connection_secret: Secret,
@@ -162,7 +162,12 @@ impl Authority {
 
     /// Reads an authorizer for `service`. Returns `None` if the ticket is invalid or the client does not have its
     /// session key.
-    pub(super) fn authorizer(&self, now: Time, service: u32, r: &mut Reader<'_>) -> Option<Shown> {
+    pub(super) fn authorizer(
+        &self,
+        now: Time,
+        service: u32,
+        r: &mut Reader<'_>,
+    ) -> Option<VerifiedAuthorizer> {
         verify::authorizer(service, r, |ticket| self.open_ticket(now, service, ticket))
     }
 
@@ -238,9 +243,9 @@ impl Authority {
     pub(super) fn session(
         &mut self,
         now: Time,
-        session: &Asker<'_>,
+        session: &Requester<'_>,
         payload: &[u8],
-    ) -> Result<Given, Refused> {
+    ) -> Result<SessionGrant, Refused> {
         let mut r = Reader::new(payload);
         if RequestHeader::decode(&mut r)?.kind != request::AUTH_SESSION_KEY {
             return Err(Refused);
@@ -251,10 +256,10 @@ impl Authority {
     fn authenticate(
         &mut self,
         now: Time,
-        session: &Asker<'_>,
+        session: &Requester<'_>,
         request: &Authenticate,
-    ) -> Result<Given, Refused> {
-        let Asker { name, global_id, server_challenge, .. } = *session;
+    ) -> Result<SessionGrant, Refused> {
+        let Requester { name, global_id, server_challenge, .. } = *session;
         let key = self.keyring.entries.get(name).ok_or(Refused)?.key.clone();
         let blob = ChallengeBlob { server: server_challenge, client: request.client_challenge };
         let expected = proof(&key, blob, &mut self.entropy).to_le_bytes();
@@ -285,13 +290,18 @@ impl Authority {
             let whose = ticket_of(name, global_id);
             w.blob(&self.write_tickets(now, &whose, &session_key, request.other_keys));
         }
-        Ok(Given { payload: w.into_vec(), session_key, connection_secret, caps })
+        Ok(SessionGrant { payload: w.into_vec(), session_key, connection_secret, caps })
     }
 
     /// Returns the session key of the ticket that a client presents for the number that it claims. Without that ticket,
     /// any client could take over the requests of another (CVE-2021-20288). The ticket may have expired, because it
     /// proves nothing else; it is accepted as long as its key is known (CephxServiceHandler::verify_old_ticket).
-    fn reclaim(&mut self, now: Time, session: &Asker<'_>, old: &TicketBlob) -> Result<Option<Key>, Refused> {
+    fn reclaim(
+        &mut self,
+        now: Time,
+        session: &Requester<'_>,
+        old: &TicketBlob,
+    ) -> Result<Option<Key>, Refused> {
         if session.fresh {
             // A client without a number has no ticket (CephxServiceHandler::verify_old_ticket).
             return if old.blob.0.is_empty() { Ok(None) } else { Err(Refused) };
@@ -305,7 +315,7 @@ impl Authority {
     pub(super) fn renew(
         &mut self,
         now: Time,
-        session: &Asker<'_>,
+        session: &Requester<'_>,
         payload: &[u8],
     ) -> Result<Vec<u8>, Refused> {
         let mut r = Reader::new(payload);
@@ -314,7 +324,8 @@ impl Authority {
                 Ok(self.authenticate(now, session, &Authenticate::decode(&mut r)?)?.payload)
             }
             request::PRINCIPAL_SESSION_KEY => {
-                let Shown { info, .. } = self.authorizer(now, service::AUTH, &mut r).ok_or(Refused)?;
+                let VerifiedAuthorizer { info, .. } =
+                    self.authorizer(now, service::AUTH, &mut r).ok_or(Refused)?;
                 if info.ticket.name != *session.name {
                     return Err(Refused);
                 }

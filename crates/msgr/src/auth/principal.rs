@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Timeout of a ticket renewal request before it is repeated.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Delay after an answer with unusable tickets.
-const RELUCTANCE: Duration = Duration::from_secs(1);
+const RENEWAL_DELAY: Duration = Duration::from_secs(1);
 
 /// A cluster client's authentication state.
 #[derive(Debug)]
@@ -136,14 +136,14 @@ impl Principal {
                 Renewal::session(&identity, self.server_challenge, old, self.services, &mut self.entropy)
             }
         };
-        self.asked = Some((renewal, now + PATIENCE));
+        self.asked = Some((renewal, now + RENEWAL_TIMEOUT));
         Some(request)
     }
 
     /// Handles the monitor's answer to the pending renewal.
     pub fn renewed(&mut self, now: Time, reply: &[u8]) -> Result<(), Error> {
         let Some((renewal, _)) = self.asked.take() else { return Ok(()) };
-        self.rest_until = Some(now + RELUCTANCE);
+        self.rest_until = Some(now + RENEWAL_DELAY);
         let identity = self.credentials.identity().ok_or(Error::Mismatch("nothing was requested"))?;
         let tickets = renewal.read(&identity, reply)?;
         tickets.into_iter().for_each(|ticket| self.tickets.take(now, ticket));

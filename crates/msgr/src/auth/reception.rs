@@ -2,13 +2,13 @@
 //!
 //! Source: ceph `src/mon/Monitor.cc` (`handle_auth_request`), `src/auth/AuthServer.cc`, `AuthRegistry.cc` (`pick_mode`).
 
-use super::authority::{Asker, Authority};
+use super::authority::{Authority, Requester};
 use super::crypto::{Key, Secret};
 use super::introduction::Introduction;
 use super::name::AuthName;
 use super::numbers::{method, mode, service};
 use super::protocol::ServerChallenge;
-use super::verify::Shown;
+use super::verify::VerifiedAuthorizer;
 use crate::types::encoding::{Decode, Encode};
 use onego_wire::{Reader, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,7 +99,7 @@ impl Renewals {
     /// # Errors
     /// Returns a negative error number if the request is refused.
     pub fn renew(&self, now: Time, payload: &[u8]) -> Result<Vec<u8>, i32> {
-        let session = Asker {
+        let session = Requester {
             name: &self.name,
             global_id: self.global_id,
             fresh: false,
@@ -166,7 +166,7 @@ impl Reception {
         };
         let Some(mode) = self.pick(modes).filter(|_| allowed) else { return self.refuse(EOPNOTSUPP) };
         match self.gate.clone() {
-            Gate::Open => self.believe(mode, payload),
+            Gate::Open => self.admit_unproved(mode, payload),
             Gate::Cephx { authority, service: service::AUTH, .. } => {
                 self.challenge(&authority, mode, payload)
             }
@@ -210,12 +210,12 @@ impl Reception {
     }
 
     /// Returns the first mode that the client offers and that is allowed.
-    fn pick(&self, wished: &[u32]) -> Option<u32> {
+    fn pick(&self, offered: &[u32]) -> Option<u32> {
         match &self.gate {
             // A client that insists on secure connections sends no mode with the method "none", and gets crc mode from
             // Ceph's servers too (AuthRegistry.cc, get_supported_modes).
-            Gate::Open => (wished.is_empty() || wished.contains(&mode::CRC)).then_some(mode::CRC),
-            Gate::Cephx { modes, .. } => wished.iter().copied().find(|mode| modes.contains(mode)),
+            Gate::Open => (offered.is_empty() || offered.contains(&mode::CRC)).then_some(mode::CRC),
+            Gate::Cephx { modes, .. } => offered.iter().copied().find(|mode| modes.contains(mode)),
         }
     }
 
@@ -226,7 +226,7 @@ impl Reception {
     }
 
     /// Admits a client without a proof.
-    fn believe(&self, mode: u32, payload: &[u8]) -> Answer {
+    fn admit_unproved(&self, mode: u32, payload: &[u8]) -> Answer {
         let Some(said) = self.introduction(payload) else { return self.refuse(EACCES) };
         let Introduction { to_monitor, name, global_id } = said;
         let global_id = if to_monitor { self.global_id_for(global_id) } else { global_id };
@@ -261,7 +261,7 @@ impl Reception {
         let Challenged { name, said, mode, challenge: server_challenge } = challenged;
         let (fresh, global_id) = (said == 0, self.global_id_for(said));
         let secret_len = if mode == mode::SECURE { SECRET_LEN } else { 0 };
-        let session = Asker { name: &name, global_id, fresh, server_challenge, secret_len };
+        let session = Requester { name: &name, global_id, fresh, server_challenge, secret_len };
         let Ok(given) = lock(&authority).session(now, &session, payload) else { return self.refuse(EACCES) };
         Answer::Done(Box::new(Admitted {
             global_id,
@@ -276,7 +276,7 @@ impl Reception {
     }
 }
 
-fn admit_by_ticket(authority: &mut Authority, shown: &Shown, mode: u32) -> Answer {
+fn admit_by_ticket(authority: &mut Authority, shown: &VerifiedAuthorizer, mode: u32) -> Answer {
     let secret_len = if mode == mode::SECURE { SECRET_LEN } else { 0 };
     let connection_secret = authority.entropy().secret(secret_len);
     let payload = shown.reply(&connection_secret, authority.entropy());

@@ -55,7 +55,7 @@ pub(super) fn read_tickets(
 }
 
 #[derive(Debug, Clone)]
-struct Held {
+struct StoredTicket {
     ticket: Ticket,
     renew_at: Time,
     expires: Time,
@@ -64,7 +64,7 @@ struct Held {
 /// Tickets of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Tickets {
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, StoredTicket>,
 }
 
 impl Tickets {
@@ -74,7 +74,7 @@ impl Tickets {
         // (CephXTicketHandler::need_key).
         let validity = if ticket.validity.is_zero() { Duration::MAX } else { ticket.validity };
         let (expires, renew_at) = (now + validity, now + (validity - validity / 4));
-        self.held.insert(ticket.service, Held { ticket, renew_at, expires });
+        self.held.insert(ticket.service, StoredTicket { ticket, renew_at, expires });
     }
 
     /// Returns the ticket for a service if it has not expired.

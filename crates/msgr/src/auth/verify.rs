@@ -10,13 +10,12 @@ use super::protocol::{Authorize, AuthorizeChallenge, AuthorizeReply, ServiceTick
 use crate::types::encoding::Decode;
 use onego_wire::{Reader, Writer};
 
-/// Verified authorizer.
-pub(super) struct Shown {
+pub(super) struct VerifiedAuthorizer {
     pub(super) info: ServiceTicketInfo,
     pub(super) authorize: Authorize,
 }
 
-impl Shown {
+impl VerifiedAuthorizer {
     pub(super) fn answers(&self, challenge: u64) -> bool {
         self.authorize.challenge_plus_one == Some(challenge.wrapping_add(1))
     }
@@ -44,7 +43,7 @@ pub(super) fn authorizer(
     service: u32,
     r: &mut Reader<'_>,
     open_ticket: impl FnOnce(&TicketBlob) -> Option<ServiceTicketInfo>,
-) -> Option<Shown> {
+) -> Option<VerifiedAuthorizer> {
     const WHAT: &str = "authorizer";
     if r.u8(WHAT).ok()? != TO_SERVICE {
         return None;
@@ -60,5 +59,5 @@ pub(super) fn authorizer(
         return None;
     }
     let authorize = open_counted(&info.session_key, Usage::Authorize, r, WHAT).ok()?;
-    Some(Shown { info, authorize })
+    Some(VerifiedAuthorizer { info, authorize })
 }

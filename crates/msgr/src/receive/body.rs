@@ -79,14 +79,14 @@ impl Body {
     pub(crate) fn take(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
         let whole = self.take_parts(header, bytes, placer);
         if !whole {
-            self.settle();
+            self.trim();
         }
         whole
     }
 
     /// Trims memory before another receive: the received parts must not pin the memory that many messages are received
     /// in.
-    fn settle(&mut self) {
+    fn trim(&mut self) {
         for part in [&mut self.front, &mut self.middle].into_iter().flatten() {
             if part.len() <= part.block_len() / 4 {
                 *part = Segment::copy_from(part);
@@ -206,7 +206,7 @@ impl Body {
     }
 
     /// Drops a message that the sender aborted. Returns the buffer of its payload.
-    pub(crate) fn give_up(&mut self) -> Option<SegmentMut> {
+    pub(crate) fn drop_aborted(&mut self) -> Option<SegmentMut> {
         self.ahead.message(0);
         self.take_message(Header::default()).placed
     }

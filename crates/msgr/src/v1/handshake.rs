@@ -10,7 +10,7 @@ use super::connect::{CONNECT_LEN, Connect, ConnectReply, LOSSY, REPLY_LEN};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
 use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, mode};
-use crate::claim::{Claim, Known, Refusal, Wish};
+use crate::claim::{Claim, ConnectRequest, Refusal, SessionPeer};
 use crate::config::{Config, within};
 use crate::error::Error;
 use crate::peer::{Peer, Role, Target, Visitor, own_addrs};
@@ -372,17 +372,17 @@ impl Handshake {
     ) -> Result<Next, Error> {
         self.count_attempt()?;
         self.peer.features = connect.features & self.config.supported;
-        let (tag, proof) = self.judge(now, connect, authorizer, session.policy);
+        let (tag, proof) = self.check_request(now, connect, authorizer, session.policy);
         let next = connect.connect_seq.wrapping_add(1);
         match tag {
             tag::READY | tag::SEQ if !session.policy.lossy => {
-                let wish = Wish::Legacy {
+                let request = ConnectRequest::Legacy {
                     addrs: self.peer.addrs.clone(),
                     global_seq: connect.global_seq.into(),
                     connect_seq: connect.connect_seq.into(),
                 };
                 let auth_name = self.peer.auth_name.clone();
-                self.claim = Some((Claim { wish, kind: self.peer.name.kind, auth_name }, proof));
+                self.claim = Some((Claim { request, kind: self.peer.name.kind, auth_name }, proof));
                 self.state = State::Claim;
                 Ok(Next::Claim)
             }
@@ -442,7 +442,7 @@ impl Handshake {
     }
 
     pub(super) fn admit(&mut self, out: &mut Writer, session: &mut SessionState) -> Next {
-        let Some((Claim { wish: Wish::Legacy { global_seq, connect_seq, .. }, .. }, proof)) =
+        let Some((Claim { request: ConnectRequest::Legacy { global_seq, connect_seq, .. }, .. }, proof)) =
             self.claim.take()
         else {
             return Next::Claim;
@@ -479,7 +479,13 @@ impl Handshake {
     }
 
     /// Returns the answer to a client and this side's authentication payload.
-    fn judge(&mut self, now: Time, connect: &Connect, authorizer: &[u8], policy: Policy) -> (u8, Vec<u8>) {
+    fn check_request(
+        &mut self,
+        now: Time,
+        connect: &Connect,
+        authorizer: &[u8],
+        policy: Policy,
+    ) -> (u8, Vec<u8>) {
         if connect.protocol_version != protocol_version(self.config.entity.kind) {
             return (tag::BAD_PROTOCOL_VERSION, Vec::new());
         }
@@ -526,7 +532,7 @@ impl Handshake {
 
     fn agree(&mut self, session: &mut SessionState) -> Next {
         let (kind, auth_name) = (self.peer.name.kind, self.peer.auth_name.clone());
-        session.peer = Some(Known { ident: None, kind, auth_name });
+        session.peer = Some(SessionPeer { ident: None, kind, auth_name });
         let auth = match &self.role {
             Role::Client(target) if target.kind == EntityName::MON => {
                 Some(MonAuth::client(target.login.clone()))

@@ -15,11 +15,11 @@
 //! - a payload whose checksum the sender omits or the receiver does not check.
 
 mod connect;
-mod dialect;
 mod frame;
 mod handshake;
 mod mon_auth;
+mod protocol;
 mod receive;
 mod send;
 
-pub(crate) use dialect::Version1;
+pub(crate) use protocol::Version1;

@@ -3,9 +3,9 @@
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
 use crate::config::Limits;
-use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, Placer, Sums};
+use crate::protocol::{Input, Receive};
 use crate::receive::body::Body;
 use crate::receive::gather::gather;
 use crate::types::Utime;
@@ -88,7 +88,7 @@ impl Receiver {
         self.stage = Stage::Tag;
     }
 
-    pub(super) fn peer_leaves_out_data_crc(&self) -> bool {
+    pub(super) fn peer_omits_data_crc(&self) -> bool {
         !self.data_crc
     }
 
@@ -215,7 +215,7 @@ impl Receive for Receiver {
                     bytes.advance(used);
                     self.stage = Stage::Tag;
                     let Some(footer) = footer else {
-                        match self.body.give_up() {
+                        match self.body.drop_aborted() {
                             Some(place) => return Ok(Some(Input::Aborted(self.header, place))),
                             None => continue,
                         }

@@ -62,7 +62,7 @@ impl Sender {
         self.assembler.key = key;
     }
 
-    pub(super) fn leave_out_data_crc(&mut self) {
+    pub(super) fn omit_data_crc(&mut self) {
         self.assembler.data_crc = false;
     }
 

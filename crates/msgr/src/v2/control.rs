@@ -143,7 +143,7 @@ pub(super) struct CompressionRequest {
 
 impl Decode for CompressionRequest {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { compress: r.bool("compression wish")?, methods: Vec::decode(r)? })
+        Ok(Self { compress: r.bool("compression request")?, methods: Vec::decode(r)? })
     }
 }
 

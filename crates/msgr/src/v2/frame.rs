@@ -109,12 +109,12 @@ fn le32(bytes: &[u8], at: usize) -> u32 {
 /// A preamble and its bytes. Successive messages mostly have the same lengths and thus the same preamble, whose bytes
 /// and checksum need not be computed again.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct CachedPreamble {
     preamble: Preamble,
     bytes: [u8; PREAMBLE_LEN],
 }
 
-impl Known {
+impl CachedPreamble {
     pub(super) fn new(preamble: Preamble) -> Self {
         Self { preamble, bytes: preamble.to_wire() }
     }
@@ -325,7 +325,7 @@ mod tests {
     fn a_repeated_preamble_is_reused_and_any_other_is_checked() {
         let preambles = [[41, 5, 0, 0], [41, 5, 0, 0], [41, 5, 0, 9], [41, 5, 0, 0]]
             .map(|lens| Preamble::new(Tag::Message, lens));
-        let (mut sent, mut received) = (Known::new(preambles[2]), Known::new(preambles[2]));
+        let (mut sent, mut received) = (CachedPreamble::new(preambles[2]), CachedPreamble::new(preambles[2]));
         let mut opened = 0;
         for preamble in preambles {
             assert_eq!(*sent.bytes_of(preamble), preamble.to_wire());

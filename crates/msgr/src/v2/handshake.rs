@@ -17,7 +17,7 @@ use super::secure;
 use super::send::Sender;
 use super::unpack::Unpacker;
 use crate::auth::{Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Renewals, Secret, mode};
-use crate::claim::{Claim, Ident, Known, Reconnect, Refusal, Wish};
+use crate::claim::{Claim, ConnectRequest, Ident, Reconnect, Refusal, SessionPeer};
 use crate::compression::Method;
 use crate::config::Config;
 use crate::error::Error;
@@ -183,7 +183,7 @@ impl Handshake {
                 if session.policy.lossy {
                     out.control(Tag::SessionReset, |w| w.bool(true));
                 } else {
-                    self.claim(Wish::Resume(reconnect));
+                    self.claim(ConnectRequest::Resume(reconnect));
                 }
             }
             (State::Ident, Tag::ServerIdent, false) => {
@@ -412,8 +412,8 @@ impl Handshake {
     }
 
     /// Leaves the decision about the connection to the claimed session.
-    fn claim(&mut self, wish: Wish) {
-        self.claim = Some(Claim { wish, kind: self.peer_kind, auth_name: self.auth_name.clone() });
+    fn claim(&mut self, request: ConnectRequest) {
+        self.claim = Some(Claim { request, kind: self.peer_kind, auth_name: self.auth_name.clone() });
         self.state = State::Claim;
     }
 
@@ -426,8 +426,8 @@ impl Handshake {
         out: &mut Sender,
         session: &mut SessionState,
     ) -> Result<Option<Peer>, Error> {
-        match self.claim.take().map(|claim| claim.wish) {
-            Some(Wish::New(ident)) => {
+        match self.claim.take().map(|claim| claim.request) {
+            Some(ConnectRequest::New(ident)) => {
                 session.client_cookie = ident.cookie;
                 session.server_cookie = session.fresh_cookie();
                 session.begin();
@@ -435,14 +435,14 @@ impl Handshake {
                 out.control(Tag::ServerIdent, |w| answer.encode(w));
                 Ok(Some(self.begun(ident, session)))
             }
-            Some(Wish::Resume(reconnect)) => {
+            Some(ConnectRequest::Resume(reconnect)) => {
                 session.connect_seq = reconnect.connect_seq;
                 session.peer_global_seq = reconnect.global_seq;
                 session.outbox.resume(reconnect.msg_seq)?;
                 out.control(Tag::SessionReconnectOk, |w| w.u64(session.in_seq));
                 Ok(self.resumed(session))
             }
-            Some(Wish::Legacy { .. }) | None => Ok(None),
+            Some(ConnectRequest::Legacy { .. }) | None => Ok(None),
         }
     }
 
@@ -497,7 +497,7 @@ impl Handshake {
             return Ok(None);
         }
         if !session.policy.lossy {
-            self.claim(Wish::New(ident));
+            self.claim(ConnectRequest::New(ident));
             return Ok(None);
         }
         let answer = self.ident(None, session, 0);
@@ -529,7 +529,7 @@ impl Handshake {
     fn begun(&mut self, ident: Ident, session: &mut SessionState) -> Peer {
         session.peer_global_seq = ident.global_seq;
         let auth_name = self.auth_name.clone();
-        session.peer = Some(Known { ident: Some(ident.clone()), kind: self.peer_kind, auth_name });
+        session.peer = Some(SessionPeer { ident: Some(ident.clone()), kind: self.peer_kind, auth_name });
         self.peer(ident)
     }
 

@@ -7,18 +7,18 @@ mod banner;
 #[cfg(test)]
 mod capture_tests;
 mod control;
-mod dialect;
 mod frame;
 mod handshake;
 mod header;
 mod input;
 mod pack;
+mod protocol;
 mod receive;
 mod secure;
 mod secure_receive;
 mod send;
 mod unpack;
 
-pub(crate) use dialect::Version2;
 #[cfg(test)]
 pub(crate) use frame::control_frame;
+pub(crate) use protocol::Version2;

@@ -4,7 +4,8 @@
 
 use super::banner::{Banner, PREFIX_LEN};
 use super::frame::{
-    CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED,
+    CRC_LEN, CachedPreamble, EPILOGUE_LEN, Epilogue, Framing, MAX_SEGMENTS, PREAMBLE_LEN, Preamble,
+    SEGMENT_SEED,
 };
 use super::header::HEADER_LEN;
 use super::input::{Frame, HEADER_SIZE, PARTS, announced, check_preamble};
@@ -12,9 +13,9 @@ use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use super::unpack::Unpacker;
 use crate::config::Limits;
-use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, NoPlacer, Placer};
+use crate::protocol::{Input, Receive};
 use crate::receive::body::Body;
 use crate::receive::gather::gather;
 use crate::tag::Tag;
@@ -51,7 +52,7 @@ pub(crate) struct Receiver {
     messages: bool,
     part: Part<PART_MAX>,
     /// Preamble of the current frame.
-    last: Known,
+    last: CachedPreamble,
     header: Header,
     /// Second to fourth segment of a message.
     body: Body,
@@ -70,7 +71,7 @@ impl Receiver {
             stage: Stage::BannerPrefix,
             messages: false,
             part: Part::default(),
-            last: Known::new(Preamble::new(Tag::Ack, [0; MAX_SEGMENTS])),
+            last: CachedPreamble::new(Preamble::new(Tag::Ack, [0; MAX_SEGMENTS])),
             header: Header::default(),
             body: Body::new(SEGMENT_SEED),
             gathered: Vec::new(),
@@ -234,7 +235,7 @@ impl Receive for Receiver {
                         bytes.advance(used);
                         if aborted {
                             self.stage = Stage::Preamble;
-                            match self.body.give_up() {
+                            match self.body.drop_aborted() {
                                 Some(place) => return Ok(Some(Input::Aborted(self.header, place))),
                                 None => continue,
                             }

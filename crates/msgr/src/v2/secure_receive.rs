@@ -10,9 +10,9 @@ use super::input::{Frame, HEADER_SIZE, announced, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use super::unpack::Unpacker;
 use crate::config::Limits;
-use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, Placer};
+use crate::protocol::{Input, Receive};
 use crate::receive::buffer::{RecvBuffer, read_ahead};
 use crate::receive::gather::fill;
 use crate::receive::memory::PartMemory;
@@ -288,7 +288,7 @@ impl SecureReceiver {
         }
     }
 
-    fn give_up_message(&mut self) -> Option<Input<Frame>> {
+    fn drop_aborted(&mut self) -> Option<Input<Frame>> {
         self.ahead.message(0);
         let Message { header, placed, .. } = self.take_parts();
         placed.map(|place| Input::Aborted(header, place))
@@ -393,7 +393,7 @@ impl Receive for SecureReceiver {
                     if !is_aborted(status)? {
                         return self.whole(placer).map(Some);
                     }
-                    if let Some(aborted) = self.give_up_message() {
+                    if let Some(aborted) = self.drop_aborted() {
                         return Ok(Some(aborted));
                     }
                 }

@@ -1,7 +1,9 @@
 //! Assembles frames for the wire: many messages per call, in as few pieces as possible.
 
 use super::control::SIGNATURE_LEN;
-use super::frame::{Framing, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED};
+use super::frame::{
+    CachedPreamble, Framing, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED,
+};
 use super::header::HEADER_LEN;
 use super::pack::{Packed, Packer};
 use super::secure::{SEALED_STATUS_LEN, SealTx, padded};
@@ -34,7 +36,7 @@ impl Sender {
                 framing,
                 secure: None,
                 packer: None,
-                last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
+                last: CachedPreamble::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
             },
             arena: Arena::new(pool),
             control: Vec::with_capacity(CONTROL_CAPACITY),
@@ -120,7 +122,7 @@ struct Assembler {
     framing: Framing,
     secure: Option<Box<SealTx>>,
     packer: Option<Box<Packer>>,
-    last: Known,
+    last: CachedPreamble,
 }
 
 impl Assembler {

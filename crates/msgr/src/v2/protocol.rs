@@ -1,4 +1,4 @@
-//! Version 2.1 as a dialect: handshake, receiver and sender.
+//! [`Protocol`] implementation of version 2.1: handshake, receiver and sender.
 
 use super::frame::Framing;
 use super::handshake::Handshake;
@@ -7,10 +7,10 @@ use super::receive::Receiver;
 use super::send::Sender;
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Meaning};
 use crate::error::Error;
 use crate::message::Message;
 use crate::peer::{Peer, Target, Visitor};
+use crate::protocol::{FrameEffect, Protocol};
 use crate::state::SessionState;
 use crate::tag::Tag;
 use crate::types::Utime;
@@ -46,7 +46,7 @@ impl Version2 {
     }
 
     /// Ends the handshake if the peer is known.
-    fn completed(&mut self, peer: Option<Peer>) -> Meaning {
+    fn completed(&mut self, peer: Option<Peer>) -> FrameEffect {
         if peer.is_some() {
             self.handshake = None;
             self.rx.allow_messages();
@@ -55,17 +55,17 @@ impl Version2 {
     }
 }
 
-fn meaning(tag: Tag, payload: &[u8]) -> Result<Meaning, Error> {
+fn effect(tag: Tag, payload: &[u8]) -> Result<FrameEffect, Error> {
     let mut r = Reader::new(payload);
     match tag {
-        Tag::Keepalive2 => Ok(Meaning::Keepalive(Utime::decode(&mut r)?)),
-        Tag::Keepalive2Ack => Ok(Utime::decode(&mut r).map(|_| Meaning::Nothing)?),
-        Tag::Ack => Ok(Meaning::Ack(r.u64("ack seq")?)),
+        Tag::Keepalive2 => Ok(FrameEffect::Keepalive(Utime::decode(&mut r)?)),
+        Tag::Keepalive2Ack => Ok(Utime::decode(&mut r).map(|_| FrameEffect::Nothing)?),
+        Tag::Ack => Ok(FrameEffect::Ack(r.u64("ack seq")?)),
         _ => Err(Error::Unexpected { tag, state: "exchanging messages" }),
     }
 }
 
-impl Dialect for Version2 {
+impl Protocol for Version2 {
     type Receiver = Receiver;
 
     fn open(&mut self, local: SocketAddr) {
@@ -84,24 +84,24 @@ impl Dialect for Version2 {
         &mut self.rx
     }
 
-    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<Meaning, Error> {
+    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<FrameEffect, Error> {
         match (frame, &mut self.handshake) {
             (Frame::Banner(banner), Some(handshake)) => {
                 handshake.banner(banner, &mut self.tx)?;
-                Ok(Meaning::Nothing)
+                Ok(FrameEffect::Nothing)
             }
-            (Frame::Banner(_), None) => Ok(Meaning::Nothing),
+            (Frame::Banner(_), None) => Ok(FrameEffect::Nothing),
             (Frame::Control(tag, payload), Some(handshake)) => {
                 let (rx, tx) = (&mut self.rx, &mut self.tx);
                 let peer = handshake.frame(now, tag, &payload, rx, tx, session)?;
                 Ok(self.completed(peer))
             }
-            (Frame::Control(tag, payload), None) => meaning(tag, &payload),
+            (Frame::Control(tag, payload), None) => effect(tag, &payload),
         }
     }
 
     /// The receiver lets no message through before the handshake is complete.
-    fn early_message(&mut self, _: Time, _: Message, _: &mut SessionState) -> Result<Meaning, Error> {
+    fn early_message(&mut self, _: Time, _: Message, _: &mut SessionState) -> Result<FrameEffect, Error> {
         Err(Error::Unexpected { tag: Tag::Message, state: "performing the handshake" })
     }
 
@@ -109,8 +109,8 @@ impl Dialect for Version2 {
         self.handshake.as_ref()?.claimed()
     }
 
-    fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error> {
-        let Some(handshake) = &mut self.handshake else { return Ok(Meaning::Nothing) };
+    fn admit(&mut self, session: &mut SessionState) -> Result<FrameEffect, Error> {
+        let Some(handshake) = &mut self.handshake else { return Ok(FrameEffect::Nothing) };
         let peer = handshake.admit(&mut self.tx, session)?;
         Ok(self.completed(peer))
     }
@@ -121,11 +121,11 @@ impl Dialect for Version2 {
         }
     }
 
-    fn ask_for_life(&mut self, now: Time) {
+    fn request_keepalive(&mut self, now: Time) {
         self.tx.control(Tag::Keepalive2, |w| Utime::from(now).encode(w));
     }
 
-    fn answer_life(&mut self, stamp: Utime) {
+    fn answer_keepalive(&mut self, stamp: Utime) {
         self.tx.control(Tag::Keepalive2Ack, |w| stamp.encode(w));
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Input<F> {
 /// Effect of a non-message frame on the connection.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
-pub(crate) enum Meaning {
+pub(crate) enum FrameEffect {
     /// No effect, except that the peer is alive.
     Nothing,
     Ready(Peer),
@@ -36,7 +36,7 @@ pub(crate) enum Meaning {
     Ack(u64),
 }
 
-impl From<Option<Peer>> for Meaning {
+impl From<Option<Peer>> for FrameEffect {
     fn from(peer: Option<Peer>) -> Self {
         peer.map_or(Self::Nothing, Self::Ready)
     }
@@ -70,7 +70,7 @@ pub(crate) trait Receive {
 }
 
 /// Handshake, receiver and sender of one connection in one protocol version.
-pub(crate) trait Dialect: fmt::Debug {
+pub(crate) trait Protocol: fmt::Debug {
     type Receiver: Receive;
 
     /// Starts the handshake on an open transport; `local` is this side's address.
@@ -90,7 +90,7 @@ pub(crate) trait Dialect: fmt::Debug {
         now: Time,
         frame: <Self::Receiver as Receive>::Frame,
         session: &mut SessionState,
-    ) -> Result<Meaning, Error>;
+    ) -> Result<FrameEffect, Error>;
 
     /// Processes a message received before the connection was ready.
     fn early_message(
@@ -98,20 +98,20 @@ pub(crate) trait Dialect: fmt::Debug {
         now: Time,
         message: Message,
         session: &mut SessionState,
-    ) -> Result<Meaning, Error>;
+    ) -> Result<FrameEffect, Error>;
 
     fn claim(&self) -> Option<&Claim>;
 
     /// Accepts the client's claim: the connection carries the session.
-    fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error>;
+    fn admit(&mut self, session: &mut SessionState) -> Result<FrameEffect, Error>;
 
     fn refuse(&mut self, refusal: Refusal, session: &SessionState);
 
     /// Queues a keepalive request.
-    fn ask_for_life(&mut self, now: Time);
+    fn request_keepalive(&mut self, now: Time);
 
     /// Queues the answer to a keepalive request.
-    fn answer_life(&mut self, stamp: Utime);
+    fn answer_keepalive(&mut self, stamp: Utime);
 
     /// Returns whether there is output besides the session's messages.
     fn has_output(&self) -> bool;

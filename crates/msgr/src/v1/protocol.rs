@@ -1,4 +1,4 @@
-//! Version 1 as a dialect: handshake, authentication by messages, receiver and sender.
+//! [`Protocol`] implementation of version 1: handshake, authentication by messages, receiver and sender.
 
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
@@ -8,10 +8,10 @@ use super::send::Sender;
 use crate::auth::messages::{Auth, AuthReply};
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Meaning, Receive as _};
 use crate::error::Error;
 use crate::message::Message;
 use crate::peer::{Peer, Target, Visitor};
+use crate::protocol::{FrameEffect, Protocol, Receive as _};
 use crate::state::SessionState;
 use crate::types::{EntityName, Payload, Utime};
 use onego_buf::List;
@@ -64,16 +64,16 @@ impl Version1 {
         }
     }
 
-    fn go_on(&mut self, next: Next) -> Meaning {
+    fn go_on(&mut self, next: Next) -> FrameEffect {
         match next {
             Next::Part(len) => self.rx.want_part(len),
             Next::Agreed(agreed) => return self.agreed(*agreed),
             Next::Claim => {}
         }
-        Meaning::Nothing
+        FrameEffect::Nothing
     }
 
-    fn agreed(&mut self, agreed: Agreed) -> Meaning {
+    fn agreed(&mut self, agreed: Agreed) -> FrameEffect {
         let Agreed { peer, has_signatures, has_keepalive2, session_key, auth } = agreed;
         let footers = Footers { has_room: has_signatures };
         self.has_keepalive2 = has_keepalive2;
@@ -88,19 +88,19 @@ impl Version1 {
             Some(mut exchange) => {
                 let out = exchange.start();
                 self.opening = Opening::Authentication(Box::new(Authentication { exchange, peer, out }));
-                Meaning::Nothing
+                FrameEffect::Nothing
             }
             None => self.completed(peer),
         }
     }
 
-    fn completed(&mut self, peer: Peer) -> Meaning {
+    fn completed(&mut self, peer: Peer) -> FrameEffect {
         self.opening = Opening::Done;
-        Meaning::Ready(peer)
+        FrameEffect::Ready(peer)
     }
 }
 
-impl Dialect for Version1 {
+impl Protocol for Version1 {
     type Receiver = Receiver;
 
     fn open(&mut self, local: SocketAddr) {
@@ -122,23 +122,25 @@ impl Dialect for Version1 {
 
     #[inline]
     fn take_message(&mut self) -> Message {
-        if self.server && self.rx.peer_leaves_out_data_crc() {
+        if self.server && self.rx.peer_omits_data_crc() {
             // A client that sends no checksums gets none.
-            self.tx.leave_out_data_crc();
+            self.tx.omit_data_crc();
         }
         self.rx.take_message()
     }
 
-    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<Meaning, Error> {
+    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<FrameEffect, Error> {
         match frame {
             Frame::Part(part) => {
-                let Opening::Handshake(handshake) = &mut self.opening else { return Ok(Meaning::Nothing) };
+                let Opening::Handshake(handshake) = &mut self.opening else {
+                    return Ok(FrameEffect::Nothing);
+                };
                 let next = handshake.part(now, &part, self.tx.control(), session)?;
                 Ok(self.go_on(next))
             }
-            Frame::Alive => Ok(Meaning::Nothing),
-            Frame::Keepalive2(stamp) => Ok(Meaning::Keepalive(stamp)),
-            Frame::Ack(seq) => Ok(Meaning::Ack(seq)),
+            Frame::Alive => Ok(FrameEffect::Nothing),
+            Frame::Keepalive2(stamp) => Ok(FrameEffect::Keepalive(stamp)),
+            Frame::Ack(seq) => Ok(FrameEffect::Ack(seq)),
             Frame::Close => Err(Error::Closed),
         }
     }
@@ -148,18 +150,18 @@ impl Dialect for Version1 {
         now: Time,
         mut message: Message,
         session: &mut SessionState,
-    ) -> Result<Meaning, Error> {
-        let Opening::Authentication(auth) = &mut self.opening else { return Ok(Meaning::Nothing) };
+    ) -> Result<FrameEffect, Error> {
+        let Opening::Authentication(auth) = &mut self.opening else { return Ok(FrameEffect::Nothing) };
         let expected = if self.server { Auth::KIND } else { AuthReply::KIND };
         if message.header.kind != expected {
             // A monitor may send its map first. It resends it to every subscriber.
             tracing::debug!(kind = message.header.kind, "ignored a message before authentication");
-            return Ok(Meaning::Nothing);
+            return Ok(FrameEffect::Nothing);
         }
         let MonAnswer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;
         auth.out = message.or(auth.out.take());
         if !done {
-            return Ok(Meaning::Nothing);
+            return Ok(FrameEffect::Nothing);
         }
         let (peer, out) = (auth.peer.clone(), auth.out.take());
         if let Some(out) = out {
@@ -175,8 +177,8 @@ impl Dialect for Version1 {
         }
     }
 
-    fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error> {
-        let Opening::Handshake(handshake) = &mut self.opening else { return Ok(Meaning::Nothing) };
+    fn admit(&mut self, session: &mut SessionState) -> Result<FrameEffect, Error> {
+        let Opening::Handshake(handshake) = &mut self.opening else { return Ok(FrameEffect::Nothing) };
         let next = handshake.admit(self.tx.control(), session);
         Ok(self.go_on(next))
     }
@@ -188,11 +190,11 @@ impl Dialect for Version1 {
         }
     }
 
-    fn ask_for_life(&mut self, now: Time) {
+    fn request_keepalive(&mut self, now: Time) {
         self.tx.keepalive(self.has_keepalive2.then(|| Utime::from(now)));
     }
 
-    fn answer_life(&mut self, stamp: Utime) {
+    fn answer_keepalive(&mut self, stamp: Utime) {
         self.tx.keepalive_ack(stamp);
     }
 
