@@ -155,7 +155,7 @@ impl Arena {
 
     /// Releases the block once nothing is pending: an idle connection holds no memory here.
     pub fn rest(&mut self) {
-        debug_assert_eq!(self.pending, 0, "what is pending is still to be sent");
+        debug_assert_eq!(self.pending, 0, "pending bytes must be flushed first");
         self.block = None;
     }
 }

@@ -47,7 +47,7 @@ struct Piece {
 
 impl Piece {
     fn bytes(&self) -> &Segment {
-        self.segment.as_ref().expect("a segment is put back after it was written")
+        self.segment.as_ref().expect("a segment is put back after the write")
     }
 
     fn len(&self) -> usize {
@@ -365,7 +365,7 @@ impl Extents {
         }
         while let Some((&start, piece)) = self.pieces.range(offset..end).next() {
             let (len, block) = (piece.len() as u64, piece.block);
-            let piece = self.pieces.remove(&start).expect("it was found");
+            let piece = self.pieces.remove(&start).expect("the piece was just found");
             if start + len > end {
                 let rest = piece.bytes().slice((end - start) as usize..);
                 self.pieces.insert(end, Piece { segment: Some(rest), block });

@@ -58,7 +58,7 @@ pub(crate) fn map_sparse(len: usize) -> NonNull<u8> {
 pub(crate) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
     // SAFETY: promised by the caller.
     let unmapped = unsafe { munmap(ptr.as_ptr().cast(), len) };
-    debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+    debug_assert!(unmapped.is_ok(), "our own mapping can be unmapped");
 }
 
 /// [`map`] under Miri, which makes no system calls: the allocator's memory has the same rules.

@@ -25,9 +25,9 @@ enum Backing {
     /// Memory of a caller's `Vec`.
     Vec { capacity: usize },
     /// Memory kept alive by a value of the crate `bytes`. It may be shared outside, so it is never writable.
-    Bytes(#[expect(dead_code, reason = "it keeps the memory")] Box<Bytes>),
+    Bytes(#[expect(dead_code, reason = "owns the memory")] Box<Bytes>),
     /// Lent memory; dropping the value notifies the lender that it is free again.
-    Lent(#[expect(dead_code, reason = "it tells the lender")] Box<dyn Send + Sync>),
+    Lent(#[expect(dead_code, reason = "notifies the lender on drop")] Box<dyn Send + Sync>),
     /// Already released, to be freed elsewhere.
     Left,
 }

@@ -11,7 +11,7 @@ pub(crate) const TAG_LEN: usize = 16;
 /// Maximum number of bytes passed at a time: AWS-LC's lengths are of type `int`.
 const STEP: usize = 1 << 30;
 
-const TAKES_IT: &str = "AWS-LC takes pieces of a record that was begun";
+const TAKES_IT: &str = "AWS-LC accepts pieces of a started record";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -81,7 +81,7 @@ impl Context {
         assert_eq!(key.len(), cipher.key_len(), "the key has the cipher's length");
         // SAFETY: it has no arguments; its result is checked.
         let evp = unsafe { lc::EVP_CIPHER_CTX_new() };
-        let evp = NonNull::new(evp).expect("there is memory for a cipher's context");
+        let evp = NonNull::new(evp).expect("out of memory for a cipher context");
         let context = Self { evp, cipher };
         // SAFETY: the context is valid, the key has the cipher's length, and the nonce follows later.
         let done = unsafe {
@@ -113,7 +113,7 @@ impl Context {
                 -1,
             )
         };
-        assert_eq!(done, 1, "AWS-LC takes a nonce of the cipher's length");
+        assert_eq!(done, 1, "AWS-LC accepts a nonce of the cipher's length");
     }
 
     #[inline]

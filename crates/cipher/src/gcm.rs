@@ -14,7 +14,7 @@ pub const NONCE_LEN: usize = 12;
 /// Tag length in bytes.
 pub const TAG_LEN: usize = context::TAG_LEN;
 
-const ANY_KEY: &str = "AWS-LC takes any key of AES-GCM";
+const ANY_KEY: &str = "AWS-LC accepts any AES-GCM key";
 
 /// The record was not sealed with this key and nonce, or is corrupted. Its opened bytes must not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -74,7 +74,7 @@ impl Hash {
     /// # Panics
     /// If `iterations` is 0.
     pub fn pbkdf2(self, passphrase: &[u8], salt: &[u8], iterations: u32, key: &mut [u8]) {
-        assert_ne!(iterations, 0, "there is one iteration at least");
+        assert_ne!(iterations, 0, "at least one iteration is required");
         // SAFETY: all slices are valid for their lengths, `key` for writing.
         let done = unsafe {
             lc::PKCS5_PBKDF2_HMAC(

@@ -38,7 +38,10 @@ pub struct Connection {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "both are large, and a box would cost every call a detour")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "both are large, and a box would cost every call an indirection"
+)]
 enum Version {
     One(Version1),
     Two(Version2),

@@ -61,7 +61,7 @@ pub struct Peer {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
+#[allow(clippy::large_enum_variant, reason = "one per connection, and only during the handshake")]
 pub(crate) enum Role {
     Client(Target),
     Server(Visitor, Reception),

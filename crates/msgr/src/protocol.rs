@@ -25,7 +25,7 @@ pub(crate) enum Input<F> {
 
 /// Effect of a non-message frame on the connection.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
+#[allow(clippy::large_enum_variant, reason = "the value is consumed immediately")]
 pub(crate) enum FrameEffect {
     /// No effect, except that the peer is alive.
     Nothing,

@@ -49,7 +49,7 @@ pub struct Session {
 
 /// Outcome of accepting a peer's connection.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
+#[allow(clippy::large_enum_variant, reason = "the value is consumed immediately")]
 pub enum Accepted {
     /// The connection carries the session. The previous one is over: poll it a last time and close its transport.
     Carries(Option<Connection>),
@@ -80,7 +80,7 @@ impl Session {
     ///
     /// # Errors
     /// Returns the message if the queue of unsent and unacknowledged messages is full.
-    #[allow(clippy::result_large_err, reason = "the message is the caller's, who keeps it")]
+    #[allow(clippy::result_large_err, reason = "the caller gets its message back")]
     pub fn send(&mut self, message: Message) -> Result<(), Message> {
         if !self.has_room() {
             return Err(message);
@@ -170,7 +170,7 @@ impl Session {
             None if self.again.is_none() || self.config.policy.server => LocalState::Idle,
             _ => LocalState::Connecting,
         };
-        let claim = connection.claim().expect("a connection that is accepted was claimed");
+        let claim = connection.claim().expect("an accepted connection claims a session");
         let known = self.state().peer.as_ref();
         if known.is_some_and(|known| !claim.is_of(known)) {
             return Accepted::Stale(connection);

@@ -43,7 +43,7 @@ impl<T> ConnTable<T> {
     pub fn reserve(&mut self) -> ConnId {
         self.slots.push((0, None));
         self.reserved += 1;
-        ConnId { slot: u32::try_from(self.slots.len() - 1).expect("these are few"), generation: 0 }
+        ConnId { slot: u32::try_from(self.slots.len() - 1).expect("reserved ids are few"), generation: 0 }
     }
 
     /// Returns the connection if it still exists.

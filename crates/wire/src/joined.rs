@@ -105,7 +105,7 @@ impl<M: Members> Joined<M> {
         if let Some(before) = self.names[member].replace(inner, outer)
             && let Some(joint) = self.conns.get(before)
         {
-            debug_assert!(joint.closed, "a member uses the name of a connection that the driver still has");
+            debug_assert!(joint.closed, "a member reused the id of a connection that the driver still has");
             if joint.lent == 0 {
                 self.conns.remove(before);
             }

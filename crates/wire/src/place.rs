@@ -95,9 +95,9 @@ impl Place {
     /// # Panics
     /// If it is not the part handed out.
     pub fn landed(&mut self, buffer: &mut SegmentMut, place: SegmentMut, filled: usize) {
-        let head = self.head.take().expect("only what was handed out lands");
+        let head = self.head.take().expect("only a buffer that was handed out is returned");
         let tail = std::mem::replace(buffer, head);
-        buffer.try_join(place).expect("what lands is the place that was handed out");
+        buffer.try_join(place).expect("the returned place is the one handed out");
         buffer.try_join(tail).expect("the tail follows the place");
         self.at += filled;
         self.left -= filled;

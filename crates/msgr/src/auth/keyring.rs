@@ -106,7 +106,7 @@ impl Keyring {
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::new());
         for (name, entry) in &self.entries {
-            entry.write(name, &mut *text).expect("a string takes everything");
+            entry.write(name, &mut *text).expect("writing to a string cannot fail");
         }
         text
     }

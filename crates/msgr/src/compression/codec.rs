@@ -99,7 +99,7 @@ pub(crate) enum Broken {
 
 const CUT: Broken = Broken::Damaged("it is truncated");
 const WRONG_LENGTH: Broken = Broken::Damaged("its length differs from the stated length");
-const DAMAGED: Broken = Broken::Damaged("it is damaged");
+const DAMAGED: Broken = Broken::Damaged("it is corrupt");
 
 pub(crate) enum Decoder {
     Snappy,

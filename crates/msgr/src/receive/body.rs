@@ -183,7 +183,7 @@ impl Body {
         if self.sums == Sums::All {
             self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
         }
-        self.placed.as_mut().expect("only what was handed out lands").landed(rest, filled);
+        self.placed.as_mut().expect("only a buffer that was handed out is returned").landed(rest, filled);
     }
 
     /// Takes the buffer of the payload being received, unless a receive holds it.

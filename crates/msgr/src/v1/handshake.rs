@@ -59,7 +59,7 @@ enum State {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
+#[allow(clippy::large_enum_variant, reason = "the value is consumed immediately")]
 pub(super) enum Next {
     /// Wait for another part of this length in bytes.
     Part(usize),

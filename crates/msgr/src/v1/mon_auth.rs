@@ -47,7 +47,7 @@ impl Hello {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
+#[allow(clippy::large_enum_variant, reason = "one per connection, and only during the handshake")]
 pub(super) enum MonAuth {
     Client {
         login: Login,

@@ -485,7 +485,7 @@ impl Handshake {
         session: &mut SessionState,
     ) -> Result<Option<Peer>, Error> {
         if ident.addrs.0.first().is_none_or(EntityAddr::is_blank) {
-            return Err(Error::BadFrame("the identification of a client without an address"));
+            return Err(Error::BadFrame("a client identification without an address"));
         }
         if let Some(wanted) = ident.target.filter(|target| !contains(&self.addrs, target)) {
             return Err(Error::WrongPeer { wanted, found: self.addrs.clone() });

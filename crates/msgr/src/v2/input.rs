@@ -12,7 +12,7 @@ use onego_buf::Segment;
 pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
     ["a message's front", "a message's middle", "a message's payload"];
 
-pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
+pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of the wrong size");
 
 #[derive(Debug)]
 pub(crate) enum Frame {
@@ -41,7 +41,7 @@ pub(super) fn check_preamble(
     let most = |bound| if compressed { packed_bound(bound) } else { bound };
     if tag != Tag::Message {
         if segments > 1 {
-            return Err(Error::BadFrame("several segments where there is one"));
+            return Err(Error::BadFrame("several segments instead of one"));
         }
         within("control frame", lens[0], most(limits.control))?;
         return Ok(());

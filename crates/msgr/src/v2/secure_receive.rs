@@ -308,7 +308,7 @@ impl Receive for SecureReceiver {
     }
 
     fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        let payload = self.opening.as_mut().expect("only what was handed out lands");
+        let payload = self.opening.as_mut().expect("only a buffer that was handed out is returned");
         payload.buffer.landed(rest, filled);
         payload.open(&mut self.keys);
     }

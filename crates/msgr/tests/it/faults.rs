@@ -132,8 +132,8 @@ fn a_length_over_its_limit_is_refused_on_sight() {
 fn an_invalid_frame_is_refused() {
     let cases: [(Vec<u8>, Error); 6] = [
         (preamble(99, &[8]), Error::UnknownTag(99)),
-        (preamble(Tag::Message as u8, &[40, 1]), Error::BadFrame("a message header of another size")),
-        (preamble(Tag::Ack as u8, &[8, 8]), Error::BadFrame("several segments where there is one")),
+        (preamble(Tag::Message as u8, &[40, 1]), Error::BadFrame("a message header of the wrong size")),
+        (preamble(Tag::Ack as u8, &[8, 8]), Error::BadFrame("several segments instead of one")),
         (preamble(Tag::Message as u8, &[41, 0]), Error::BadFrame("an empty last segment")),
         (frame(Tag::Hello, &[8]), Error::Unexpected { tag: Tag::Hello, state: "exchanging messages" }),
         (

@@ -135,7 +135,7 @@ impl Machine for Member {
     }
 
     fn landed(&mut self, _now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
-        let serial = self.conns.get(conn).or_else(|| self.over.get(&conn)).expect("a known name");
+        let serial = self.conns.get(conn).or_else(|| self.over.get(&conn)).expect("a known id");
         assert_eq!((serial_of(&place), filled), (*serial, 2));
     }
 
@@ -144,7 +144,7 @@ impl Machine for Member {
     }
 
     fn transmit(&mut self, _now: Time, conn: ConnId, out: &mut List, _limit: usize) {
-        let serial = self.conns.get(conn).or_else(|| self.over.get(&conn)).expect("a known name");
+        let serial = self.conns.get(conn).or_else(|| self.over.get(&conn)).expect("a known id");
         out.push(label(*serial));
     }
 
@@ -218,7 +218,7 @@ impl Driver {
 
     fn begin(&mut self, conn: ConnId, serial: u16) {
         assert!(!self.stale.contains(&conn) && self.closed.iter().all(|closed| closed.0 != conn));
-        assert!(self.open.insert(conn, (serial, Vec::new())).is_none(), "two connections of one name");
+        assert!(self.open.insert(conn, (serial, Vec::new())).is_none(), "two connections with one id");
     }
 
     fn act(&mut self, action: Action) {

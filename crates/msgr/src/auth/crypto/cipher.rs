@@ -22,7 +22,7 @@ const AES_IV: [u8; BLOCK] = *b"cephsageyudagreg";
 /// Plaintext, wiped when dropped.
 pub(in crate::auth) type Plain = Zeroizing<Vec<u8>>;
 
-const KEY_FITS: &str = "the length of a key was checked";
+const KEY_FITS: &str = "key lengths are checked before use";
 
 fn cbc_encrypt(algorithm: &'static Algorithm, key: &[u8], iv: [u8; BLOCK], blocks: &mut [u8]) {
     let key = UnboundCipherKey::new(algorithm, key).and_then(EncryptingKey::cbc).expect(KEY_FITS);
