@@ -68,8 +68,7 @@ impl Hash {
         digest
     }
 
-    /// Derives `key` from a passphrase. Takes about a microsecond for every two iterations per digest length of the
-    /// key.
+    /// Derives `key` from a passphrase. Takes about half a microsecond per iteration for each digest length of `key`.
     ///
     /// # Panics
     /// If `iterations` is 0.

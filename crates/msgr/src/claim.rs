@@ -3,7 +3,6 @@
 use crate::auth::AuthName;
 use crate::types::addr::{AddrVec, EntityAddr};
 
-/// Identity and request of a connecting client.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) request: ConnectRequest,

@@ -140,7 +140,7 @@ impl Connection {
         dispatch!(&mut self.version, it => it.receiver_mut().landing())
     }
 
-    /// Returns the buffer handed out by [`landing`](Self::landing), with its first `filled` bytes received.
+    /// Takes back the buffer handed out by [`landing`](Self::landing), with its first `filled` bytes received.
     ///
     /// # Panics
     /// If `place` is not that buffer.

@@ -13,7 +13,6 @@ use onego_wire::{Landing, Time, Unfinished};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Complete unit of input.
 #[derive(Debug)]
 pub(crate) enum Input<F> {
     /// A message. [`Receive::take_message`] returns it, so that it moves only once.
@@ -23,7 +22,6 @@ pub(crate) enum Input<F> {
     Frame(F),
 }
 
-/// Effect of a non-message frame on the connection.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "the value is consumed immediately")]
 pub(crate) enum FrameEffect {
@@ -48,7 +46,7 @@ pub(crate) trait Receive {
 
     fn landing(&mut self) -> Landing;
 
-    /// Returns the buffer handed out by [`landing`](Self::landing) with `filled` more bytes.
+    /// Takes back the buffer handed out by [`landing`](Self::landing) with `filled` more bytes.
     fn landed(&mut self, rest: SegmentMut, filled: usize);
 
     fn unfinished(&self) -> Option<Unfinished>;
@@ -102,15 +100,12 @@ pub(crate) trait Protocol: fmt::Debug {
 
     fn claim(&self) -> Option<&Claim>;
 
-    /// Accepts the client's claim: the connection carries the session.
     fn admit(&mut self, session: &mut SessionState) -> Result<FrameEffect, Error>;
 
     fn refuse(&mut self, refusal: Refusal, session: &SessionState);
 
-    /// Queues a keepalive request.
     fn request_keepalive(&mut self, now: Time);
 
-    /// Queues the answer to a keepalive request.
     fn answer_keepalive(&mut self, stamp: Utime);
 
     /// Returns whether there is output besides the session's messages.

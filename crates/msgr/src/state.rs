@@ -17,7 +17,6 @@ pub(crate) struct SessionState {
     /// Order all connection attempts of this side, and those within the session.
     pub(crate) global_seq: u64,
     pub(crate) connect_seq: u64,
-    /// `global_seq` of the peer's last attempt.
     pub(crate) peer_global_seq: u64,
     pub(crate) in_seq: u64,
     /// A received message has not been acknowledged yet.

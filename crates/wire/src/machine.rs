@@ -221,7 +221,7 @@ pub trait Machine {
     /// [`landed`](Self::landed) before the next call.
     fn landing(&mut self, conn: ConnId) -> Landing;
 
-    /// Returns a buffer handed out by [`landing`](Self::landing), with its first `filled` bytes received. Also called
+    /// Takes back a buffer handed out by [`landing`](Self::landing), its first `filled` bytes received. Also called
     /// when the connection ends.
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize);
 

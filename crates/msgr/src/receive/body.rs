@@ -34,7 +34,6 @@ pub(crate) struct Body {
     front: Option<Segment>,
     middle: Option<Segment>,
     data: Pieces,
-    /// Buffer for the payload, if the owner gave one.
     placed: Option<RecvBuffer>,
     discards: bool,
     /// Bytes of a discarded payload that have arrived.
@@ -95,7 +94,6 @@ impl Body {
         self.data.settle();
     }
 
-    /// Returns the number of bytes received of an incomplete message.
     pub(crate) fn held(&self) -> usize {
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
         let placed = self.placed.as_ref().map_or(0, RecvBuffer::filled);

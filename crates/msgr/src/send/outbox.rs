@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Outbox {
     queue: Queue,
-    /// Number of the last message sent.
     seq: u64,
     keeps: bool,
     /// Messages sent and not acknowledged; the last one has the number `seq`.

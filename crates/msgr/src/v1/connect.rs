@@ -16,9 +16,7 @@ pub(super) const LOSSY: u8 = 1;
 pub(super) struct Connect {
     pub(super) features: u64,
     pub(super) host_kind: u32,
-    /// Orders the connections of a process.
     pub(super) global_seq: u32,
-    /// Orders the connections of a session.
     pub(super) connect_seq: u32,
     pub(super) protocol_version: u32,
     /// Method of the authorizer; 0 without one.

@@ -53,7 +53,6 @@ const NO_DATA_CRC: u8 = 2;
 const SIGNED: u8 = 4;
 const SIGNATURE_AT: usize = 12;
 
-/// Lengths of front, middle and data.
 pub(super) type Lens = [u32; 3];
 
 /// Writes tag and header of a message from `source`, in words like the version 2 header. Returns the header's checksum.
@@ -112,7 +111,6 @@ fn decode_header(r: &mut Reader<'_>) -> Decoded<(Header, Lens)> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footers {
-    /// There is room for a signature.
     pub(super) has_room: bool,
 }
 

@@ -52,7 +52,6 @@ enum State {
     Authorizer(Connect),
     ConnectReply,
     ReplyAuthorizer(ConnectReply),
-    /// Decision about the client's claim to a session.
     Claim,
     /// Number of the last message that the peer received, which ends the handshake.
     Seq,
@@ -240,7 +239,6 @@ impl Handshake {
         self.expect(State::ConnectReply, REPLY_LEN)
     }
 
-    /// Writes a client's connection request.
     fn ask(&self, out: &mut Writer, session: &SessionState) {
         let Role::Client(target) = &self.role else { return };
         let (method, authorizer) = &self.authorizer;

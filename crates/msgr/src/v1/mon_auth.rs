@@ -61,7 +61,6 @@ pub(super) enum MonAuth {
     },
 }
 
-/// Next message to send, and whether the authentication is complete.
 pub(super) struct MonAnswer {
     pub(super) message: Option<Message>,
     pub(super) done: bool,

@@ -21,10 +21,8 @@ const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MA
 
 #[derive(Debug)]
 pub(crate) enum Frame {
-    /// Part of the handshake, of the requested length.
     Part(Segment),
     Alive,
-    /// Keepalive request; the answer carries this stamp.
     Keepalive2(Utime),
     Ack(u64),
     Close,

@@ -47,9 +47,7 @@ enum State {
     Compression,
     /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
     Ident,
-    /// Answer to SESSION_RECONNECT.
     Reconnect,
-    /// Decision about the client's claim to a session.
     Claim,
 }
 
@@ -82,7 +80,6 @@ pub(super) struct Handshake {
     renewals: Option<Renewals>,
     granted: Option<Granted>,
     secure: bool,
-    /// Both sides can compress.
     compression: bool,
     compressed: Option<Method>,
     global_id: u64,

@@ -85,7 +85,6 @@ impl Receiver {
         }
     }
 
-    /// Decrypts everything from now on.
     pub(super) fn secure(&mut self, keys: OpenRx, pool: Pool) {
         self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
     }
@@ -276,7 +275,6 @@ impl Receive for Receiver {
     }
 }
 
-/// Records `bytes` while the transcript is needed.
 #[inline]
 fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
     if let Some(transcript) = transcript {

@@ -68,7 +68,6 @@ impl Sender {
         self.record(start);
     }
 
-    /// Records output from `start` on while the transcript is needed.
     fn record(&mut self, start: usize) {
         if let Some(transcript) = &mut self.transcript {
             transcript.extend_from_slice(&self.control[start..]);

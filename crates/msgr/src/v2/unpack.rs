@@ -43,7 +43,6 @@ impl Unpacker {
         self.segment("a control frame", payload, self.limits.control)
     }
 
-    /// Starts a message with its compressed first segment.
     pub(super) fn begin(&mut self, first: Segment) {
         self.first = first;
     }
