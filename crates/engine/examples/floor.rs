@@ -1,5 +1,5 @@
-//! What the pump costs: requests of one size and answers of another, 128 under way, between two threads; through the
-//! pump over each engine, and through a bare loop over blocking sockets as the floor.
+//! Cost of the pump: requests of one size and replies of another, 128 in flight between two threads; through the pump
+//! over each engine, and through a bare loop over blocking sockets as the floor.
 //!
 //! `cargo run --release -p onego-engine --example floor [SECONDS [SPIN [ENGINE [REQUEST_SIZE]]]]`
 use onego_buf::{List, Segment, SegmentMut};
@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Connections, and sizes of requests and answers: those of a storage read of 4 KiB, and of writes.
+/// Connections, and sizes of requests and replies: those of a 4 KiB storage read, and of writes.
 const CASES: [(usize, usize, usize); 8] = [
     (1, 250, 4400),
     (1, 64, 64),
@@ -25,30 +25,29 @@ const CASES: [(usize, usize, usize); 8] = [
     (16, 1 << 10, 64),
     (128, 1 << 10, 64),
 ];
-/// Requests under way on all connections together.
+/// Requests in flight on all connections together.
 const DEPTH: usize = 128;
-/// Rounds of which the median counts: other programs disturb any single one.
+/// Rounds, of which the median counts: other programs disturb individual ones.
 const ROUNDS: usize = 5;
 
-/// Sends a message for each that comes.
+/// Sends a message for each one received.
 struct Side {
     conns: ConnTable<Conn>,
     actions: VecDeque<Action>,
     message: Segment,
-    /// Size of a message that comes.
+    /// Size of a received message.
     size: usize,
-    /// Messages that are sent unasked on each connection.
+    /// Initial messages on each connection.
     depth: usize,
-    /// Messages received.
     count: u64,
     listening: Option<SocketAddr>,
 }
 
 #[derive(Default)]
 struct Conn {
-    /// Bytes of a message that has not come whole.
+    /// Bytes of an incomplete message.
     partial: usize,
-    /// Messages to be sent.
+    /// Messages to send.
     owed: usize,
 }
 
@@ -112,14 +111,14 @@ impl Machine for Side {
     fn timeout(&mut self, _: Time) {}
 }
 
-/// What a case came to.
+/// Result of a case.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
-    /// Requests that were answered a second.
+    /// Requests per second.
     rate: f64,
-    /// CPU time of both sides, for each.
+    /// CPU time of both sides per request.
     micros: f64,
-    /// System calls of both sides, for each, where they were counted.
+    /// System calls of both sides per request, if counted.
     calls: f64,
 }
 
@@ -132,7 +131,7 @@ struct Load {
     spin: Spin,
 }
 
-/// Requests answered through two pumps, and system calls made.
+/// Runs a load through two pumps; returns the requests answered and the system calls made.
 fn pumped(kind: EngineKind, load: Load) -> (u64, u64) {
     let (send_addr, addr) = mpsc::channel();
     let server = std::thread::spawn(move || {
@@ -169,7 +168,7 @@ fn pumped(kind: EngineKind, load: Load) -> (u64, u64) {
     (count, stats.system_calls + server.system_calls)
 }
 
-/// One side of the floor: a gathered send of as many messages as the last receive brought.
+/// Runs one side of the floor: a gathered send of as many messages as the last receive brought.
 fn bare_side(
     mut stream: TcpStream,
     sends: usize,
@@ -184,7 +183,7 @@ fn bare_side(
     while until.is_none_or(|until| now() < until) {
         let mut left = owed * sends;
         while left > 0 {
-            // A short blocking send happens only with signals; a byte count is all that matters to the peer.
+            // A blocking send is short only after a signal; only the byte count matters to the peer.
             let whole = &slices[..left.div_ceil(sends).min(1024)];
             calls += 1;
             match sendmsg(&stream, whole, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
@@ -204,7 +203,7 @@ fn bare_side(
     (count, calls)
 }
 
-/// Requests answered through bare sockets, and system calls made.
+/// Runs a load through bare sockets; returns the requests answered and the system calls made.
 fn bare(load: Load) -> (u64, u64) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -239,7 +238,7 @@ fn median(rounds: &[Figures], figure: impl Fn(&Figures) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// An argument of the command line, if it is there.
+/// Returns argument `n` of the command line, if present and valid.
 fn arg<T: FromStr>(n: usize) -> Option<T> {
     std::env::args().nth(n)?.parse().ok()
 }
@@ -271,7 +270,7 @@ fn main() {
                 case.1.push(measure(load, |load| pumped(*kind, load)));
             }
         }
-        // The floor knows one connection only.
+        // The floor supports only one connection.
         cases.retain(|case| !case.1.is_empty());
         let floor = median(&cases[0].1, |figures| figures.micros);
         for (name, rounds) in &cases {

@@ -16,15 +16,15 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Which engine to open.
+/// Kind of engine to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EngineKind {
-    /// Readiness, by epoll.
+    /// Readiness engine over epoll.
     #[default]
     Epoll,
-    /// Readiness, read from an io_uring in user memory.
+    /// Readiness engine over an io_uring, which posts readiness to user memory.
     Uepoll,
-    /// Completion, by io_uring.
+    /// Completion engine over io_uring.
     Uring,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// No engine has that name.
+/// Error of an unknown engine name.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no engine \"{0}\"; the engines are epoll, uepoll and uring")]
 pub struct UnknownEngine(String);
@@ -59,17 +59,18 @@ impl FromStr for EngineKind {
     }
 }
 
-/// An engine chosen at run time.
+/// Engine chosen at run time.
 pub enum AnyEngine {
-    /// Readiness, by epoll.
+    /// Readiness engine over epoll.
     Epoll(Box<Epoll>),
-    /// Readiness, read from an io_uring in user memory.
+    /// Readiness engine over an io_uring, which posts readiness to user memory.
     Uepoll(Box<Uepoll>),
-    /// Completion, by io_uring.
+    /// Completion engine over io_uring.
     Uring(Box<Uring>),
 }
 
-/// Opens an engine. Where the kernel lacks what it needs, it is epoll instead, and a warning says what is missing.
+/// Opens an engine. Falls back to epoll, with a warning that names the missing feature, if the kernel lacks one that
+/// the engine needs.
 pub fn open(kind: EngineKind) -> io::Result<AnyEngine> {
     open_with(kind, &ring::setup)
 }
@@ -90,7 +91,7 @@ fn open_with(kind: EngineKind, setup: Setup<'_>) -> io::Result<AnyEngine> {
 }
 
 impl AnyEngine {
-    /// Which engine this is.
+    /// Returns the kind of this engine.
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Epoll(_) => EngineKind::Epoll,
@@ -100,7 +101,6 @@ impl AnyEngine {
     }
 }
 
-/// Hands a call on to the engine inside.
 macro_rules! each {
     ($any:expr, $engine:ident => $call:expr) => {
         match $any {
@@ -112,7 +112,7 @@ macro_rules! each {
 }
 
 impl AnyEngine {
-    /// Which sends of connections that are made from now on are without a copy: none, unless this says so.
+    /// Sets the zero-copy policy for sends of future connections; by default, none is zero-copy.
     pub fn set_zero_copy(&mut self, settings: Settings) {
         each!(self, engine => engine.set_zero_copy(settings));
     }
@@ -214,7 +214,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// What was logged while `of` ran.
+    /// Returns the log output of `of` along with its result.
     fn logged<T>(of: impl FnOnce() -> T) -> (T, String) {
         #[derive(Clone, Default)]
         struct Log(Arc<Mutex<Vec<u8>>>);

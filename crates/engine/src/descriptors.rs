@@ -1,4 +1,4 @@
-//! Descriptors of files that go along with bytes over Unix sockets (unix(7), `SCM_RIGHTS`), and eventfds.
+//! File descriptors sent with bytes over Unix sockets (unix(7), `SCM_RIGHTS`), and eventfds.
 use crate::engine::RecvBufs;
 use onego_wire::Landing;
 use rustix::io::Errno;
@@ -11,8 +11,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// One receive, with at most as many descriptors as the buffers have room for, and whether the receive may have stopped
-/// because something came along. What there is no room for is left out: the kernel closes it.
+/// Receives once, with at most as many descriptors as the buffers have room for. Also returns whether the receive may
+/// have stopped early because of ancillary data. The kernel closes descriptors beyond the limit.
 pub(crate) fn receive(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<(usize, bool), Errno> {
     let most = bufs.landing.descriptors.min(Landing::DESCRIPTORS_MAX);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(Landing::DESCRIPTORS_MAX))];
@@ -38,7 +38,6 @@ pub(crate) fn receive(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<(usize, bool)
     Ok((received.bytes, came_along))
 }
 
-/// Sends a message with a descriptor.
 pub(crate) fn send(fd: &OwnedFd, message: &[u8], descriptor: &OwnedFd) -> io::Result<()> {
     let descriptors = [descriptor.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -50,8 +49,8 @@ pub(crate) fn send(fd: &OwnedFd, message: &[u8], descriptor: &OwnedFd) -> io::Re
     if sent < message.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
-/// Signals an eventfd.
 pub(crate) fn signal(eventfd: &OwnedFd) {
-    // One that is full is signalled as it is; what is none was not asked for by a peer that keeps to its protocol.
+    // A full eventfd is signalled already. A descriptor that is not an eventfd comes from a peer that breaks its
+    // protocol.
     let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
 }

@@ -1,7 +1,7 @@
-//! The readiness engine over epoll.
+//! Readiness engine over epoll.
 //!
-//! Connections are registered once and never touched again; [`readiness`](crate::readiness) says what edge triggering
-//! asks for in return.
+//! Connections are registered once and never modified; [`readiness`](crate::readiness) states the obligations of edge
+//! triggering.
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::socket;
@@ -20,19 +20,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Events taken a call: enough that a busy loop spends few calls, few enough to stay in the cache.
+/// Events per call: enough that a busy loop makes few calls, few enough to stay in the cache.
 const EVENTS: usize = 256;
 
 /// The waker's name in the event data; no socket ever has it.
 const WAKER: u64 = u64::MAX;
 
-/// The readiness engine over epoll.
+/// Readiness engine over epoll.
 pub struct Epoll {
     epoll: OwnedFd,
     sleeper: Sleeper,
     sockets: Sockets,
     ready: Box<[libc::epoll_event; EVENTS]>,
-    /// `epoll_pwait2` is there (Linux 5.11).
+    /// The kernel has `epoll_pwait2` (Linux 5.11).
     precise: bool,
     waits: u64,
 }
@@ -55,16 +55,16 @@ impl Epoll {
         })
     }
 
-    /// Which sends of connections that are made from now on are without a copy.
+    /// Sets the zero-copy policy for sends of future connections.
     pub fn set_zero_copy(&mut self, settings: Settings) {
         self.sockets.set_zero_copy(settings);
     }
 
     fn add(&mut self, fd: OwnedFd, kind: Kind, protocol: Protocol) -> io::Result<SocketId> {
         let interest = match kind {
-            // Level-triggered: what is left after an accept comes up again by itself.
+            // Level-triggered: connections left after an accept are reported again.
             Kind::Listener | Kind::Watched => EventFlags::IN,
-            // Each signal is an edge, so nobody has to read the eventfd.
+            // Each signal is an edge, so the eventfd is never read.
             Kind::Signals => EventFlags::IN | EventFlags::ET,
             Kind::Connecting | Kind::Stream => {
                 EventFlags::from_bits_retain(STREAM_INTEREST.bits().into()) | EventFlags::ET
@@ -79,7 +79,7 @@ impl Epoll {
         Ok(id)
     }
 
-    /// One wait in the kernel; how many events there are.
+    /// Waits once in the kernel and returns the number of events.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.waits += 1;
         let result = if self.precise {
@@ -115,7 +115,7 @@ impl Epoll {
         let accepted = match self.sockets.accept(listener) {
             Listened::Accepted(accepted) => accepted,
             Listened::Paused(accepted) => {
-                // It would come up in every wait.
+                // A level-triggered listener would be reported by every wait.
                 self.listen_for(listener, EventFlags::empty());
                 accepted
             }
@@ -123,7 +123,7 @@ impl Epoll {
         for Accepted { fd, protocol, peer, local } in accepted {
             match self.add(fd, Kind::Stream, protocol) {
                 Ok(socket) => events.push(Event::Accepted { listener, socket, peer, local }),
-                Err(error) => tracing::warn!(%error, "a new connection cannot be watched"),
+                Err(error) => tracing::warn!(%error, "cannot watch a new connection"),
             }
         }
     }
@@ -132,7 +132,7 @@ impl Epoll {
         let Some(socket) = self.sockets.table.get(listener) else { return };
         let data = EventData::new_u64(listener.to_bits());
         if let Err(error) = epoll::modify(&self.epoll, &socket.fd, data, interest) {
-            tracing::error!(%error, "a listener cannot be paused or resumed");
+            tracing::error!(%error, "cannot pause or resume a listener");
         }
     }
 }
@@ -191,11 +191,11 @@ impl Engine for Epoll {
     }
 
     fn close(&mut self, id: SocketId) {
-        // Closing a descriptor does not take it out of the epoll set if the program or a child of it has a duplicate.
+        // A closed descriptor stays in the epoll set if the program or a child of it has a duplicate.
         if let Some(socket) = self.sockets.table.get(id)
             && let Err(error) = epoll::delete(&self.epoll, &socket.fd)
         {
-            tracing::error!(%error, "a descriptor cannot be left alone");
+            tracing::error!(%error, "cannot remove a descriptor from the epoll set");
         }
         self.sockets.close(id);
     }
@@ -255,8 +255,8 @@ fn epoll_pwait2(
         tv_nsec: timeout.subsec_nanos().into(),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `ready` has room for `EVENTS` events, `timeout` is null or points to a timespec that outlives the
-    // call, and a null signal mask is not looked at.
+    // SAFETY: `ready` has room for `EVENTS` events, `timeout` is null or points to a timespec that outlives the call,
+    // and the kernel ignores a null signal mask.
     let n = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -276,7 +276,7 @@ fn epoll_wait(
     ready: &mut [libc::epoll_event; EVENTS],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    // Rounded up: to wake a little early would be to wake again and again until the time has come.
+    // Rounded up: a wait that ends early would be repeated until the time has come.
     let millis = timeout
         .map_or(-1, |timeout| i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
     // SAFETY: `ready` has room for `EVENTS` events.
@@ -286,7 +286,7 @@ fn epoll_wait(
 
 #[cfg(test)]
 impl Epoll {
-    /// The descriptor of a socket, for what its peers do to it.
+    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
     }

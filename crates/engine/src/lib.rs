@@ -1,10 +1,9 @@
-//! Moves the bytes of any protocol machine over any event engine.
+//! Moves bytes between a protocol machine and an event engine.
 //!
-//! A [`Pump`] drives one [`Machine`](onego_wire::Machine) over one [`Engine`]: it opens and accepts connections,
-//! receives straight into the buffers that the machine names, gathers everything the machine has to send into as few
-//! system calls as possible, and keeps the machine's deadlines. [`Epoll`] and [`Uepoll`] are readiness
-//! engines, [`Uring`] is a completion engine, chosen by name with [`open`]; the test kit has one over a simulated
-//! network.
+//! A [`Pump`] drives one [`Machine`](onego_wire::Machine) over one [`Engine`]. It opens and accepts connections,
+//! receives straight into the buffers that the machine names, sends with as few system calls as possible, and keeps the
+//! machine's deadlines. [`Epoll`] and [`Uepoll`] are readiness engines, [`Uring`] is a completion engine; [`open`]
+//! selects one by kind. The test kit has another over a simulated network.
 
 mod any;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! The driver's loop of a machine, over any engine.
+//! Event loop that drives a machine over any engine.
 mod budget;
 mod chunk;
 mod coalescer;
@@ -27,54 +27,50 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// How long a connection that the machine has closed may take to send what is left and to see the peer close too.
-/// Longer than any round trip with a few retransmissions; short enough that descriptors of vanished peers do not
-/// pile up.
+/// Time that a connection closed by the machine has to flush and to see the peer close. Longer than any round trip with
+/// a few retransmissions; short enough that descriptors of vanished peers do not accumulate.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A shorter wait has found something there already.
+/// A shorter wait found its event already available.
 const SHORT: Duration = Duration::from_micros(10);
 
 /// Drives one machine over one engine.
 ///
-/// Everything happens in [`turn`](Self::turn), on the caller's thread. Between turns the machine may be used freely
-/// ([`machine_mut`](Self::machine_mut)); what it wants then is carried out at the start of the next turn.
+/// All work happens in [`turn`](Self::turn), on the caller's thread. Between turns the caller may use the machine
+/// freely ([`machine_mut`](Self::machine_mut)); the next turn starts with the machine's new actions.
 pub struct Pump<E, M> {
     engine: E,
     machine: M,
-    /// By the engine's names: all connections, also those that the machine has closed and that still send.
+    /// All connections by the engine's names, including those that the machine has closed and that still send.
     conns: ByName<SocketId, Conn>,
     listeners: ByName<SocketId, ListenerId>,
-    /// By the machine's names: the connections it knows.
+    /// Connections that the machine knows, by its names.
     names: ByName<ConnId, SocketId>,
     chunks: Chunks,
-    /// Connections to receive on.
     readable: VecDeque<SocketId>,
-    /// Connections to send on: each once a turn, however many messages were queued.
+    /// Connections to send on. Each is queued once per turn, however many messages it has.
     dirty: VecDeque<SocketId>,
-    /// When closed connections are given up, earliest first.
+    /// Closed connections with the time at which each is given up, earliest first.
     lingering: VecDeque<(Time, SocketId)>,
-    /// Receives whose buffers the engine has.
+    /// Receives whose buffers the engine owns.
     receives_out: usize,
     events: Vec<Event>,
-    /// The machine got an event while its actions were carried out: the caller may want to look at it before a turn sleeps.
+    /// An action was answered with an event at once: the caller may want to inspect the machine before a turn sleeps.
     notified: bool,
-    /// The caller has used the machine since its actions were carried out: it may have new ones.
+    /// The caller has used the machine since its actions last ran: there may be new ones.
     touched: bool,
-    /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
+    /// The engine holds only part of the bytes to send: a sleeping turn must not rely on the engine's completion.
     behind: bool,
     spinner: Spinner,
     coalescer: Coalescer,
-    /// Connections with a low-water mark.
     marked: Vec<SocketId>,
-    /// Waits that were for something that was not there yet.
+    /// Waits whose event was not available at their start.
     waits: u64,
-    /// Bytes received and sent.
     moved: u64,
 }
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// A pump that drives `machine` over `engine`. It owns both.
+    /// Creates a pump that owns and drives `machine` over `engine`.
     pub fn new(engine: E, machine: M) -> Self {
         Self {
             engine,
@@ -99,23 +95,23 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// The machine, to be given work. The next [`turn`](Self::turn) carries it out.
+    /// Returns the machine for new work, which the next [`turn`](Self::turn) carries out.
     pub fn machine_mut(&mut self) -> &mut M {
         self.touched = true;
         &mut self.machine
     }
 
-    /// The machine alone; the engine and all its connections are closed.
+    /// Returns the machine; the engine and all of its connections are closed.
     pub fn into_machine(self) -> M {
         self.machine
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
     }
@@ -125,33 +121,33 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         &mut self.engine
     }
 
-    /// What a turn does before it sleeps.
+    /// Sets the pump's strategy before it sleeps.
     pub fn set_spin(&mut self, spin: Spin) {
         self.spinner = Spinner::new(spin);
         self.coalescer = Coalescer::new(spin == Spin::Adaptive);
     }
 
-    /// The engine's time.
+    /// Returns the engine's time.
     pub fn now(&self) -> Time {
         self.engine.now()
     }
 
-    /// Wakes a sleeping turn from any thread, and makes it call [`Machine::woken`].
+    /// Returns a handle that wakes a sleeping turn from any thread and makes it call [`Machine::woken`].
     pub fn waker(&self) -> Waker {
         self.engine.waker()
     }
 
-    /// What the engine has done so far.
+    /// Returns the engine's counters.
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 
-    /// Connections, with those that the machine has closed and that still send what was left.
+    /// Returns the number of connections, including those that the machine has closed and that still send.
     pub fn connections(&self) -> usize {
         self.conns.len()
     }
 
-    /// When the next turn is due even if nothing happens; the engine's time now if there is work left already.
+    /// Returns when the next turn is due without further events; the engine's time now if work is pending.
     pub fn deadline(&self) -> Option<Time> {
         if self.touched || !self.readable.is_empty() || !self.dirty.is_empty() {
             return Some(self.now());
@@ -160,9 +156,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         earliest(self.machine.deadline(), earliest(linger, self.delay_ends()))
     }
 
-    /// Prepares for a sleep between turns that the caller sleeps by other means: until the descriptor is readable, or for as
-    /// long as is said at most. The next turn, which may be a poll, ends it. `None`: the next turn has something to do. An error
-    /// of the kind `Unsupported`: this engine cannot do that.
+    /// Prepares for a sleep between turns outside the pump: until the returned descriptor is readable, or at most for
+    /// the returned time. The next turn, which may be a poll, ends it. `None`: the next turn has work to do. Fails with
+    /// `Unsupported` if the engine does not support this.
     pub fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
         let now = self.now();
         let until_deadline = self.deadline().map(|deadline| deadline.since(now));
@@ -174,10 +170,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(asleep.map(|(descriptor, most)| (descriptor, least(most))))
     }
 
-    /// One turn of the loop that [`Machine`] states: carries out what the machine wants, waits for events as long as
-    /// `wait` and the deadlines allow, delivers what happened, and carries out what the machine wants then.
+    /// Runs one turn of the loop that [`Machine`] specifies: carries out the machine's actions, waits for events as
+    /// long as `wait` and the deadlines allow, delivers the events, and carries out the resulting actions.
     ///
-    /// An error is one of the event engine itself; the pump is of no use after it.
+    /// An error is one of the event engine itself; the pump is unusable after it.
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         let now = self.now();
         self.notified = false;
@@ -200,7 +196,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(())
     }
 
-    /// Waits for events, and says what time it is then.
+    /// Waits for events and returns the time afterwards.
     fn wait(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
         let wait = match (wait, self.deadline()) {
             (Wait::Poll, _) => Wait::Poll,
@@ -228,7 +224,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(time)
     }
 
-    /// Lets requests gather, if that pays and `wait` allows, and says what time it is then.
+    /// Pauses to coalesce requests, if that pays and `wait` allows, and returns the time afterwards.
     fn pause(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
         if !self.coalescer.pauses() || matches!(wait, Wait::Until(time) if time < now + PAUSE) {
             return Ok(now);
@@ -241,7 +237,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(self.now())
     }
 
-    /// Polls for a while for something to happen, but not beyond the end of `wait`, and says what time it is then.
+    /// Polls for an event for a while, at most until `wait` ends, and returns the time afterwards.
     fn spin(&mut self, began: Time, wait: Wait) -> io::Result<Time> {
         let most = self.spinner.most();
         let mut now = began;
@@ -255,7 +251,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 }
                 return Ok(now);
             }
-            // Perhaps what is waited for is the work of a thread that waits for this processor.
+            // The thread that produces the event may be waiting for this processor.
             std::thread::yield_now();
         }
         if !most.is_zero() && now.since(began) >= most {
@@ -264,7 +260,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(now)
     }
 
-    /// Sleeps until something happens, and says what time it is then.
+    /// Sleeps until an event arrives and returns the time afterwards.
     fn sleep(&mut self, wait: Wait) -> io::Result<Time> {
         let began = self.now();
         let cpu = self.spinner.measures().then(thread_cpu);
@@ -354,15 +350,15 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Carries out what the machine wants, and sends what it has to send, until it wants nothing more.
+    /// Carries out the machine's actions and sends its bytes until it has no more of either.
     fn carry_out(&mut self, now: Time) {
         self.touched = false;
         loop {
             while let Some(action) = self.machine.next_action(now) {
                 self.act(now, action);
             }
-            // Sending may make the machine want something again; connections that are not done within their budget
-            // queue behind the others and wait for the next turn.
+            // Sending may cause new actions. Connections that exhaust their budget requeue after the others and wait
+            // for the next turn.
             for _ in 0..self.dirty.len() {
                 if let Some(socket) = self.dirty.pop_front() {
                     self.transmit(now, socket);
@@ -441,7 +437,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// A connection that the machine asked for begins in that phase, or there is none.
+    /// Registers a connection that the machine requested, or reports its failure.
     fn begin(&mut self, now: Time, conn: ConnId, socket: io::Result<SocketId>, phase: Phase) {
         match socket {
             Ok(socket) => self.name(conn, socket, phase),
@@ -452,15 +448,15 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// From now on the machine has that name for a socket.
+    /// Registers the machine's name for a socket.
     fn name(&mut self, conn: ConnId, socket: SocketId, phase: Phase) {
         let before = self.names.insert(conn, socket);
         debug_assert!(before.is_none(), "the machine uses the name of a connection that it has not closed");
         self.conns.insert(socket, Conn::new(conn, phase));
     }
 
-    /// The machine closes a connection: what it has still to send is taken from it here and now, so that it may forget
-    /// the connection with that, even where there is nobody to send it to any more.
+    /// Closes a connection for the machine. Takes all of its remaining bytes immediately, so that the machine may
+    /// forget the connection even if the peer is gone.
     fn close(&mut self, now: Time, id: ConnId) {
         let Some(socket) = self.names.remove(id) else { return };
         let Some(conn) = self.conns.get_mut(socket) else { return };
@@ -488,7 +484,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         self.want_send(socket);
     }
 
-    /// A connection has ended without the machine's wish.
+    /// Ends a connection that the machine did not close.
     fn disconnect(&mut self, now: Time, socket: SocketId, cause: Disconnect) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         let id = conn.id;
@@ -502,7 +498,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Closes the engine's socket, once no receive buffer is out.
+    /// Closes the engine's socket once the engine holds no receive buffer.
     fn drop_socket(&mut self, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if conn.recv == RecvState::Submitted {

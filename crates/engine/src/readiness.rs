@@ -1,20 +1,20 @@
-//! Sockets that are used by plain system calls once they are ready: everything of a readiness engine but how it
-//! learns of readiness.
+//! Sockets of a readiness engine, used by plain system calls once they are ready. Only the source of readiness differs
+//! between the engines.
 //!
-//! Readiness comes edge-triggered, once for reading and writing: no system call is spent on changing interest. What
-//! edge triggering asks for in return:
-//! - A receive that fills its buffers may have left bytes behind; the caller goes on. One that returns *less* than
-//!   it asked for found the queue of a stream socket empty, and whatever arrives later makes a new edge (epoll(7),
-//!   question 9). So a short receive ends the reading without one more call just to see `EAGAIN`.
-//! - The exception is the end of the stream: it may have come before the receive, together with its data, and then
-//!   there is no further edge. `POLLRDHUP`, `POLLHUP` or `POLLERR` in the event tell; from then on only the end
-//!   itself, or an error, ends the reading. If it comes after the event was read, it makes an edge of its own.
+//! Readiness is edge-triggered, registered once for reading and writing: no system call changes interest. The
+//! obligations of edge triggering:
+//! - A receive that fills its buffers may have left bytes behind; the caller continues. One that returns *less* than
+//!   the buffers' size found the queue of a stream socket empty, and later bytes make a new edge (epoll(7), question
+//!   9). So a short receive ends the reading without another call that would only return `EAGAIN`.
+//! - The exception is the end of the stream: it may have arrived before the receive, together with its data, and then
+//!   there is no further edge. `POLLRDHUP`, `POLLHUP` or `POLLERR` in the event report it; from then on only the end
+//!   itself, or an error, ends the reading. An end that arrives after the event was read makes its own edge.
 //! - A short send found the send buffer full; the kernel then makes an edge once a third of it is free again.
 //!
-//! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
+//! (A receive also stops short at urgent data. It is not used here; a peer that uses it delays only itself.)
 //!
-//! Unix sockets are the other exception: a receive stops short where descriptors or credentials of a sender come along, with
-//! more in the queue. On what is not TCP, only `EAGAIN` ends the reading.
+//! Unix sockets are the other exception: a receive stops short at descriptors or credentials of a sender, with more in
+//! the queue. On sockets other than TCP, only `EAGAIN` ends the reading.
 use crate::descriptors;
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
 use crate::socket;
@@ -31,10 +31,9 @@ use smallvec::SmallVec;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 
-/// What a stream is watched for.
 pub(crate) const STREAM_INTEREST: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::RDHUP);
 
-/// What tells that the stream has ended, or will with what is there.
+/// Flags of a stream that has ended, or will after the bytes available.
 const END: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +41,9 @@ pub(crate) enum Kind {
     Listener,
     Connecting,
     Stream,
-    /// No socket, but something that is watched for its user.
+    /// A descriptor that is not a connection and is watched for its user.
     Watched,
-    /// An eventfd whose signals are told.
+    /// An eventfd whose signals are reported.
     Signals,
 }
 
@@ -52,27 +51,26 @@ pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     pub(crate) kind: Kind,
     protocol: Protocol,
-    /// A short receive does not mean that there is no more: the end of the stream was seen, or an error.
+    /// The end of the stream or an error was seen: a short receive does not mean that the socket is drained.
     may_stop_short: bool,
-    /// The last send was short: tell when there is room.
+    /// The last send was short: report when the socket is writable again.
     full: bool,
-    /// Its sends without a copy, once it has been asked for them.
+    /// State of zero-copy sends, if they are enabled.
     zero_copy: Option<Box<Stream>>,
 }
 
-/// What an engine has to do for a listener that was ready.
+/// Result of accepting on a ready listener.
 pub(crate) enum Listened {
-    /// Watch these.
+    /// Connections to watch.
     Accepted(Vec<Accepted>),
-    /// Watch these, and leave the listener alone until it is [rested](Sockets::rested).
+    /// Connections to watch; ignore the listener until it is [rested](Sockets::rested).
     Paused(Vec<Accepted>),
 }
 
-/// The sockets of a readiness engine.
 #[derive(Default)]
 pub(crate) struct Sockets {
     pub(crate) table: SocketTable<Socket>,
-    /// Listeners that rest, and until when; there are few, and hardly ever any.
+    /// Paused listeners with the end of their pause; usually none.
     paused: Vec<(SocketId, Time)>,
     zero_copy: Settings,
     closing: Closing,
@@ -80,12 +78,12 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// What was done; `waits` are the calls that waited.
+    /// Returns the counters; `waits` counts the calls that waited.
     pub(crate) fn stats(&self, waits: u64) -> Stats {
         let mut stats = self.stats;
         let streams = self.table.iter().filter_map(|(_, socket)| socket.zero_copy.as_deref());
         streams.for_each(|stream| count(&mut stats, stream));
-        // Of notifications so far.
+        // Counts notifications received so far.
         let Stats { recvs, sends, accepts, system_calls, .. } = stats;
         Stats { waits, system_calls: system_calls + waits + recvs + sends + accepts, ..stats }
     }
@@ -99,15 +97,15 @@ impl Sockets {
         self.table.insert(Socket { fd, kind, protocol, may_stop_short: false, full: false, zero_copy })
     }
 
-    /// A connection is ready for something: tells what that means.
+    /// Translates the readiness of a connection into events.
     pub(crate) fn ready(&mut self, id: SocketId, mut flags: PollFlags, events: &mut Vec<Event>) {
         let Some(socket) = self.table.get_mut(id) else { return };
         if flags.contains(PollFlags::ERR)
             && socket.kind == Kind::Stream
             && let Some(zero_copy) = &mut socket.zero_copy
         {
-            // Notifications are told as an error, also when an earlier look has taken them already; a connection that
-            // has failed is hung up as well.
+            // Notifications are reported as an error, even if an earlier reap has taken them already; a failed
+            // connection is hung up as well.
             zero_copy.reap(&socket.fd);
             if !flags.intersects(PollFlags::HUP | PollFlags::RDHUP) {
                 flags.remove(PollFlags::ERR);
@@ -132,7 +130,7 @@ impl Sockets {
         }
     }
 
-    /// A listener is ready: accepts what is there, or some of it.
+    /// Accepts waiting connections of a ready listener, up to a limit.
     pub(crate) fn accept(&mut self, listener: SocketId) -> Listened {
         let mut accepted = Vec::new();
         let Some(socket) = self.table.get(listener) else { return Listened::Accepted(accepted) };
@@ -144,17 +142,16 @@ impl Sockets {
         }
     }
 
-    /// Is something to be looked at before long: a listener that rests, or a socket that is closing?
+    /// Returns whether a paused listener or a closing socket needs attention before long.
     pub(crate) fn resting(&self) -> bool {
         !self.paused.is_empty() || !self.closing.is_empty()
     }
 
-    /// Does this listener rest?
     pub(crate) fn is_resting(&self, id: SocketId) -> bool {
         self.paused.iter().any(|&(listener, _)| listener == id)
     }
 
-    /// A listener that has rested long enough, to be watched again. Looks at sockets that are closing on the way.
+    /// Returns a listener whose pause has ended, to be watched again. Also drives sockets that are closing.
     pub(crate) fn rested(&mut self) -> Option<SocketId> {
         self.closing.turn();
         if self.paused.is_empty() {
@@ -165,7 +162,7 @@ impl Sockets {
         Some(self.paused.swap_remove(index).0)
     }
 
-    /// Receives what is there.
+    /// Receives the bytes available.
     pub(crate) fn recv(&mut self, id: SocketId, mut bufs: RecvBufs) -> Received {
         let Some(socket) = self.table.get(id) else {
             return Received { bufs, result: Err(Errno::BADF.into()), drained: true };
@@ -208,7 +205,7 @@ impl Sockets {
         Sent { rest: list, full: socket.full, result: result.map_err(io::Error::from) }
     }
 
-    /// Sends a message with a descriptor, at once and whole.
+    /// Sends a message with a descriptor immediately and in full.
     pub(crate) fn send_descriptor(
         &self,
         id: SocketId,
@@ -219,13 +216,13 @@ impl Sockets {
         descriptors::send(&socket.fd, message, descriptor)
     }
 
-    /// Which sends of connections that are made from now on are without a copy.
+    /// Sets the zero-copy policy for sends of future connections.
     pub(crate) fn set_zero_copy(&mut self, settings: Settings) {
         self.zero_copy = settings;
     }
 
-    /// Sets how many bytes make the socket readable. The kernel reports readiness immediately if a lower mark is already
-    /// reached, and reports fewer bytes if its buffer takes no more.
+    /// Sets how many bytes make the socket readable. The kernel reports readiness immediately if a lower mark is
+    /// already reached, and reports fewer bytes if its buffer takes no more.
     pub(crate) fn set_low_water(&mut self, id: SocketId, bytes: usize) -> bool {
         let Some(socket) = self.table.get(id).filter(|socket| socket.protocol == Protocol::Tcp) else {
             return false;
@@ -234,7 +231,7 @@ impl Sockets {
         result.inspect_err(|error| tracing::debug!(%error, "a socket has no low-water mark")).is_ok()
     }
 
-    /// Forgets a socket. It is closed when it is dropped, or later: `None`.
+    /// Removes a socket. Returns its descriptor; `None` if it is closed later because the kernel still uses memory.
     pub(crate) fn close(&mut self, id: SocketId) -> Option<OwnedFd> {
         let Socket { fd, zero_copy, .. } = self.table.remove(id)?;
         let Some(stream) = zero_copy else { return Some(fd) };
@@ -244,19 +241,19 @@ impl Sockets {
 
     pub(crate) fn shutdown(&mut self, id: SocketId) {
         if let Some(socket) = self.table.get(id) {
-            // It fails if the peer has reset the connection; then there is nobody to tell.
+            // Fails if the peer has reset the connection, which needs no notice then.
             let _ = net::shutdown(&socket.fd, Shutdown::Write);
         }
     }
 }
 
-/// Adds what a connection's sends without a copy were.
+/// Adds a connection's zero-copy counters.
 fn count(stats: &mut Stats, stream: &Stream) {
     stats.system_calls += stream.calls();
     stats.zero_copy += stream.counters();
 }
 
-/// What is in the kernel's hands comes back before it is freed.
+/// Takes all memory back from the kernel before it is freed.
 impl Drop for Sockets {
     fn drop(&mut self) {
         for id in self.table.iter().map(|(id, _)| id).collect::<Vec<_>>() {
@@ -265,7 +262,6 @@ impl Drop for Sockets {
     }
 }
 
-/// One receive.
 fn recv_into(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<usize, Errno> {
     let mut slices = bufs.slices();
     match (slices.next(), slices.next()) {
@@ -279,10 +275,10 @@ fn recv_into(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<usize, Errno> {
     }
 }
 
-/// The buffers of a receive.
 type Vectors<'a> = SmallVec<[IoSliceMut<'a>; Landing::PLACES_MAX + 1]>;
 
-/// One send of as much as a call takes, which is cut off: how many bytes were offered, and how many the socket took.
+/// Sends once, as much as a call takes, and cuts it off `list`. Returns the bytes offered, and those that the socket
+/// took.
 fn send_some(fd: &OwnedFd, list: &mut List) -> (usize, Result<usize, Errno>) {
     let (asked, result) = offer(fd, list);
     if let Ok(n) = result {
@@ -299,7 +295,7 @@ fn offer(fd: &OwnedFd, list: &List) -> (usize, Result<usize, Errno>) {
     if let (Some(only), None) = (segments.next(), segments.next()) {
         return (only.len(), net::send(fd, only, SendFlags::NOSIGNAL));
     }
-    // Filled where it stands: to collect it would be to move 16 KiB.
+    // Filled in place: collecting would move 16 KiB.
     let mut slices = SmallVec::<[IoSlice<'_>; MAX_SLICES]>::new();
     slices.extend(list.io_slices(MAX_SLICES));
     let asked =

@@ -1,38 +1,38 @@
-//! An io_uring: what both engines over one have in common.
+//! The io_uring under both engines that use one.
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, squeue};
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// How many requests and completions a ring holds.
+/// Queue sizes of a ring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingSize {
-    /// Requests that are queued before they are submitted.
+    /// Requests queued before they are submitted.
     pub(crate) submissions: u32,
-    /// Completions that fit. When there are more, the kernel keeps them and gives them with the next calls.
+    /// Completions that fit. The kernel keeps further ones and delivers them with the next calls.
     pub(crate) completions: u32,
 }
 
 impl Default for RingSize {
-    /// What the connections of a busy turn ask for, and what comes for them meanwhile.
+    /// Room for the requests of a busy turn and the completions that arrive meanwhile.
     fn default() -> Self {
         Self { submissions: 256, completions: 4096 }
     }
 }
 
-/// How completions are brought to the engine.
+/// Delivery mode of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Only when the engine asks, without interrupting it (Linux 6.1).
+    /// Only on the engine's request, without interrupting it (Linux 6.1).
     Deferred,
-    /// At the thread's next system call, whichever it is, without interrupting it (Linux 5.19).
+    /// At the thread's next system call of any kind, without interrupting it (Linux 5.19).
     Cooperative,
     /// At any time.
     Interrupting,
 }
 
-/// Something that the kernel's io_uring cannot do, and that an engine needs or wants.
+/// A feature of io_uring that the kernel lacks and that an engine needs or prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Missing {
     #[error("the kernel has no io_uring (Linux 5.1)")]
@@ -59,13 +59,13 @@ impl From<Missing> for io::Error {
     }
 }
 
-/// Makes a ring in the kernel; tests put kernels of old in its place.
+/// Creates a ring in the kernel; tests substitute older kernels.
 pub(crate) type Setup<'a> = &'a dyn Fn(Mode, RingSize) -> io::Result<IoUring>;
 
-/// What this kernel can do.
+/// Creates a ring with the running kernel's features.
 pub(crate) fn setup(mode: Mode, size: RingSize) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
-    // Disabled until the first poll, which makes the thread that calls it the single issuer.
+    // Disabled until the first poll, which makes the calling thread the single issuer.
     builder.dontfork().setup_cqsize(size.completions).setup_r_disabled();
     match mode {
         Mode::Deferred => {
@@ -81,17 +81,16 @@ pub(crate) fn setup(mode: Mode, size: RingSize) -> io::Result<IoUring> {
 
 /// An io_uring.
 ///
-/// It may be built on any thread, and belongs to the one that starts it.
+/// It may be built on any thread; the thread that starts it owns it.
 pub(crate) struct Ring {
     ring: IoUring,
     mode: Mode,
     size: RingSize,
     started: bool,
     completions: Vec<cqueue::Entry>,
-    /// Requests for which the submission queue had no room when the kernel would not take what is in it, in their
-    /// order. Callers bound them: a few for each socket.
+    /// Requests, in order, that did not fit into the submission queue while the kernel refused its entries. Callers
+    /// bound them: a few per socket.
     waiting: VecDeque<squeue::Entry>,
-    /// System calls made.
     calls: u64,
     #[cfg(test)]
     faults: faults::Faults,
@@ -119,7 +118,7 @@ impl Ring {
         if !ring.params().is_feature_ext_arg() {
             return Err(Missing::ExtArg.into());
         }
-        // Resource tags came with multishot poll requests, which cannot be asked about.
+        // Multishot poll requests cannot be probed; resource tags arrived in the same release.
         if !ring.params().is_feature_resource_tagging() {
             return Err(Missing::MultishotPoll.into());
         }
@@ -136,8 +135,8 @@ impl Ring {
         })
     }
 
-    /// Puts a new ring in the place of this one, with nothing in it. What the kernel was asked for by the old one is
-    /// cancelled some time after this returns, and is not answered.
+    /// Replaces the ring with a new, empty one. The kernel cancels the old ring's requests some time after this
+    /// returns, without completions.
     pub(crate) fn replace(&mut self) -> io::Result<()> {
         let calls = self.calls;
         *self = Self::open(self.mode, self.size, &setup)?;
@@ -145,7 +144,7 @@ impl Ring {
         Ok(())
     }
 
-    /// From here on the ring is this thread's.
+    /// Makes the ring this thread's.
     fn start(&mut self) -> io::Result<()> {
         if !self.started {
             self.ring.submitter().register_enable_rings()?;
@@ -154,33 +153,33 @@ impl Ring {
         Ok(())
     }
 
-    /// To register things with the ring.
+    /// Returns the submitter, to register resources with the ring.
     pub(crate) fn submitter(&self) -> Submitter<'_> {
         self.ring.submitter()
     }
 
-    /// Can a request go unanswered if all went well?
+    /// Returns whether a successful request may go without a completion.
     pub(crate) fn skips_success(&self) -> bool {
         self.ring.params().is_feature_skip_cqe_on_success()
     }
 
-    /// System calls made.
     pub(crate) fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Has everything been handed to the kernel?
+    /// Returns whether all requests have been handed to the kernel.
     pub(crate) fn all_submitted(&mut self) -> bool {
         self.waiting.is_empty() && self.ring.submission().is_empty()
     }
 
-    /// Do completions wait in the kernel for room in the queue (`IORING_SQ_CQ_OVERFLOW`)? While they do, what is not
-    /// in the queue may have completed all the same.
+    /// Returns whether completions wait in the kernel for room in the queue (`IORING_SQ_CQ_OVERFLOW`). While they do,
+    /// requests without a completion in the queue may have completed.
     pub(crate) fn overflows(&mut self) -> bool {
         self.ring.submission().cq_overflow()
     }
 
-    /// Completions that the kernel had no memory to keep, since the ring was made: nobody knows what they were.
+    /// Returns how many completions the kernel has dropped for lack of memory since the ring was created. Their
+    /// contents are unknown.
     pub(crate) fn lost(&mut self) -> u32 {
         let lost = self.ring.completion().overflow();
         #[cfg(test)]
@@ -188,31 +187,31 @@ impl Ring {
         lost
     }
 
-    /// Queues a request. It is never lost: what cannot be submitted now is submitted by a later
-    /// [`enter`](Self::enter), which tells the reason if that fails, too.
+    /// Queues a request. It is never lost: if it cannot be submitted now, a later [`enter`](Self::enter) submits it,
+    /// and returns the error if that fails, too.
     ///
     /// # Safety
-    /// What the request points to stays where it is, and unused, until its completion.
+    /// The memory that the request points to stays in place and unused until its completion.
     #[inline]
     pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         if !self.waiting.is_empty() || unsafe { self.ring.submission().push(entry) }.is_err() {
             self.push_waiting(entry.clone());
         }
     }
 
-    /// Queues a request behind what does not fit into the submission queue.
+    /// Queues a request that does not fit into the submission queue.
     #[cold]
     fn push_waiting(&mut self, entry: squeue::Entry) {
         self.waiting.push_back(entry);
-        // An error comes up again when the engine enters the kernel, which can tell.
+        // The next `enter` returns the error, if it persists.
         let _ = self.submit_waiting();
     }
 
-    /// Moves the requests that wait into the submission queue, and submits what is in their way.
+    /// Moves waiting requests into the submission queue, submitting its entries to make room.
     fn submit_waiting(&mut self) -> io::Result<()> {
         while let Some(entry) = self.waiting.front() {
-            // SAFETY: promised to `push`.
+            // SAFETY: guaranteed to `push`.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 self.waiting.pop_front();
                 continue;
@@ -220,7 +219,7 @@ impl Ring {
             self.start()?;
             match self.call(SystemCall::Submit) {
                 Ok(1..) => {}
-                // Completions may be what is in the way.
+                // Unprocessed completions may block the queue.
                 Ok(0) => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
                 Err(error) => return Err(error),
             }
@@ -228,7 +227,7 @@ impl Ring {
         Ok(())
     }
 
-    /// One system call; how many requests the kernel has taken.
+    /// Makes one system call and returns how many requests the kernel has taken.
     fn call(&mut self, call: SystemCall) -> io::Result<usize> {
         self.calls += 1;
         #[cfg(test)]
@@ -245,23 +244,22 @@ impl Ring {
         }
     }
 
-    /// Takes over what has completed.
     fn collect(&mut self) {
         self.completions.extend(self.ring.completion());
     }
 
-    /// Is there a completion to be had without a system call?
+    /// Returns whether a completion is available without a system call.
     #[inline]
     pub(crate) fn has_completions(&mut self) -> bool {
         !self.completions.is_empty() || !self.ring.completion().is_empty()
     }
 
-    /// Submits what is queued, and sleeps if there is time and nothing has completed. It enters the kernel only if
-    /// it has to.
+    /// Submits queued requests, and sleeps if there is time and nothing has completed. Enters the kernel only if
+    /// necessary.
     pub(crate) fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let completed = self.has_completions();
         let submissions = self.ring.submission();
-        // Completions that wait to be brought can wait until those that are here are worked off.
+        // Undelivered completions can wait until those in the queue are processed.
         let idle = submissions.is_empty()
             && self.waiting.is_empty()
             && !submissions.cq_overflow()
@@ -283,37 +281,37 @@ impl Ring {
         }
     }
 
-    /// What has completed, to be given [back](Self::recycle) empty.
+    /// Returns the completions, in a vector to be given [back](Self::recycle) empty.
     pub(crate) fn take_completions(&mut self) -> Vec<cqueue::Entry> {
         self.collect();
         std::mem::take(&mut self.completions)
     }
 
-    /// Takes back the memory of completions that are worked off.
+    /// Takes back the vector of processed completions.
     pub(crate) fn recycle(&mut self, mut empty: Vec<cqueue::Entry>) {
-        // What was collected meanwhile because the submission queue was full comes first next time.
+        // Completions collected meanwhile because the submission queue was full come first next time.
         empty.append(&mut self.completions);
         self.completions = empty;
     }
 }
 
-/// What a call into the kernel is for.
+/// Purpose of a system call.
 #[derive(Debug, Clone, Copy)]
 enum SystemCall {
-    /// To hand over what is queued.
+    /// Submits queued requests.
     Submit,
-    /// For that, and to sleep until something completes or the time is over.
+    /// Submits queued requests and sleeps until a completion or the timeout.
     Wait(Option<Duration>),
 }
 
-/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, completions have to be taken
-/// first, or some were lost (`EBADR`), which [`Ring::lost`] tells, too.
+/// Returns whether the call was harmless and is to be repeated: timeout, signal, completions to be taken first, or lost
+/// completions (`EBADR`), which [`Ring::lost`] reports as well.
 fn retry(error: &io::Error) -> bool {
     let errors = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::EBADR];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// What the kernel does when it has no memory, which tests cannot take from it.
+/// Simulates a kernel without memory, a state that tests cannot cause.
 #[cfg(test)]
 mod faults {
     use super::Ring;
@@ -323,18 +321,18 @@ mod faults {
     pub(super) struct Faults {
         /// Errors of the next calls, which do nothing.
         pub(super) errors: VecDeque<i32>,
-        /// Completions that were thrown away.
+        /// Completions that were dropped.
         pub(super) lost: u32,
     }
 
     impl Ring {
-        /// The next call fails with this error.
+        /// Makes the next call fail with this error.
         pub(crate) fn fail_next(&mut self, errno: i32) {
             self.faults.errors.push_back(errno);
         }
 
-        /// Throws away what has completed, and tells of it as the kernel does: by a counter, and by an error of the
-        /// next call that waits. How many completions there were.
+        /// Drops all completions and reports that as the kernel does: by a counter, and by an error of the next waiting
+        /// call. Returns how many completions there were.
         pub(crate) fn lose_completions(&mut self) -> usize {
             let lost = self.take_completions().len();
             self.faults.lost += lost as u32;
@@ -355,8 +353,7 @@ mod tests {
     const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
     const TINY: RingSize = RingSize { submissions: 2, completions: 4 };
 
-    /// Many connections between two engines, each with a frame there and back; half of them are closed then, and
-    /// come again.
+    /// Opens many connections between two engines, echoes a frame on each, then closes and reopens half of them.
     fn echo<E: Engine>(mut open: impl FnMut() -> E) {
         const CONNS: usize = 60;
         let mut machine = Frames::echo();
@@ -403,7 +400,7 @@ mod tests {
             let mut ring = Ring::open(Mode::Deferred, TINY, &setup).unwrap();
             ring.fail_next(errno);
             for i in 0..7 {
-                // SAFETY: a request that does nothing uses no memory.
+                // SAFETY: a no-op request uses no memory.
                 unsafe { ring.push(&opcode::Nop::new().build().user_data(i)) };
             }
             let (mut done, end) = (Vec::new(), clock::now() + Duration::from_secs(20));

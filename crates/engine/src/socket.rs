@@ -1,5 +1,5 @@
-//! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay. Those that the program has made
-//! itself are closed on exec if the program says so.
+//! Sockets as the engines need them: non-blocking, close-on-exec and without Nagle's algorithm. Close-on-exec of
+//! sockets that the program has made is up to the program.
 use onego_wire::LocalPort;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
@@ -9,32 +9,33 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// Connections that the kernel keeps until they are accepted: room for every client of a cluster to come back at
+/// Connections that the kernel queues until they are accepted: enough for all clients of a cluster to reconnect at
 /// once. The kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// Segments a gathered send may have: the kernel's `UIO_MAXIOV`.
+/// Maximum number of segments in a gathered send: the kernel's `UIO_MAXIOV`.
 pub(crate) const MAX_SLICES: usize = 1024;
 
-/// Bytes that one send or receive is asked to move. The kernel cuts what is more than 2 GiB less a page, without telling,
-/// and takes what is left for all that was asked for. This is less, so that to be short means what it says.
+/// Maximum bytes of one send or receive. The kernel silently truncates a request to 2 GiB less a page, and treats the
+/// rest as the whole request. Below that limit a short result is really short.
 pub(crate) const MAX_BYTES: usize = 1 << 30;
 
-/// Bytes that a socket that is not TCP has room for. The kernel counts what it needs for itself, too, and doubles this.
+/// Send buffer size of sockets other than TCP. The kernel doubles it to cover its own overhead.
 const SEND_BUFFER: usize = 512 << 10;
 
-/// Ports that a system gives to privileged processes only, without the half of them that are known for services of old.
+/// Reserved ports, which a system gives to privileged processes only, without the lower half that well-known services
+/// use.
 const RESERVED: Range<u16> = 512..1024;
 
-/// The address of a socket whose family has none that a machine knows.
+/// Address of a socket whose family is not IP.
 const NO_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// What a stream socket can do.
+/// Protocol of a stream socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// TCP, with all its options.
+    /// TCP with all of its options.
     Tcp,
-    /// Another, such as that of Unix sockets: no option of TCP is set, any byte makes it readable, and all is copied.
+    /// Any other, such as Unix sockets: no TCP options, any byte makes the socket readable, and all sends copy.
     Other,
 }
 
@@ -42,13 +43,13 @@ fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // Whole messages are gathered before they are sent: there is nothing that waiting could add to them. A
-    // listener's connections inherit the option.
+    // Messages are gathered before they are sent, so a delay cannot add to them. A listener's connections inherit the
+    // option.
     sockopt::set_tcp_nodelay(&socket, true)?;
     Ok(socket)
 }
 
-/// A listener, and the address it got.
+/// Opens a listener and returns its address.
 pub(crate) fn listen(addr: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = stream_socket(&addr)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -58,15 +59,15 @@ pub(crate) fn listen(addr: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, local))
 }
 
-/// A socket that connects to `addr`: it becomes writable when it has, or has failed.
+/// Starts a connection to `addr`: the socket becomes writable once it is connected or has failed.
 pub(crate) fn connect(addr: SocketAddr, local: LocalPort) -> io::Result<OwnedFd> {
     if local != LocalPort::Any {
-        // Programs that start at once would otherwise try the same ports one after the other.
+        // A random start keeps programs that start together from trying the same ports in the same order.
         let start = RESERVED.start + random() % RESERVED.len() as u16;
         match connect_from((start..RESERVED.end).chain(RESERVED.start..start), addr)? {
             Ok(socket) => return Ok(socket),
             Err(reason) if local == LocalPort::PreferReserved => {
-                tracing::debug!(%addr, %reason, "a connection comes from a port that everybody may have");
+                tracing::debug!(%addr, %reason, "connecting from an unreserved port");
             }
             Err(reason) => return Err(reason),
         }
@@ -76,16 +77,15 @@ pub(crate) fn connect(addr: SocketAddr, local: LocalPort) -> io::Result<OwnedFd>
     Ok(socket)
 }
 
-/// A socket that connects to `addr` from the first of these ports that it may have and from which there is no connection
-/// to `addr` yet; else why there is no such port.
+/// Starts a connection to `addr` from the first of `ports` that is free and has no connection to `addr` yet. The inner
+/// error is the reason why there is no such port.
 fn connect_from(
     ports: impl Iterator<Item = u16>,
     addr: SocketAddr,
 ) -> io::Result<Result<OwnedFd, io::Error>> {
     for port in ports {
         let socket = stream_socket(&addr)?;
-        // Other connections from a port are in the way only if they are with the same peer, and that is known when it
-        // is connected to.
+        // Other connections from a port matter only if they are with the same peer, which `connect` detects.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         let any = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         match net::bind(&socket, &SocketAddr::new(any, port)) {
@@ -96,7 +96,7 @@ fn connect_from(
         }
         match begin_connect(&socket, addr) {
             Ok(()) => return Ok(Ok(socket)),
-            // There is one with this peer, or was until a minute ago.
+            // A connection with this peer exists, or did until a minute ago.
             Err(Errno::ADDRNOTAVAIL) => {}
             Err(error) => return Err(error.into()),
         }
@@ -116,7 +116,7 @@ fn not_allowed() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
-/// A listening socket that the program has made: the address that it is bound to.
+/// Prepares a listening socket that the program has made, and returns its local address.
 pub(crate) fn adopt(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
     let protocol = stream_protocol(socket)?;
     if !sockopt::socket_acceptconn(socket)? {
@@ -129,12 +129,12 @@ pub(crate) fn adopt(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
     Ok((local_addr(socket)?, protocol))
 }
 
-/// A connected socket that the program has made: its local address.
+/// Prepares a connected socket that the program has made, and returns its local address.
 pub(crate) fn attach(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
     let protocol = stream_protocol(socket)?;
     let peer = match net::getpeername(socket) {
         Err(Errno::NOTCONN) => {
-            let reason = "the socket is not connected, or no longer: connect it first, or listen on it";
+            let reason = "the socket is not connected: connect it first, or listen on it";
             return Err(io::Error::new(io::ErrorKind::NotConnected, reason));
         }
         peer => peer?,
@@ -151,15 +151,15 @@ pub(crate) fn attach(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
     Ok((local, protocol))
 }
 
-/// Gives a socket that is not TCP more room for what was sent and not received: the system's 208 KiB make five sends and
-/// wake-ups of a reply of a mebibyte. The system may allow less (`net.core.wmem_max`).
+/// Enlarges the send buffer of a socket other than TCP: with the system's 208 KiB, a reply of 1 MiB takes five sends
+/// and wake-ups. The system may allow less (`net.core.wmem_max`).
 fn widen(socket: impl AsFd) {
     if let Err(error) = sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER) {
-        tracing::debug!(%error, "a connection keeps the system's room for what is sent");
+        tracing::debug!(%error, "a connection keeps the system's send buffer size");
     }
 }
 
-/// Sets a stream socket that the program has made to non-blocking, and says what it can do.
+/// Sets a stream socket that the program has made to non-blocking, and returns its protocol.
 fn stream_protocol(socket: &OwnedFd) -> io::Result<Protocol> {
     if sockopt::socket_type(socket)? != SocketType::STREAM {
         let reason = "not a stream socket: make it with SOCK_STREAM";
@@ -180,17 +180,17 @@ fn begin_connect(socket: &OwnedFd, addr: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// Takes a connection within this host off a congestion control that paces, such as BBR where that is the system's
-/// default: there is no network to share, and pacing costs a timer and a wake-up for every few packets, up to half
-/// of all CPU time with large messages. Reno is in every kernel and open to everybody; on a path without loss it does
-/// nothing.
+/// Sets the congestion control of a connection within this host to Reno. Algorithms that pace, such as BBR where it is
+/// the system's default, have no network to share here, and pacing costs a timer and a wake-up for every few packets:
+/// up to half of all CPU time with large messages. Every kernel has Reno, any process may use it, and on a path without
+/// loss it does nothing.
 pub fn without_pacing(socket: impl AsFd) {
     if let Err(error) = sockopt::set_tcp_congestion(socket, "reno") {
         tracing::debug!(%error, "a connection within this host keeps the system's congestion control");
     }
 }
 
-/// From how many bytes on the socket is readable. (rustix does not have the option.)
+/// Sets how many bytes make the socket readable. (rustix lacks the option.)
 pub(crate) fn set_low_water(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the option is a `c_int`, which outlives the call, and the descriptor is open.
@@ -206,7 +206,7 @@ pub(crate) fn set_low_water(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How a connect has ended: the local address, or why it failed.
+/// Returns the local address of a connected socket, or the error of the connect.
 pub(crate) fn connected(socket: impl AsFd) -> io::Result<SocketAddr> {
     sockopt::socket_error(&socket)??;
     local_addr(socket)
@@ -216,7 +216,7 @@ pub(crate) fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
     ip_addr(net::getsockname(socket)?)
 }
 
-/// The address, which is that of nobody if the family is not IP.
+/// Converts the address; [`NO_ADDR`] if the family is not IP.
 fn ip_addr(addr: SocketAddrAny) -> io::Result<SocketAddr> {
     match addr.address_family() {
         AddressFamily::INET | AddressFamily::INET6 => Ok(SocketAddr::try_from(addr)?),
@@ -224,13 +224,12 @@ fn ip_addr(addr: SocketAddrAny) -> io::Result<SocketAddr> {
     }
 }
 
-/// Connections accepted a turn and listener, so that a storm of them does not starve those already here.
+/// Connections accepted per turn and listener, so that a storm of new ones does not starve existing ones.
 const ACCEPTS: usize = 64;
 
-/// How long a listener rests when there is no descriptor or memory left for another connection.
+/// Pause of a listener when the process has no descriptor or memory for another connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that a listener gave.
 pub(crate) struct Accepted {
     pub(crate) fd: OwnedFd,
     pub(crate) protocol: Protocol,
@@ -238,7 +237,8 @@ pub(crate) struct Accepted {
     pub(crate) local: SocketAddr,
 }
 
-/// Accepts what is there, or some of it. `true`: the listener has to rest, because trying again would fail again.
+/// Accepts waiting connections, up to a limit. Returns `true` if the listener must pause because the next accept would
+/// fail, too.
 pub(crate) fn accept(
     listener: impl AsFd,
     protocol: Protocol,
@@ -257,13 +257,13 @@ pub(crate) fn accept(
                     }
                     to.push(Accepted { fd, protocol, peer, local });
                 }
-                Err(error) => tracing::debug!(%error, "a new connection was gone before it was looked at"),
+                Err(error) => tracing::debug!(%error, "a new connection was closed before it was accepted"),
             },
             Err(Errno::WOULDBLOCK) => return false,
-            // The peer has given up already, or a signal came: there may be others.
+            // The peer has given up, or a signal arrived: there may be more connections.
             Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
             Err(error) => {
-                tracing::warn!(%error, "no connections are accepted for a while");
+                tracing::warn!(%error, "pausing a listener: cannot accept connections");
                 return true;
             }
         }
@@ -275,7 +275,7 @@ fn addresses(fd: &OwnedFd, peer: Option<SocketAddrAny>) -> io::Result<(SocketAdd
     let local = local_addr(fd)?;
     match peer {
         Some(peer) => Ok((ip_addr(peer)?, local)),
-        // A peer of another family may have no address at all.
+        // A peer of another family may have no address.
         None if local == NO_ADDR => Ok((NO_ADDR, NO_ADDR)),
         None => Err(Errno::NOTCONN.into()),
     }
@@ -312,7 +312,7 @@ mod tests {
         let second = connect(addr).unwrap();
         assert_eq!([&first, &second].map(port), [ports[1], ports[2]]);
         assert_eq!(connect(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        // Closed by this side first, its port waits: not for another peer.
+        // Closed by this side first, its port is in TIME_WAIT, but only for the same peer.
         drop(first);
         let (_other, other) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         assert_eq!(port(&connect(other).unwrap()), ports[1]);

@@ -1,11 +1,12 @@
-//! Every engine under stress: tiny queues, thousands of connections, short sends, slow readers, resets and cancellations.
+//! Stress test of every engine: tiny queues, thousands of connections, short sends, slow readers, resets and
+//! cancellations.
 //!
-//! What is checked: every byte at both ends; that a send tells how much was sent, and gives the rest back; that each
-//! receive buffer comes back once; that a connection which nobody breaks ends in good order, whatever happens to the
-//! others. Memory that comes back is used again at once, so that bytes show if it was not free.
+//! Checks every byte at both ends; that a send reports how much was sent and returns the rest; that each receive buffer
+//! comes back once; that connections which are not broken on purpose end in good order, whatever happens to the others.
+//! Returned memory is reused at once, so that wrong bytes reveal memory that was not free.
 //!
-//! All choices come from a seed, which a failure names: `ONEGO_SEED=N` makes the same ones again (the kernel's are
-//! its own). With `ONEGO_TEST_LONG=1` there are more connections, and several seeds.
+//! All choices derive from a seed, which a failure prints: `ONEGO_SEED=N` repeats them (but not the kernel's). With
+//! `ONEGO_TEST_LONG=1` there are more connections and several seeds.
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent};
 use crate::epoll::Epoll;
 use crate::ring::{Mode, RingSize, setup};
@@ -26,22 +27,22 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// So small that thousands of connections overflow them in every turn.
+/// Small enough for thousands of connections to overflow them in every turn.
 const TINY: RingSize = RingSize { submissions: 4, completions: 8 };
 
-/// Longer than a run takes on a busy machine, so that a test fails instead of hanging.
+/// Exceeds a run's time on a busy machine, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Connections that are opened in one turn: fewer than a listener's queue holds.
+/// Connections opened in one turn: fewer than a listener's queue holds.
 const BURST: usize = 400;
 
-/// Looks for events in a turn.
+/// Polls for events in a turn.
 const POLLS: usize = 32;
 
-/// Bytes of the name that both directions of a connection begin with.
+/// Length of the name that starts both directions of a connection.
 const NAME: u64 = 8;
 
-/// The SplitMix64 generator: every number makes the next.
+/// SplitMix64 generator.
 struct Random(u64);
 
 fn mix(mut z: u64) -> u64 {
@@ -65,7 +66,7 @@ impl Random {
     }
 }
 
-/// Writes the bytes of a stream from an offset on: its name, then what follows from that.
+/// Fills `bytes` with the stream's bytes from `offset` on: its name, then bytes derived from it.
 fn fill(name: u64, mut offset: u64, bytes: &mut [u8]) {
     let mut left = bytes;
     while !left.is_empty() {
@@ -78,13 +79,13 @@ fn fill(name: u64, mut offset: u64, bytes: &mut [u8]) {
     }
 }
 
-/// What happens on a connection, as its name says.
+/// Course of a connection, derived from its name.
 struct Plan {
     /// Bytes from the client and from the server.
     bytes: [u64; 2],
-    /// The end that breaks it off (0 is the client), after how many of its bytes were sent, and whether by a reset.
+    /// The end that breaks it off (0 is the client), after how many of its sent bytes, and whether by a reset.
     breaks: Option<(usize, u64, bool)>,
-    /// The ends that rest before they receive, now and then: their peers' sends are short.
+    /// Ends that occasionally pause before they receive, so that their peers' sends are short.
     slow: [bool; 2],
 }
 
@@ -106,13 +107,13 @@ impl Plan {
     }
 }
 
-/// A receive that is out.
+/// State of a connection's receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Receive {
     None,
-    /// It waits for the engine to say that there is something.
+    /// Waits for [`Event::Readable`].
     Awaited,
-    /// The engine has memory of its own for it.
+    /// The engine receives into its own memory.
     Lent,
     /// The engine has buffers.
     Given,
@@ -124,7 +125,7 @@ struct Conn {
     head: Vec<u8>,
     open: bool,
     sent: u64,
-    /// Bytes of a send that the engine has.
+    /// Bytes of the send in flight.
     sending: Option<usize>,
     full: bool,
     shut: bool,
@@ -133,7 +134,7 @@ struct Conn {
     readable: bool,
     rest: u64,
     ended: bool,
-    /// To be closed once no buffers are out.
+    /// To be closed once the engine has no buffers.
     doomed: bool,
 }
 
@@ -145,18 +146,18 @@ struct Side<E> {
     conns: BTreeMap<SocketId, Conn>,
     pool: Pool,
     random: Random,
-    /// Receive buffers given to the engine, and those that came back.
+    /// Receive buffers given to the engine, and those returned.
     given: usize,
     returned: usize,
-    /// Sends that were short, connections that have ended in good order, and those that were broken off.
+    /// Short sends, connections that ended in good order, and broken ones.
     short: usize,
     orderly: usize,
     broken: usize,
 }
 
-/// An engine with tiny queues, and a way to its sockets.
+/// An engine with tiny queues and access to its sockets.
 trait Stressed: Engine {
-    /// It sends what a short send has left by itself.
+    /// The engine itself completes short sends.
     const COMPLETES: bool = false;
 
     fn descriptor(&self, id: SocketId) -> Option<BorrowedFd<'_>>;
@@ -217,7 +218,7 @@ impl<E: Stressed> Side<E> {
         assert!(self.conns.insert(id, conn).is_none(), "a name of an open socket was given again");
     }
 
-    /// Gives some sockets as little room for what is sent as the kernel allows: their sends are short.
+    /// Gives some sockets the smallest send buffer that the kernel allows: their sends are short.
     fn narrow(&mut self, id: SocketId) {
         if self.random.one_in(4)
             && let Some(descriptor) = self.engine.descriptor(id)
@@ -226,19 +227,19 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// The name of the stream that this end sends, or receives.
+    /// Returns the name of the stream that this end sends or receives.
     fn stream(&self, name: u64, sends: bool) -> u64 {
         if (self.end == 0) == sends { name } else { !name }
     }
 
-    /// Works on all connections, then lets the engine.
+    /// Advances all connections, then polls the engine.
     fn turn(&mut self, events: &mut Vec<Event>) {
         for id in self.conns.keys().copied().collect::<Vec<_>>() {
             self.send(id);
             self.receive(id);
             self.finish(id);
         }
-        // Tiny queues bring a few completions at a time.
+        // Tiny queues deliver a few completions at a time.
         (0..POLLS).for_each(|_| self.poll(events));
     }
 
@@ -274,11 +275,11 @@ impl<E: Stressed> Side<E> {
             }
             Event::Received(id, received) => self.received(id, received),
             Event::Sent(id, sent) => self.sent(id, sent),
-            Event::Woken => panic!("nobody has woken it"),
+            Event::Woken => panic!("the engine was not woken"),
         }
     }
 
-    /// What this end has to send now: some of its stream, in segments of all sizes.
+    /// Returns the next bytes of this end's stream, in segments of all sizes.
     fn next_list(&mut self, stream: u64, mut offset: u64, left: u64) -> List {
         let pieces = 1 + self.random.below(4);
         let end = offset + left;
@@ -317,7 +318,7 @@ impl<E: Stressed> Side<E> {
         if let Some(sent) = result {
             self.sent(id, sent);
         } else if plan.breaks.is_some_and(|(end, _, _)| end == self.end) && self.random.one_in(4) {
-            // While the kernel has it.
+            // While the kernel owns it.
             self.break_off(id, &plan);
         }
     }
@@ -390,7 +391,7 @@ impl<E: Stressed> Side<E> {
         let was = std::mem::replace(&mut conn.receive, Receive::None);
         assert!(matches!(was, Receive::Lent | Receive::Given), "{was:?}: one receive, and one end of it");
         self.returned += usize::from(was == Receive::Given);
-        // What the engine lends has to be asked for each time.
+        // Each loan needs a new request.
         conn.readable = !received.drained;
         match received.result {
             Ok(0) => conn.ended = true,
@@ -410,7 +411,7 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// Bytes have come.
+    /// Checks received bytes.
     fn check(&mut self, id: SocketId, mut bytes: &[u8]) {
         let conn = self.conns.get_mut(&id).expect("it is there");
         if conn.name.is_none() {
@@ -427,11 +428,11 @@ impl<E: Stressed> Side<E> {
         assert!(bytes == expected, "wrong bytes in {}, from {offset}", bytes.len());
     }
 
-    /// A send or a receive has failed, which only one that is broken off may.
+    /// Handles a failed send or receive, which only a broken connection may have.
     fn failed(&mut self, id: SocketId, error: &io::Error) {
         let conn = self.conns.get_mut(&id).expect("it is there");
         let breaks = conn.name.is_none_or(|name| Plan::of(name).breaks.is_some());
-        assert!(breaks, "a connection that nobody breaks off has failed: {error}");
+        assert!(breaks, "a connection failed without being broken off: {error}");
         conn.doomed = true;
     }
 
@@ -445,7 +446,7 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// Closes what has ended.
+    /// Closes a connection that has ended.
     fn finish(&mut self, id: SocketId) {
         let Some(conn) = self.conns.get(&id) else { return };
         let plan = conn.name.map(Plan::of);
@@ -455,7 +456,7 @@ impl<E: Stressed> Side<E> {
                 self.broken += 1;
             }
         } else if conn.ended && plan.as_ref().is_none_or(|plan| plan.breaks.is_some()) {
-            // The peer has broken it off, perhaps before it had said anything.
+            // The peer has broken it off, possibly before it sent its name.
             self.conns.get_mut(&id).expect("it is there").doomed = true;
         } else if conn.ended && conn.shut {
             let all = plan.expect("it has sent").bytes;
@@ -474,7 +475,7 @@ impl<E: Stressed> Side<E> {
     }
 }
 
-/// Opens `count` connections, all of them before any says a word, and lets them go their ways.
+/// Opens `count` connections, all of them before the first sends, and runs them to their end.
 fn run<E: Stressed>(open: impl Fn() -> E, count: usize, seed: u64) {
     let (mut server, mut client) = (Side::new(open(), 1, seed), Side::new(open(), 0, seed));
     let (_, addr): (_, SocketAddr) = server.engine.listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -512,7 +513,7 @@ fn stress<E: Stressed>(open: impl Fn() -> E) {
     seeds.each("-p onego-engine --lib stress", |seed| run(&open, count, 20_261 + seed));
 }
 
-/// Every send is made from the memory of the caller, which must not change until the kernel has let go of it.
+/// Sends everything from the caller's memory, which must not change until the kernel has released it.
 fn zero_copy() -> Settings {
     Settings { mode: zero_copy::Mode::On, thresholds: Thresholds::default() }
 }

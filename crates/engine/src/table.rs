@@ -1,6 +1,6 @@
 use onego_wire::ConnId;
 
-/// Names one socket of an engine. A name is not used again in close succession.
+/// Name of one socket of an engine. A name is not reused in close succession.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     slot: u32,
@@ -8,7 +8,7 @@ pub struct SocketId {
 }
 
 impl SocketId {
-    /// The name in the 64 bits that the kernel carries for an engine.
+    /// Returns the name as the 64 bits that the kernel carries for an engine.
     pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
@@ -18,7 +18,7 @@ impl SocketId {
     }
 }
 
-/// The sockets of an engine by name; it gives the names.
+/// Table of an engine's sockets; it assigns their names.
 #[derive(Debug)]
 pub struct SocketTable<T> {
     slots: Vec<(u32, Option<T>)>,
@@ -32,7 +32,7 @@ impl<T> Default for SocketTable<T> {
 }
 
 impl<T> SocketTable<T> {
-    /// Adds a socket.
+    /// Adds a socket and returns its name.
     pub fn insert(&mut self, value: T) -> SocketId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -43,29 +43,29 @@ impl<T> SocketTable<T> {
         SocketId { slot, generation: entry.0 }
     }
 
-    /// The socket of that name, if it is still open.
+    /// Returns the socket named `id`, if it is still open.
     #[inline]
     pub fn get(&self, id: SocketId) -> Option<&T> {
         self.slots.get(id.slot as usize).filter(|s| s.0 == id.generation)?.1.as_ref()
     }
 
-    /// The socket of that name, if it is still open.
+    /// Returns the socket named `id`, if it is still open.
     #[inline]
     pub fn get_mut(&mut self, id: SocketId) -> Option<&mut T> {
         self.slots.get_mut(id.slot as usize).filter(|s| s.0 == id.generation)?.1.as_mut()
     }
 
-    /// Takes the socket out.
+    /// Removes and returns the socket.
     pub fn remove(&mut self, id: SocketId) -> Option<T> {
         let entry = self.slots.get_mut(id.slot as usize).filter(|s| s.0 == id.generation)?;
         let value = entry.1.take()?;
-        // The top value is the waker's in an engine's event data: no name ever has it.
+        // The top value names the waker in an engine's event data; no socket ever has it.
         entry.0 = (entry.0 + 1) % u32::MAX;
         self.free.push(id.slot);
         Some(value)
     }
 
-    /// All sockets with their names.
+    /// Returns all sockets with their names.
     pub fn iter(&self) -> impl Iterator<Item = (SocketId, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {
             Some((SocketId { slot: slot as u32, generation: *generation }, value.as_ref()?))
@@ -73,7 +73,7 @@ impl<T> SocketTable<T> {
     }
 }
 
-/// A name that somebody else gave, with a small number in it.
+/// Name assigned elsewhere that contains a small index.
 pub(crate) trait Name: Copy + Eq {
     fn slot(self) -> usize;
 }
@@ -90,7 +90,7 @@ impl Name for ConnId {
     }
 }
 
-/// What belongs to names that somebody else gave.
+/// Values by names that are assigned elsewhere.
 pub(crate) struct ByName<K, V> {
     slots: Vec<Option<(K, V)>>,
     len: usize,
@@ -103,7 +103,7 @@ impl<K, V> Default for ByName<K, V> {
 }
 
 impl<K: Name, V> ByName<K, V> {
-    /// Returns what another name had in the same place.
+    /// Inserts a value; returns the one that another name had in the same slot.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let slot = key.slot();
         if slot >= self.slots.len() {

@@ -1,15 +1,14 @@
-//! The readiness engine over an io_uring: epoll in user memory.
+//! Readiness engine over an io_uring: epoll in user memory.
 //!
-//! Each connection has one multishot poll request in the kernel, edge-triggered, from its birth to its end. Readiness
-//! is posted to the completion ring, which is mapped into this process: as long as something happens, the engine
-//! learns of it without a system call of its own. Receives and sends are the plain system calls of
-//! [`readiness`](crate::readiness), and bring fresh readiness with them: the kernel posts what has come up on the way
-//! out of any system call ([`Mode::Cooperative`]). Only when the ring is empty does the engine enter the kernel, to
-//! sleep there.
+//! Each connection has one edge-triggered multishot poll request in the kernel for its whole life. Readiness is posted
+//! to the completion ring, which is mapped into this process: on a busy engine it costs no system call of its own.
+//! Receives and sends are the plain system calls of [`readiness`](crate::readiness), and also refresh readiness: the
+//! kernel posts pending events on the way out of any system call ([`Mode::Cooperative`]). Only when the ring is empty
+//! does the engine enter the kernel, to sleep there.
 //!
-//! A multishot request ends when the ring is full, and is made again then; made again it tells of what is ready at
-//! once, so that no edge is lost. Listeners have plain requests, which are made again after each accept, and so has what
-//! is watched for others.
+//! A multishot request ends when the ring is full and is then submitted again; a new request reports current readiness
+//! at once, so no edge is lost. Listeners and descriptors watched for others have single-shot requests, resubmitted
+//! after each event.
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::ring::{self, Mode, Ring, RingSize, Setup};
@@ -30,19 +29,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// `user_data` of requests that are not a socket's. No socket is named so.
+/// `user_data` of requests that do not belong to a socket. No socket has these names.
 const WAKER: u64 = u64::MAX;
 const REMOVAL: u64 = u64::MAX - 1;
 
-/// The readiness engine over an io_uring.
+/// Readiness engine over an io_uring.
 ///
-/// It may be built on any thread, and belongs to the one that polls it first.
+/// It may be built on any thread; the thread that polls it first owns it.
 pub struct Uepoll {
     ring: Ring,
     sleeper: Sleeper,
     sockets: Sockets,
-    /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
-    /// must not be another socket's by that time.
+    /// Closed sockets whose poll requests may not have been submitted yet. The kernel looks up the descriptor number at
+    /// submission; until then no other socket may reuse it.
     closing: Vec<OwnedFd>,
     /// Completions lost so far.
     lost: u32,
@@ -66,14 +65,14 @@ impl Uepoll {
         Ok(engine)
     }
 
-    /// Which sends of connections that are made from now on are without a copy.
+    /// Sets the zero-copy policy for sends of future connections.
     pub fn set_zero_copy(&mut self, settings: Settings) {
         self.sockets.set_zero_copy(settings);
     }
 
     fn watch_waker(&mut self) {
         let Some(eventfd) = self.sleeper.eventfd() else { return };
-        // A multishot poll request completes once for each write to the eventfd: nobody has to read it.
+        // A multishot poll request completes once for each write to the eventfd, which is never read.
         let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), libc::POLLIN as u32).multi(true);
         // SAFETY: a poll request uses no memory, and the eventfd lives as long as the engine.
         unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
@@ -85,13 +84,13 @@ impl Uepoll {
         id
     }
 
-    /// Asks to be told of a socket's readiness: of what is there at once, and of each edge later.
+    /// Polls a socket's readiness: reports its current state at once, and each later edge.
     fn watch(&mut self, id: SocketId) {
         let Some(socket) = self.sockets.table.get(id) else { return };
         let fd = Fd(socket.fd.as_raw_fd());
         let poll = match socket.kind {
             Kind::Listener | Kind::Watched => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()),
-            // Each signal is an edge, so nobody has to read the eventfd.
+            // Each signal is an edge, so the eventfd is never read.
             Kind::Signals => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()).multi(true),
             Kind::Connecting | Kind::Stream => {
                 opcode::PollAdd::new(fd, STREAM_INTEREST.bits().into()).multi(true)
@@ -119,14 +118,14 @@ impl Uepoll {
     fn polled(&mut self, id: SocketId, result: i32, more: bool, events: &mut Vec<Event>) {
         let Some(socket) = self.sockets.table.get(id) else { return };
         if result == -libc::ECANCELED {
-            // Another request was put in the place of this one.
+            // Another request has replaced this one.
             return;
         }
         match socket.kind {
             Kind::Listener => return self.accept(id, events),
             Kind::Watched => {
                 events.push(Event::Readable(id));
-                // It is submitted after whom it concerns has looked.
+                // Submitted after the event's receiver has read the descriptor.
                 return self.watch(id);
             }
             Kind::Signals => {
@@ -140,7 +139,7 @@ impl Uepoll {
         }
         let flags = u16::try_from(result).map_or(PollFlags::ERR, PollFlags::from_bits_retain);
         self.sockets.ready(id, flags, events);
-        // A request that failed would fail again; the error is the last that is told.
+        // A failed request would fail again; its error is the last event.
         if !more && result >= 0 {
             self.watch(id);
         }
@@ -160,10 +159,12 @@ impl Uepoll {
         }
     }
 
-    /// The kernel had no memory for a completion: nobody knows whose. All requests are made again, and tell what is
-    /// ready.
+    /// Resubmits all poll requests after the kernel has dropped completions, which may have been any socket's. The new
+    /// ones report current readiness.
     fn start_over(&mut self) {
-        tracing::warn!("the kernel lost completions for want of memory: all sockets are looked at again");
+        tracing::warn!(
+            "the kernel dropped io_uring completions for lack of memory: polling all sockets again"
+        );
         for id in self.sockets.table.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.remove(id.to_bits());
             if !self.sockets.is_resting(id) {
@@ -232,7 +233,7 @@ impl Engine for Uepoll {
         if self.sockets.table.get(id).is_none() {
             return;
         }
-        // The request keeps the socket open: it is closed once that is gone.
+        // The request keeps the socket open; the socket closes once the request is gone.
         self.remove(id.to_bits());
         self.closing.extend(self.sockets.close(id));
     }
@@ -282,7 +283,7 @@ impl Engine for Uepoll {
 
 #[cfg(test)]
 impl Uepoll {
-    /// The descriptor of a socket, for what its peers do to it.
+    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
     }
@@ -314,7 +315,7 @@ mod tests {
         while server.connections() == 0 {
             server.turn(Wait::Poll).unwrap();
         }
-        // Submits the request that watches the new connection.
+        // Submits the request that polls the new connection.
         server.turn(Wait::Poll).unwrap();
         let before = server.stats();
         for _ in 0..1000 {
@@ -340,7 +341,7 @@ mod tests {
                 peer.write_all(&[1, 0, 0, 0, round]).unwrap();
             }
             server.turn(Wait::Poll).unwrap();
-            // Whatever has completed by now is lost; the next call says so.
+            // All completions so far are lost; the next call reports that.
             server.engine_mut().ring.lose_completions();
             server.turn(Wait::Until(clock::now() + Duration::from_millis(10))).unwrap();
             let want = 5 * 2 * (u64::from(round) + 1);

@@ -1,48 +1,49 @@
-//! The completion engine over io_uring.
+//! Completion engine over io_uring.
 //!
-//! Everything that is asked for in a turn enters the kernel in one call, the same that waits for events.
+//! All requests of a turn enter the kernel in one call, the same that waits for events.
 //!
-//! *Receives.* A receive that waits for bytes would pin its buffer for as long as a connection is idle. So what waits
-//! has no buffer: the kernel takes memory from a ring that all connections share once something has come
-//! ([`Loans`]), and the data comes with the completion that tells of it. Only where the machine has a place for what
-//! comes next is the receive one into that place: with `MSG_DONTWAIT`, so that it always ends within the call that
-//! submits it, and with a poll request before if there was nothing. Receive buffers that were given never stay out,
-//! and never need to be cancelled.
+//! *Receives.* A receive that waits for bytes would pin its buffer for as long as a connection is idle. So waiting
+//! receives have no buffer: once bytes arrive the kernel takes memory from a ring that all connections share
+//! ([`Loans`]), and the completion delivers the data. Only where the machine has a place for the next bytes does a
+//! receive target that place: with `MSG_DONTWAIT`, so that it always ends within the call that submits it, preceded by
+//! a poll request if no bytes were available. Given receive buffers never stay in the kernel, and never need to be
+//! cancelled.
 //!
-//! *Sends* are submitted with `MSG_DONTWAIT` too, and are answered only if the socket did not take all
-//! (`IOSQE_CQE_SKIP_SUCCESS`): a send that is not answered is done with the call that submits it, and that same call
-//! can sleep until the peer says something. Answered, the rest is sent again with a request that waits in the kernel
-//! until the socket has taken all (`MSG_WAITALL`).
+//! *Sends* are submitted with `MSG_DONTWAIT`, too, and complete only if the socket did not take everything
+//! (`IOSQE_CQE_SKIP_SUCCESS`): a send without a completion is done with the call that submits it, and that same call
+//! can sleep until the peer replies. After a completion, the rest is sent with a request that waits in the kernel until
+//! the socket has taken all of it (`MSG_WAITALL`).
 //!
-//! *Connections* are opened and accepted by plain system calls once the kernel says that it is time: it is rare, and
-//! the addresses would take system calls anyway.
+//! *Connections* are opened and accepted by plain system calls once the kernel reports readiness: this is rare, and the
+//! addresses would take system calls anyway.
 //!
 //! *Buffers* belong to [`Ops`] from submission to completion, whatever happens to the socket or the engine meanwhile.
 //!
 //! # When an operation is done
 //!
-//! An operation is done only when the kernel has said so, or when it provably must be. Until then its memory is the
+//! An operation is done only when the kernel has reported it, or when it provably must be. Until then its memory is the
 //! kernel's; after that it comes back exactly once. Names of operations have a [generation](OpKey), so that a
 //! completion ends the operation that it belongs to or nothing.
 //!
-//! The kernel *says* so with the last completion that carries the name: the only one, or, for a send without a copy, the
+//! The kernel *reports* it with the last completion that carries the name: the only one, or, for a zero-copy send, the
 //! notification after the one with `IORING_CQE_F_MORE`.
 //!
 //! A send with `IOSQE_CQE_SKIP_SUCCESS` *must* have sent everything if all of this holds ([`Uring::settles_silence`]
-//! looks at what can change from turn to turn):
-//! 1. *The kernel has taken the request*: the submission queue was empty after the call, and nothing waits to be put in.
-//! 2. *The request ended within that call*: `MSG_DONTWAIT` keeps it from waiting for the socket, and nothing that would
+//! checks the conditions that can change from turn to turn):
+//! 1. *The kernel has taken the request*: the submission queue was empty after the call, and no request waits to enter
+//!    it.
+//! 2. *The request ended within that call*: `MSG_DONTWAIT` keeps it from waiting for the socket, and no flag that would
 //!    hand it to a worker (a link, a drain, `IOSQE_ASYNC`) is ever set.
-//! 3. *To end without a completion is to have sent every byte*: with `MSG_WAITALL`, the kernel takes a short send for a
-//!    failure, and failures are always answered. The request names all of the list, because it is within what one
-//!    request carries: [`MAX_SLICES`] segments and [`MAX_BYTES`] bytes, beyond which the kernel would cut it first
-//!    and count then.
+//! 3. *Ending without a completion means that every byte was sent*: with `MSG_WAITALL`, the kernel treats a short send
+//!    as a failure, and failures always complete. The request covers the whole list, because the list is within the
+//!    limits of one request: [`MAX_SLICES`] segments and [`MAX_BYTES`] bytes. The kernel would truncate a longer one
+//!    before it counts.
 //! 4. *Every completion of that call has been seen*: none waits for room in the completion queue
-//!    (`IORING_SQ_CQ_OVERFLOW`, looked at between the call and the taking of completions: what was posted before is
-//!    then in the queue), and none was thrown away for want of memory (the queue's counter of overflows).
-//! 5. *The kernel has copied the bytes*: sends without a copy are always answered.
+//!    (`IORING_SQ_CQ_OVERFLOW`, checked between the call and the taking of completions: those posted before are then in
+//!    the queue), and none was dropped for lack of memory (the queue's overflow counter).
+//! 5. *The kernel has copied the bytes*: zero-copy sends always complete.
 //!
-//! When completions were thrown away, nobody knows what is done: see [`recovery`].
+//! If completions were dropped, it is unknown which operations are done: see [`recovery`].
 mod loans;
 mod ops;
 mod recovery;
@@ -73,17 +74,17 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// `user_data` of requests that are no [`RingOp`].
+/// `user_data` of requests that do not belong to a [`RingOp`].
 const WAKER: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 
-/// Time after which a quiet engine lets go of what it has sent. While there is traffic, that comes with the traffic.
+/// Time after which a quiet engine releases sent buffers. Traffic releases them as a side effect.
 const TIDY: Duration = Duration::from_millis(100);
 
 /// `IORING_RECVSEND_POLL_FIRST`.
 const RECVSEND_POLL_FIRST: u16 = 1;
 
-/// Time that an engine which is dropped takes at most to get its memory back from the kernel; else it is leaked.
+/// Maximum time that dropping an engine waits for the kernel to return its memory, which is leaked otherwise.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +94,7 @@ enum Kind {
     },
     Connecting,
     Stream,
-    /// No socket, but something that is watched for its user.
+    /// A descriptor that is not a connection and is watched for its user.
     Watched,
 }
 
@@ -104,36 +105,36 @@ struct Socket {
     /// The poll request and the send in the kernel, if any.
     poll: Option<OpKey>,
     send: Option<OpKey>,
-    /// The receive that waits in the kernel for something to come, if any.
+    /// The receive that waits in the kernel for bytes, if any.
     lent: Option<OpKey>,
-    /// The last such receive left nothing behind.
+    /// The last such receive drained the socket.
     drained: bool,
-    /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
+    /// The end of the stream or an error was seen: a short receive does not mean that the socket is drained.
     ended: bool,
-    /// Which of its sends are without a copy, if any may be.
+    /// Zero-copy policy, if any of its sends may be zero-copy.
     policy: Option<Box<Policy>>,
 }
 
-/// The completion engine over io_uring.
+/// Completion engine over io_uring.
 ///
-/// It may be built on any thread, and belongs to the one that polls it first.
+/// It may be built on any thread; the thread that polls it first owns it.
 pub struct Uring {
     ring: Ring,
     sleeper: Sleeper,
     sockets: SocketTable<Socket>,
     ops: Ops,
-    /// Receive memory in the kernel's hands, if the kernel can do that.
+    /// Receive memory lent to the kernel, if the kernel supports that.
     loans: Option<Loans>,
-    /// The kernel need not answer sends.
+    /// Successful sends need no completion.
     silent: bool,
-    /// Sends that were queued and are done once they are submitted, if the kernel does not say otherwise.
+    /// Queued sends that are done once submitted, unless the kernel completes them.
     silent_sends: Vec<OpKey>,
     /// Completions lost so far, of this ring.
     lost: u32,
-    /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
-    /// must not be another socket's by that time.
+    /// Closed sockets that unsubmitted requests may refer to. The kernel looks up the descriptor number at submission;
+    /// until then no other socket may reuse it.
     closing: Vec<OwnedFd>,
-    /// Listeners that rest; there are few, and hardly ever any.
+    /// Paused listeners; usually none.
     paused: Vec<SocketId>,
     zero_copy: Settings,
     registry: Registry,
@@ -141,7 +142,7 @@ pub struct Uring {
 }
 
 impl Uring {
-    /// Opens an engine, the best that the kernel can do.
+    /// Opens an engine with the best features that the kernel has.
     pub fn open() -> io::Result<Self> {
         Self::with(Mode::Deferred, RingSize::default(), &ring::setup)
     }
@@ -180,7 +181,7 @@ impl Uring {
 
     fn watch_waker(&mut self) {
         let Some(eventfd) = self.sleeper.eventfd() else { return };
-        // A multishot poll request completes once for each write to the eventfd: nobody has to read it.
+        // A multishot poll request completes once for each write to the eventfd, which is never read.
         let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), libc::POLLIN as u32).multi(true);
         // SAFETY: a poll request uses no memory, and the eventfd lives as long as the engine.
         unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
@@ -198,14 +199,14 @@ impl Uring {
             ended: false,
             policy: if protocol == Protocol::Tcp { self.policy() } else { None },
         });
-        // A stream is watched by the receive that waits.
+        // The waiting receive watches a stream.
         if kind != Kind::Stream || self.loans.is_none() {
             self.watch(id);
         }
         id
     }
 
-    /// Asks to be told when a socket is ready for what comes next; once, and at once if it is now.
+    /// Polls a socket once for the readiness that it needs next.
     fn watch(&mut self, id: SocketId) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         if socket.poll.is_some() {
@@ -235,7 +236,7 @@ impl Uring {
                 }
             }
             CANCEL => {}
-            // Only a send without a copy is answered more than once.
+            // Only a zero-copy send completes more than once.
             bits if cqueue::more(entry.flags()) => self.accepted(OpKey::from_bits(bits), result, events),
             bits => match self.ops.finish(OpKey::from_bits(bits)) {
                 Some(RingOp::Poll(id)) => self.polled(id, result, events),
@@ -252,7 +253,9 @@ impl Uring {
                     self.ops.recycle(message);
                     self.refused(id, list, result, events);
                 }
-                Some(RingOp::InUse(..)) | None => tracing::error!(bits, "a completion of nothing"),
+                Some(RingOp::InUse(..)) | None => {
+                    tracing::error!(bits, "a completion of an unknown operation");
+                }
             },
         }
     }
@@ -274,7 +277,7 @@ impl Uring {
             }
             Kind::Watched => {
                 events.push(Event::Readable(id));
-                // It is submitted after whom it concerns has looked.
+                // Submitted after the event's receiver has read the descriptor.
                 self.watch(id);
             }
             Kind::Stream => {
@@ -329,7 +332,7 @@ impl Uring {
             Ok(_) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !ended),
             Err(error) => error != Errno::INTR,
         };
-        // After the end, or an error, a poll request would complete at once, again and again.
+        // After the end or an error, a poll request would complete at once, again and again.
         if self.loans.is_none() && drained && (n > 0 || result == Err(Errno::WOULDBLOCK)) {
             self.watch(id);
         }
@@ -337,14 +340,14 @@ impl Uring {
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }
 
-    /// Asks for what comes next, in lent memory.
+    /// Submits a receive of the next bytes into lent memory.
     fn lend(&mut self, id: SocketId, limit: usize) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let key = self.ops.lent(id, limit);
         socket.lent = Some(key);
         let fd = Fd(socket.fd.as_raw_fd());
         let len = limit.min(loans::BUFFER) as u32;
-        // Where the last receive has left nothing, an attempt before waiting is in vain.
+        // If the last receive drained the socket, an attempt before waiting is futile.
         let poll_first = if socket.drained { RECVSEND_POLL_FIRST } else { 0 };
         let recv =
             opcode::Recv::new(fd, std::ptr::null_mut(), len).buf_group(loans::GROUP).ioprio(poll_first);
@@ -354,7 +357,7 @@ impl Uring {
         unsafe { self.ring.push(&recv) };
     }
 
-    /// A receive into lent memory has ended.
+    /// Handles a completed receive into lent memory.
     fn came(
         &mut self,
         id: SocketId,
@@ -364,13 +367,13 @@ impl Uring {
         events: &mut Vec<Event>,
     ) {
         let n = result.unwrap_or(0) as usize;
-        // Also if nobody wants them any more: the kernel goes on behind them.
+        // Also for a closed socket: the kernel fills the buffer after these bytes.
         let ahead = self.loans.as_mut().and_then(|loans| loans.take(flags, n));
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.lent = None;
         socket.drained = !cqueue::sock_nonempty(flags);
         let result = match result {
-            // All lent memory is in use by others, and has been replaced meanwhile.
+            // All lent memory was in use by others, and has been replaced meanwhile.
             Err(Errno::NOBUFS) => return self.lend(id, limit),
             // It was recalled.
             Err(Errno::CANCELED) => Err(Errno::WOULDBLOCK),
@@ -422,24 +425,24 @@ impl Uring {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.send = None;
         let result = match result {
-            // The kernel gives up a request that it has woken many times for nothing, as with a tiny send buffer.
+            // The kernel gives up on a request after many spurious wake-ups, as with a tiny send buffer.
             Err(Errno::WOULDBLOCK) if before > 0 => Ok(before),
             result => result.map(|n| before + n as usize).map_err(Into::into),
         };
         events.push(Event::Sent(id, Sent { rest, result, full: false }));
     }
 
-    /// Does silence mean success now, once the completions that are in the queue are worked off? To be asked between a
-    /// call and that.
+    /// Returns whether silence means success once the completions in the queue are processed. To be called between the
+    /// system call and their processing.
     fn settles_silence(&mut self) -> bool {
         !self.silent_sends.is_empty() && self.ring.all_submitted() && !self.ring.overflows()
     }
 
-    /// All silent sends are done by now, except those that the kernel has answered.
+    /// Finishes all silent sends that have no completion.
     fn finish_silent(&mut self, events: &mut Vec<Event>) {
         let mut sends = std::mem::take(&mut self.silent_sends);
         for key in sends.drain(..) {
-            // One that was answered has gone from there: the name of a request that sends the rest is another.
+            // One with a completion is gone: the request that sends the rest has another name.
             if let Some(RingOp::Send(id, list, message, kind)) = self.ops.finish(key) {
                 self.ops.recycle(message);
                 // At most `MAX_BYTES`.
@@ -465,8 +468,8 @@ impl Uring {
                 send.flags(squeue::Flags::SKIP_SUCCESS)
             }
         };
-        // SAFETY: header, vectors and buffers belong to `self.ops` until the completion, and the kernel only reads;
-        // the descriptor stays open until the request is submitted.
+        // SAFETY: header, vectors and buffers belong to `self.ops` until the completion, and the kernel only reads; the
+        // descriptor stays open until the request is submitted.
         unsafe { self.ring.push(&send.user_data(key.to_bits())) };
     }
 
@@ -511,7 +514,7 @@ impl Engine for Uring {
             return Some(Received { bufs, result: Err(Errno::BADF.into()), drained: true });
         };
         if bufs.landing.descriptors > 0 {
-            let reason = "the engine uring takes no descriptors along with bytes: use epoll or uepoll";
+            let reason = "the uring engine does not receive descriptors with bytes: use epoll or uepoll";
             let result = Err(io::Error::new(io::ErrorKind::Unsupported, reason));
             return Some(Received { bufs, result, drained: true });
         }
@@ -540,7 +543,7 @@ impl Engine for Uring {
                 return None;
             }
         }
-        // What does not fit into one request is sent in pieces: that each has gone is to be told at once.
+        // A list beyond the limits of one request is sent in several, each of which needs a completion.
         let long = list.len() > MAX_BYTES || list.segments().len() > MAX_SLICES;
         let silent = self.silent && !long;
         self.push_send(id, list, if silent { SendKind::Silent } else { SendKind::Answered { before: 0 } });
@@ -563,14 +566,14 @@ impl Engine for Uring {
 
     fn shutdown(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get(id) {
-            // It fails if the peer has reset the connection; then there is nobody to tell.
+            // Fails if the peer has reset the connection, which needs no notice then.
             let _ = net::shutdown(&socket.fd, Shutdown::Write);
         }
     }
 
     fn close(&mut self, id: SocketId) {
         let Some(socket) = self.sockets.remove(id) else { return };
-        // A request keeps the socket open: it is closed once they are all gone.
+        // Requests keep the socket open; it closes once they are all gone.
         for key in [socket.poll, socket.send, socket.lent].into_iter().flatten() {
             self.cancel(key);
         }
@@ -632,9 +635,9 @@ impl Engine for Uring {
 }
 
 impl Drop for Uring {
-    /// Gets all memory back from the kernel before it is freed.
+    /// Takes all memory back from the kernel before it is freed.
     fn drop(&mut self) {
-        // A socket that is closed can no longer be aborted.
+        // A closed socket can no longer be aborted.
         let mut events = Vec::new();
         let end = self.now() + DROP_PATIENCE;
         while !self.ops.sending_uncopied().is_empty()
@@ -651,8 +654,9 @@ impl Drop for Uring {
         while !self.ops.hold_no_memory() {
             let now = self.now();
             if now >= end || self.poll(Wait::Until(end), &mut events).is_err() {
-                // Another thread than the ring's drops it, or the kernel does not answer: better lost than overwritten.
-                tracing::error!("io_uring did not give its buffers back; they are leaked");
+                // The dropping thread is not the ring's, or the kernel does not answer: a leak is better than
+                // overwritten memory.
+                tracing::error!("io_uring did not return its buffers in time: leaking them");
                 std::mem::forget((std::mem::take(&mut self.ops), self.loans.take()));
                 return;
             }
@@ -663,12 +667,12 @@ impl Drop for Uring {
 
 #[cfg(test)]
 impl Uring {
-    /// The descriptor of a socket, for what its peers do to it.
+    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.get(id)?.fd))
     }
 
-    /// As with a kernel that has neither buffer rings nor silent sends.
+    /// Disables buffer rings and silent sends, as with an older kernel.
     pub(crate) fn of_old(mut self) -> Self {
         self.loans = None;
         self.silent = false;

@@ -1,22 +1,22 @@
-//! How long an engine may sleep.
+//! Limits on an engine's sleep.
 
 use crate::socket::ACCEPT_PAUSE;
 use crate::system::clock;
 use onego_wire::Time;
 use std::time::Duration;
 
-/// How long a turn may sleep when there is nothing to do.
+/// Limit on the sleep of a turn without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// No sleep.
     Poll,
-    /// Until that time at most.
+    /// Sleep at most until that time.
     Until(Time),
-    /// Until something happens.
+    /// Sleep until an event arrives.
     Forever,
 }
 
-/// How long an engine may sleep; `None`: until something happens. With listeners that rest, no longer than they do.
+/// Returns the limit on an engine's sleep; `None`: no limit. With paused listeners it is at most their pause.
 pub(crate) fn timeout(wait: Wait, resting: bool) -> Option<Duration> {
     let timeout = match wait {
         Wait::Poll => Some(Duration::ZERO),

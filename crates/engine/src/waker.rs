@@ -1,19 +1,19 @@
-//! Waking a sleeping event loop, without a system call while it is awake.
+//! Wake-ups of a sleeping event loop, without a system call while the loop is awake.
 //!
-//! One atomic word says what the loop is doing, so no wake-up is lost whatever the order of events. All changes of
-//! one word have one total order; each is a read-modify-write. Take a [`Waker::wake`] (W) that follows a change of
-//! the data the loop is to look at:
-//! - The loop's step to `ASLEEP` (S) comes before W: W reads `ASLEEP` and writes to the eventfd, which the loop is
-//!   sleeping on or about to.
-//! - W comes before S: S is a compare-exchange from `AWAKE`, finds `NOTIFIED` instead, and the loop does not sleep.
+//! One atomic word holds the loop's state, so no order of events loses a wake-up. All changes of one word have one
+//! total order; each is a read-modify-write. Take a [`Waker::wake`] (W) that follows a change of data the loop has to
+//! see:
+//! - The loop's step to `ASLEEP` (S) precedes W: W reads `ASLEEP` and writes to the eventfd, on which the loop sleeps
+//!   or is about to sleep.
+//! - W precedes S: S is a compare-exchange from `AWAKE`, finds `NOTIFIED` instead, and the loop does not sleep.
 //!
-//! In both cases the loop's next step is a swap to `AWAKE` that reads `NOTIFIED`. It acquires what W released (a
-//! swap by another waker in between continues the release sequence), so the loop sees the changed data.
+//! In both cases the loop's next step is a swap to `AWAKE` that reads `NOTIFIED`. It acquires what W released (a swap
+//! by another waker in between continues the release sequence), so the loop sees the changed data.
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-// Loom tries every order of events: `cargo xtask sanitize`.
+// Loom tries all orders of events: `cargo xtask sanitize`.
 #[cfg(loom)]
 use loom::sync::{Arc, atomic::AtomicU8};
 use std::sync::atomic::Ordering;
@@ -27,23 +27,23 @@ const NOTIFIED: u8 = 2;
 #[derive(Debug)]
 struct Shared {
     state: AtomicU8,
-    /// None for a loop that never sleeps in the kernel.
+    /// `None` for a loop that never sleeps in the kernel.
     eventfd: Option<OwnedFd>,
 }
 
-/// Wakes an event loop from any thread. It costs no system call while the loop is awake.
+/// Wakes an event loop from any thread. Costs no system call while the loop is awake.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<Shared>,
 }
 
 impl Waker {
-    /// Makes the loop come around once more. Changes made before are visible to it then.
+    /// Makes the loop run once more; it then sees all changes made before this call.
     pub fn wake(&self) {
         if self.shared.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP
             && let Some(eventfd) = &self.shared.eventfd
         {
-            // Each write adds one to a counter of 64 bits that nobody resets: it cannot fill up and fail.
+            // Each write adds 1 to a 64-bit counter that is never reset: it cannot overflow and fail.
             let written = rustix::io::write(eventfd, &1u64.to_ne_bytes());
             debug_assert_eq!(written, Ok(8), "an eventfd takes a write");
         }
@@ -57,13 +57,13 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// For a loop that sleeps in the kernel, on [`Self::eventfd`].
+    /// Creates the side of a loop that sleeps in the kernel, on [`Self::eventfd`].
     pub fn new() -> io::Result<Self> {
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self::from_eventfd(Some(eventfd)))
     }
 
-    /// For a loop that never sleeps in the kernel.
+    /// Creates the side of a loop that never sleeps in the kernel.
     pub fn sleepless() -> Self {
         Self::from_eventfd(None)
     }
@@ -72,29 +72,29 @@ impl Sleeper {
         Self { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd }) }
     }
 
-    /// Becomes readable, by one edge each, when a sleeping loop is to wake.
+    /// Returns the eventfd that becomes readable, one edge for each wake-up of a sleeping loop.
     pub fn eventfd(&self) -> Option<BorrowedFd<'_>> {
         self.shared.eventfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// The other side.
+    /// Returns the other side.
     pub fn waker(&self) -> Waker {
         Waker { shared: Arc::clone(&self.shared) }
     }
 
-    /// The loop is about to sleep. `false`: it must not, it was woken just now.
+    /// Marks the loop as about to sleep. Returns `false` if it was woken in the meantime and must not sleep.
     pub fn fall_asleep(&self) -> bool {
         self.shared.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Has somebody woken the loop since it last [woke up](Self::wake_up)?
+    /// Returns whether the loop was woken since it last [woke up](Self::wake_up).
     pub fn is_woken(&self) -> bool {
         self.shared.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
-    /// The loop is awake. `true`: somebody woke it.
+    /// Marks the loop as awake. Returns `true` if a waker woke it.
     pub fn wake_up(&self) -> bool {
-        // Most of the time nobody has: that takes no exclusive access to the word.
+        // Usually there was no wake-up, and this load avoids exclusive access to the word.
         self.shared.state.load(Ordering::Relaxed) != AWAKE
             && self.shared.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
@@ -145,7 +145,7 @@ mod orders {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    /// Sleeps as an engine does, except that the scheduler is told that there is nothing to do here.
+    /// Sleeps as an engine does, except that it yields to loom's scheduler.
     fn sleep(sleeper: &Sleeper) {
         if sleeper.fall_asleep() {
             let eventfd = sleeper.eventfd().unwrap();
@@ -160,8 +160,8 @@ mod orders {
     fn no_order_of_events_loses_a_wake_up_or_hides_what_it_announces() {
         const WAKERS: usize = 2;
         let mut model = loom::model::Builder::new();
-        // Every order with at most three switches that no thread asked for. Nearly all faults show with two; without
-        // a bound this takes minutes.
+        // Every order with at most three forced switches. Two show nearly all faults; without a bound this takes
+        // minutes.
         model.preemption_bound = Some(3);
         model.check(|| {
             let sleeper = Sleeper::new().unwrap();
@@ -173,7 +173,7 @@ mod orders {
                     waker.wake();
                 });
             }
-            // A lost wake-up is a sleep that does not end, which loom calls a failure.
+            // A lost wake-up is a sleep that does not end, which loom reports as a failure.
             while work.load(Ordering::Relaxed) < WAKERS {
                 sleep(&sleeper);
             }

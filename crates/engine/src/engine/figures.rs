@@ -1,10 +1,10 @@
-//! What an engine has done, as metrics.
+//! Metrics of an engine.
 
 use super::Stats;
 use onego_metrics::Families;
 
 impl Stats {
-    /// Tells it, under the name of the thread whose engine it is.
+    /// Adds the counters to `families`, labelled with the name of the engine's thread.
     pub fn collect(&self, thread: &str, families: &mut Families) {
         let with = |label: Option<(&'static str, &str)>| {
             let thread = ("thread", thread.to_owned());

@@ -1,41 +1,41 @@
-//! How much is received in one turn.
+//! Receive budget of a turn.
 
-/// The most bytes received on one connection in one turn: a fast peer does not starve the others.
+/// Maximum bytes received on one connection in one turn, so that a fast peer does not starve the others.
 pub(super) const MOST: usize = 1 << 20;
 
-/// The least: fewer are not worth a turn.
+/// Minimum: fewer bytes are not worth a turn.
 pub(super) const LEAST: usize = MOST / 8;
 
-/// Consecutive rounds in one turn each that show lockstep. Fewer happen where one side is merely slower.
+/// Consecutive rounds in one turn each that indicate lockstep. A peer that is merely slower causes fewer.
 const LOCKSTEP: u32 = 8;
 
-/// Turns until the budget is doubled, to see whether more has arrived meanwhile.
+/// Turns until the budget is doubled to probe whether more bytes arrive.
 const TERM: u32 = 1 << 10;
 
-/// The budget of a connection: how many bytes it receives in one turn.
+/// Budget of a connection: the bytes it receives in one turn.
 ///
-/// At a fixed queue depth both sides fall into lockstep: the peer sends all of its requests and waits until they are
-/// answered, this side answers all of them and waits for the next. Only one side works at a time, and each wait costs
-/// both. So a turn receives half of a round: what is sent after the first half keeps the peer busy while this side works
-/// on the second.
+/// At a fixed queue depth both sides fall into lockstep: the peer sends all of its requests and waits for the replies;
+/// this side answers all of them and waits for the next requests. Only one side works at a time, and each wait costs
+/// both. So a turn receives half of a round: the replies to the first half keep the peer busy while this side works on
+/// the second.
 ///
 /// A machine that requested bytes states half of what it expects ([`expect`](Self::expect)). Without that, lockstep is
 /// detected: everything between two waits of the pump arrives in one turn, several times in a row.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Half of what the machine expects; up to 1: it does not say.
+    /// Half of what the machine expects. At most 1: the machine states nothing.
     expected: usize,
-    /// The budget of a connection whose machine does not say.
+    /// Budget of a connection whose machine states nothing.
     bytes: usize,
-    /// Waits of the pump before the last turn.
+    /// The pump's count of waits at the last turn.
     waits: u64,
-    /// Bytes received since that wait...
+    /// Bytes received since that wait.
     came: usize,
-    /// ...before the last turn...
+    /// Value of `came` at the last turn.
     before: usize,
-    /// ...and in how many turns.
+    /// Turns that received bytes since that wait.
     turns: u32,
-    /// Consecutive rounds that arrived in one turn.
+    /// Consecutive rounds that each arrived in one turn.
     rounds: u32,
     /// Turns until the budget is doubled.
     left: u32,
@@ -48,17 +48,16 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The machine expects about twice that many bytes.
+    /// Sets half of the number of bytes that the machine expects.
     pub(super) fn expect(&mut self, half: usize) {
         self.expected = half;
     }
 
-    /// Bytes were received.
     pub(super) fn received(&mut self, bytes: usize) {
         self.came += bytes;
     }
 
-    /// The budget of the turn that begins, of a pump that has waited `waits` times.
+    /// Returns the budget of the next turn of a pump that has waited `waits` times.
     pub(super) fn turn(&mut self, waits: u64) -> usize {
         self.turns += u32::from(self.came > self.before);
         self.before = self.came;
@@ -74,9 +73,8 @@ impl Budget {
         if self.expected > 1 { self.expected.clamp(LEAST, MOST) } else { self.bytes }
     }
 
-    /// The pump has waited since the last turn.
     fn waited(&mut self) {
-        // A round that fits the least budget says nothing about what else may come.
+        // A round that fits the minimum budget is no evidence of lockstep.
         self.rounds = if self.turns == 1 && self.came > LEAST { self.rounds + 1 } else { 0 };
         if self.rounds == LOCKSTEP {
             self.bytes = (self.came / 2).clamp(LEAST, MOST);
@@ -90,8 +88,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// A pump that waits once everything of a peer's is received, after `rounds` rounds of the peer's of equal length: in how
-    /// many turns is the last round received?
+    /// Returns in how many turns the last of `rounds` rounds of equal length arrives, if the pump waits once it has
+    /// received everything.
     fn turns_of_last(budget: &mut Budget, rounds: usize, bytes: usize) -> usize {
         let first = budget.waits + 1;
         let mut turns = 0;

@@ -1,20 +1,20 @@
 use onego_buf::{Pool, SegmentMut};
 
-/// Memory for receives that the machine gives no place for: many small messages share one chunk. Large enough that a
+/// Size of the shared memory for receives without a place: many small messages share one chunk. Large enough that a
 /// deep queue of small messages arrives in one system call.
 const CHUNK: usize = 256 << 10;
 
-/// A rest of a chunk that is smaller than this is left: what is there would often not fit, and take two system calls.
+/// A smaller rest of a chunk is dropped: messages would often not fit and take two system calls.
 const MIN_REST: usize = CHUNK / 2;
 
-/// Memory that the pool keeps for reuse: chunks are held by the messages in them, so their number follows the
-/// machine's own bounds; this much of it is kept when they are let go of.
+/// Memory that the pool keeps for reuse. The messages in a chunk hold it, so the machine's own bounds limit the number
+/// of chunks; the pool keeps this much of what they release.
 const IDLE_LIMIT: usize = 16 << 20;
 
-/// Rests that are kept. With a readiness engine there is never more than one.
+/// Limit on kept rests. A readiness engine has at most one.
 const MAX_RESTS: usize = 64;
 
-/// Shared receive memory: rests of chunks that nothing was received into yet.
+/// Shared receive memory: unused rests of chunks.
 pub(super) struct Chunks {
     pool: Pool,
     rests: Vec<SegmentMut>,

@@ -1,40 +1,40 @@
-//! A pause before each wait, for requests to gather.
+//! Pause before each wait to coalesce requests.
 
 use onego_wire::Time;
 use std::time::Duration;
 
-/// How long a pause is. A timer wakes a virtual machine as much later again, and costs about as much CPU as one wake-up by a peer.
-/// In that time a client that sends requests one by one sends three to five.
+/// Length of a pause. In a virtual machine a timer fires about 10 us late, and costs about as much CPU as one wake-up
+/// by a peer. Meanwhile a client that sends requests one by one sends three to five.
 pub(super) const PAUSE: Duration = Duration::from_micros(10);
 
-/// The shortest window of which the cost is measured as a whole. The time that it takes a client to follow a change is nothing
-/// beside it...
+/// Minimum length of a window whose cost is measured as a whole. A client follows a change of mode in negligible time
+/// compared with it.
 const WINDOW: Duration = Duration::from_millis(3);
 
-/// ...and nor is what a measurement costs beside that many waits.
+/// Minimum number of waits in a window; the cost of a measurement is negligible compared with theirs.
 const WAITS: u32 = 32;
 
-/// Windows of one trial, half of them with pauses.
+/// Windows in a trial; half of them have pauses.
 const TRIAL: u32 = 8;
 
-/// CPU time for each wait above which there is no trial: what a wake-up costs, which is all that a pause may save, is less than an
-/// eighth of that.
+/// Maximum CPU time per wait for a trial. Pauses save at most wake-ups, and a wake-up costs less than an eighth of
+/// this.
 const MOST_WORK: Duration = Duration::from_micros(40);
 
-/// Windows between two trials of which the second may come out otherwise...
+/// Windows between a trial and the next, as long as outcomes differ.
 const FIRST_TERM: u32 = 16;
 
-/// ...and after many trials with the same outcome: three seconds.
+/// Windows between trials after many with the same outcome: three seconds.
 const LONGEST_TERM: u32 = 1 << 10;
 
-/// In a window of [`WAITS`] waits that takes longer than that there is nothing to gather.
+/// A window of [`WAITS`] waits that takes longer than this is idle: there is nothing to coalesce.
 const BUSY: Duration = Duration::from_millis(8);
 
-/// So long without anything to gather ends the pauses, and what comes then is another load. On a busy machine another thread may
-/// have the processor for a few milliseconds.
+/// Idle time that ends the pauses; the load after it counts as a new one. On a busy machine another thread may occupy
+/// the processor for a few milliseconds.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// What the clocks and the count of bytes say at the end of a window.
+/// Clocks and byte count at the end of a window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     time: Time,
@@ -44,7 +44,7 @@ struct Sample {
     moved: u64,
 }
 
-/// What some windows have cost.
+/// Cost of a number of windows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     time: Duration,
@@ -59,7 +59,7 @@ impl Cost {
         self.moved += other.moved;
     }
 
-    /// Does it take at most `numerator` / `denominator` of what the other takes for each byte, in what `of` says?
+    /// Returns whether `of` per byte is at most `numerator` / `denominator` of that of `other`.
     fn is_within(&self, numerator: u32, denominator: u32, other: &Self, of: fn(&Self) -> Duration) -> bool {
         let product = |cost: &Self, moved: u64, factor: u32| {
             of(cost).as_nanos() * u128::from(moved) * u128::from(factor)
@@ -68,39 +68,37 @@ impl Cost {
     }
 }
 
-/// Decides whether a wait begins with a pause, in which nobody looks at the sockets.
+/// Decides whether a wait begins with a pause, during which the pump ignores its sockets.
 ///
-/// A client that sends many requests one by one wakes a server that waits for them with the first, and pays for it; the server
-/// answers that one and waits again. If the server lets them gather for a moment, as network cards do before they interrupt
-/// (interrupt moderation), the client wakes nobody, and one receive and one send serve many requests. A client that waits for
-/// each answer, though, only loses time.
+/// A client that sends many requests one by one wakes a waiting server with the first, and pays for the wake-up; the
+/// server answers that request and waits again. If the server pauses to coalesce requests, as network cards do
+/// (interrupt moderation), the client wakes no thread, and one receive and one send serve many requests. A client that
+/// waits for each reply, though, only loses time.
 ///
-/// A trial shows what pauses do: windows with and without them take turns, until a window with pauses shows that they do not pay.
-/// They pay if with them a byte costs this thread at least an eighth less CPU, and takes about as long. Then they are made from
-/// then on. The more trials in a row have the same outcome, the longer it takes to the next.
+/// A trial measures the effect of pauses: windows with and without them alternate until a window with pauses shows that
+/// they do not pay. They pay if they save at least an eighth of this thread's CPU time per byte and the bytes take
+/// about as long. In that case they stay on. The more trials in a row have the same outcome, the longer the time to the
+/// next.
 #[derive(Debug)]
 pub(super) struct Coalescer {
     adaptive: bool,
-    /// Waits in this window.
     waits: u32,
-    /// The end of the last window.
     last: Sample,
-    /// What the last trial has shown: pauses pay.
+    /// Outcome of the last trial: pauses pay.
     chosen: bool,
-    /// Windows that are left of the trial, the odd ones with pauses; 0: there is none.
+    /// Remaining windows of the trial, the odd ones with pauses. 0: no trial is running.
     trial: u32,
-    /// In this trial, without and with pauses.
+    /// Costs in this trial without and with pauses.
     costs: [Cost; 2],
-    /// Windows before the next trial.
     rest: u32,
     /// Windows between the last trial and the next.
     term: u32,
-    /// How long there has been nothing to gather.
+    /// Time since there was last something to coalesce.
     idle: Duration,
 }
 
 impl Coalescer {
-    /// One that finds out whether pauses pay, or that makes none.
+    /// Creates a coalescer that measures whether pauses pay (`adaptive`), or that never pauses.
     pub(super) fn new(adaptive: bool) -> Self {
         Self {
             adaptive,
@@ -115,12 +113,12 @@ impl Coalescer {
         }
     }
 
-    /// Does the next wait begin with a pause?
+    /// Returns whether the next wait begins with a pause.
     pub(super) fn pauses(&self) -> bool {
         if self.trial > 0 { self.trial % 2 == 1 } else { self.chosen }
     }
 
-    /// A wait has ended. `moved`: bytes moved since the pump began. `cpu`: asks for the CPU time of its thread.
+    /// Records the end of a wait. `moved` counts bytes since the pump began; `cpu` returns the CPU time of its thread.
     pub(super) fn waited(&mut self, time: Time, moved: u64, cpu: impl FnOnce() -> Duration) {
         if !self.adaptive {
             return;
@@ -165,7 +163,7 @@ impl Coalescer {
         }
     }
 
-    /// What the windows of this trial so far say.
+    /// Returns the verdict of the trial's windows so far.
     fn pays(&self) -> bool {
         let [without, with] = &self.costs;
         with.is_within(7, 8, without, |cost| cost.cpu) && with.is_within(17, 16, without, |cost| cost.time)
@@ -183,14 +181,14 @@ impl Coalescer {
 mod tests {
     use super::*;
 
-    /// A pump whose waits take some time, some CPU and bring some bytes, without a pause and with one.
+    /// A pump whose waits take given time and CPU and bring given bytes, without and with a pause.
     struct Waits {
         coalescer: Coalescer,
         now: Sample,
         paused: u32,
     }
 
-    /// Microseconds by the clock, of CPU, and bytes.
+    /// Microseconds by the clock, microseconds of CPU, bytes.
     type Each = (u64, u64, u64);
 
     impl Waits {
@@ -198,7 +196,7 @@ mod tests {
             Self { coalescer: Coalescer::new(true), now: Sample::default(), paused: 0 }
         }
 
-        /// How many of a number of waits begin with a pause.
+        /// Returns how many of `times` waits begin with a pause.
         fn wait(&mut self, times: u32, without: Each, with: Each) -> u32 {
             let before = self.paused;
             for _ in 0..times {

@@ -1,64 +1,64 @@
-//! The receive low-water mark: waking up for many bytes rather than for a few.
+//! Receive low-water mark: wakes the pump for many bytes rather than for a few.
 
 use onego_wire::Time;
 
-/// The mark must be this many times what arrives without one. A smaller gain is lost again: the two sides take turns, and
-/// bytes that wait for longer leave the cache.
+/// Minimum ratio of the mark to what arrives without one. A smaller gain is lost again: the two sides alternate, and
+/// bytes that wait longer leave the cache.
 const GAIN: usize = 4;
 
-/// Consecutive waits without a mark, to see how many bytes arrive then.
+/// Consecutive waits without a mark that sample how many bytes arrive then.
 const SAMPLE: u32 = 8;
 
-/// Waits with the mark between two such samples.
+/// Waits with the mark between two samples.
 const TERM: u32 = 1 << 9;
 
-/// The most waits without a mark, after the delay has ended others.
+/// Maximum number of waits without a mark after late ones.
 const MOST_SPARED: u32 = 1 << 12;
 
-/// Waits with the mark that halve the penalty of the next late one: now and then the peer's thread loses its processor for
-/// longer than the delay.
+/// Waits with the mark that halve the penalty of the next late one: occasionally the peer's thread loses its processor
+/// for longer than the delay.
 const RECOVERY: u32 = 1 << 4;
 
-/// The low-water mark of a connection.
+/// Low-water mark of a connection.
 ///
-/// A peer that answers many requests at a time wakes this side with its first byte, and the rest arrives during the wake-up:
-/// a mark gains nothing. So the pump samples from time to time how many bytes a wait without a mark brings. Where the marked
-/// number repeatedly does not arrive within the delay, the machine's expectation was wrong or the peer is slow. Then the next
-/// waits have no mark, and twice as many each time that it happens.
+/// A peer that answers many requests at a time wakes this side with its first byte, and the rest arrives during the
+/// wake-up: a mark gains nothing. So the pump samples from time to time how many bytes a wait without a mark brings.
+/// Where the marked number repeatedly does not arrive within the delay, the machine's expectation was wrong or the peer
+/// is slow. Then the next waits have no mark, and their number doubles with each repetition.
 #[derive(Debug, Default)]
 pub(super) struct LowWater {
-    /// The mark that the machine asks for; up to 1: none.
+    /// Mark that the machine requests. At most 1: none.
     pub(super) mark: usize,
-    /// The mark of the last wait, as the engine has it.
+    /// Mark of the last wait, as set in the engine.
     pub(super) set: usize,
-    /// When the delay of the current wait ends.
+    /// End of the current wait's delay.
     pub(super) until: Option<Time>,
     /// Bytes received since the wait began.
     came: usize,
-    /// Bytes that a wait without a mark brings, on average.
+    /// Running average of the bytes that a wait without a mark brings.
     unmarked: usize,
-    /// Waits without a mark to come...
+    /// Remaining waits without a mark.
     spared: u32,
-    /// ...and waits with one, before the next sample.
+    /// Remaining waits with a mark before the next sample.
     left: u32,
-    /// Waits without a mark after the next late one.
+    /// Number of waits without a mark after the next late one.
     penalty: u32,
 }
 
 impl LowWater {
-    /// Bytes were received: the wait for them is over.
+    /// Records received bytes, which end the wait.
     pub(super) fn received(&mut self, bytes: usize) {
         self.until = None;
         self.came += bytes;
     }
 
-    /// The next wait is without a mark, and is no sample.
+    /// Returns the mark of a wait without one that is no sample.
     pub(super) fn unmarked(&mut self) -> usize {
         self.came = 0;
         1
     }
 
-    /// The mark of the next wait.
+    /// Returns the mark of the next wait.
     pub(super) fn next(&mut self) -> usize {
         let came = std::mem::take(&mut self.came);
         if self.set <= 1 && came > 0 {
@@ -78,7 +78,7 @@ impl LowWater {
         1
     }
 
-    /// Has the delay of the current wait ended?
+    /// Returns whether the delay of the current wait has ended.
     pub(super) fn is_late(&mut self, now: Time) -> bool {
         let over = self.until.take_if(|until| *until <= now).is_some();
         if over {
@@ -93,7 +93,7 @@ impl LowWater {
 mod tests {
     use super::*;
 
-    /// How many of `waits` have a mark, if fewer bytes arrive each time that `late` says so.
+    /// Returns how many of `waits` have a mark, if `late` selects those in which fewer bytes arrive.
     fn marked_waits(waits: usize, late: impl Fn(usize) -> bool) -> usize {
         let start = Time::from_nanos(1);
         let mut low_water = LowWater { mark: 64 << 10, ..LowWater::default() };

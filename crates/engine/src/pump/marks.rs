@@ -1,4 +1,4 @@
-//! Low-water marks of the pump's connections: set before it sleeps, and ended when their delay is over.
+//! Low-water marks of the pump's connections: set before it sleeps, released when their delay ends.
 
 use super::Pump;
 use super::conn::Conn;
@@ -7,11 +7,10 @@ use crate::wait::Wait;
 use onego_wire::{ConnId, Machine, Time};
 use std::time::Duration;
 
-/// How long fewer bytes than the mark may wait. In a virtual machine a shorter timer costs more than it saves.
+/// Maximum time that fewer bytes than the mark may wait. In a virtual machine a shorter timer costs more than it saves.
 const DELAY: Duration = Duration::from_millis(1);
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// The machine asks for a low-water mark.
     pub(super) fn set_mark(&mut self, conn: ConnId, bytes: usize) {
         let Some(&mut socket) = self.names.get_mut(conn) else { return };
         let Some(conn) = self.conns.get_mut(socket) else { return };
@@ -22,7 +21,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Before the pump sleeps: sets the marks, and returns how long to sleep if fewer bytes arrive. The machine's mark changes
+    /// Sets the marks before the pump sleeps, and returns the wait shortened to the delays. The machine's mark changes
     /// with each request; it costs a system call only if it differs from that of the last sleep.
     pub(super) fn apply_marks(&mut self, now: Time, wait: Wait, spins: bool) -> Wait {
         self.marked.retain(|&socket| {
@@ -42,7 +41,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// The caller may sleep until the pump's deadline: the delays of bytes that the engine holds back count for it.
+    /// Starts the delays of bytes that the engine holds back: they count towards the pump's deadline if the caller
+    /// sleeps.
     pub(super) fn begin_delays(&mut self, now: Time) {
         for &socket in &self.marked {
             if let Some(Conn { low_water, .. }) = self.conns.get_mut(socket)
@@ -53,13 +53,12 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// When the first delay ends.
+    /// Returns when the first delay ends.
     pub(super) fn delay_ends(&self) -> Option<Time> {
         let conns = self.marked.iter().filter_map(|&socket| self.conns.get(socket));
         conns.filter_map(|conn| conn.low_water.until).min()
     }
 
-    /// Receives on connections whose delay has ended.
     pub(super) fn end_delays(&mut self, now: Time) {
         for index in 0..self.marked.len() {
             let socket = self.marked[index];

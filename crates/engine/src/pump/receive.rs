@@ -5,11 +5,11 @@ use crate::table::SocketId;
 use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
 use std::io;
 
-/// Receives that a completion engine may have at a time: each may hold a chunk of receive memory.
+/// Maximum number of receives in flight in a completion engine: each may hold a chunk of receive memory.
 const MAX_RECEIVES_OUT: usize = 64;
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// Receives on all connections that have something, within their budgets.
+    /// Receives on all readable connections, within their budgets.
     pub(super) fn receive_all(&mut self, now: Time) {
         for _ in 0..self.readable.len() {
             let Some(socket) = self.readable.pop_front() else { break };
@@ -22,7 +22,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Receives on one connection until there is no more. `true`: there may be more, next turn.
+    /// Receives on one connection until it is drained. Returns `true` if more may be left for the next turn.
     fn receive(&mut self, now: Time, socket: SocketId) -> bool {
         let Some(conn) = self.conns.get_mut(socket) else { return false };
         let mut budget = conn.budget.turn(self.waits);
@@ -35,7 +35,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 return true;
             }
             let Some(bufs) = self.buffers(now, socket) else {
-                // The machine takes no more for now. A connection whose sending failed would never be heard of again.
+                // The machine takes no more for now. A connection whose sending failed would get no further event.
                 self.fail_drained(now, socket);
                 return false;
             };
@@ -52,7 +52,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Asks the machine where the next bytes go. None: it takes none.
+    /// Asks the machine for the destination of the next bytes. `None`: it takes none.
     fn buffers(&mut self, now: Time, socket: SocketId) -> Option<RecvBufs> {
         let conn = self.conns.get_mut(socket)?;
         let landing = match conn.phase {
@@ -64,19 +64,20 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Phase::Flushing | Phase::Draining => Landing::shared(usize::MAX),
             Phase::Connecting | Phase::Watched | Phase::Doomed => return None,
         };
-        // What waits in the engine for bytes to come waits without memory.
+        // A receive that waits in the engine holds no memory.
         let lent = landing.place.is_none() && landing.descriptors == 0 && self.engine.lends();
         let ahead = (landing.ahead > 0 && !lent).then(|| self.chunks.take());
         let bufs = RecvBufs { landing, ahead, ..RecvBufs::default() };
         if bufs.capacity() == 0 && !(lent && bufs.landing.ahead > 0) {
-            // A receive of no bytes would look like the end of the stream.
+            // A receive of zero bytes would look like the end of the stream.
             bufs.landing.into_places().for_each(|place| self.machine.landed(now, conn.id, place, 0));
             return None;
         }
         Some(bufs)
     }
 
-    /// A receive has ended: the machine gets what came. The caller sees to it that what is left is received, too.
+    /// Processes a completed receive and hands its bytes to the machine. The caller requeues the connection for the
+    /// rest.
     pub(super) fn received(&mut self, now: Time, socket: SocketId, received: Received) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         let came = *received.result.as_ref().unwrap_or(&0);
@@ -104,7 +105,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.hand_over(now, id, open, bufs, n);
                 match result {
                     Ok(1..) => {}
-                    // The peer says no more, but it may still listen.
+                    // The peer has ended its direction, but it may still receive.
                     Ok(0) if phase == Phase::Flushing => return self.stop_reading(socket),
                     Ok(0) if phase == Phase::Open => return self.half_closed(now, socket),
                     Ok(0) => return self.disconnect(now, socket, Disconnect::Closed),
@@ -122,8 +123,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Nothing is there for now, on a connection of an engine that has memory of its own: the next receive waits there
-    /// without memory, or, if the machine has a place for what comes, for it to come.
+    /// Waits for bytes on a drained connection of an engine that lends. The next receive waits there without memory,
+    /// or, if the machine has a place for the bytes, until they arrive.
     pub(super) fn wait_for_bytes(&mut self, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if conn.held.is_none() && conn.phase == Phase::Open {
@@ -139,7 +140,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// The peer has ended its direction of the stream: the machine keeps the connection for its replies, or loses it.
+    /// Handles the end of the peer's direction of the stream: the machine keeps the connection for its replies, or
+    /// loses it.
     fn half_closed(&mut self, now: Time, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if !self.machine.half_closed(now, conn.id) {
@@ -156,7 +158,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Gives the machine the `n` bytes in `bufs`, and the pump the memory that is left.
+    /// Gives the machine the `n` bytes in `bufs`, and the pump the remaining memory.
     fn hand_over(&mut self, now: Time, id: ConnId, open: bool, bufs: RecvBufs, n: usize) {
         if open && !bufs.descriptors.is_empty() {
             self.machine.descriptors(now, id, bufs.descriptors);
@@ -176,7 +178,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Ends a connection on which sending has failed, now that all is received that the peer had sent before.
+    /// Ends a connection on which sending has failed, once the peer's earlier bytes are received.
     fn fail_drained(&mut self, now: Time, socket: SocketId) {
         if let Some(conn) = self.conns.get_mut(socket)
             && matches!(conn.send, SendState::Failed(_))

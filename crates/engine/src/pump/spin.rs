@@ -1,19 +1,19 @@
-//! Polling for a while before going to sleep.
+//! Polling for a while before a sleep.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a pump does before it sleeps.
+/// Strategy of a pump before it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spin {
-    /// It polls as long as polling costs less CPU time than sleeping, and pauses for requests to gather where that costs less
-    /// still, as measured on this machine and with these peers.
+    /// Polls as long as polling costs less CPU time than sleeping, and pauses to coalesce requests where that costs
+    /// even less, as measured on this machine and with these peers.
     #[default]
     Adaptive,
-    /// It sleeps immediately.
+    /// Sleeps immediately.
     Never,
-    /// It polls for this time before each sleep. That buys a little latency for a lot of CPU time.
+    /// Polls for this time before each sleep. Buys a little latency for a lot of CPU time.
     For(Duration),
 }
 
@@ -27,10 +27,10 @@ impl fmt::Display for Spin {
     }
 }
 
-/// The longest spin that is accepted: a longer one would be a mistake.
+/// Maximum spin time that the parser accepts.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The text is none of "adaptive", "never" and a number of microseconds, up to a second.
+/// Error of a text other than "adaptive", "never" or a number of microseconds up to a second.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is none of \"adaptive\", \"never\" and a number of microseconds up to 1000000")]
 pub struct BadSpin(String);
@@ -50,68 +50,65 @@ impl FromStr for Spin {
     }
 }
 
-/// Sleeps before the first trial. They measure what a sleep costs and how many bytes it brings.
+/// Sleeps before the first trial. They measure the cost of a sleep and the bytes it brings.
 const FIRST: u32 = 32;
 
 /// After that, one sleep in 16 is measured.
 const SAMPLE: u32 = 16;
 
-/// A trial ends once spinning has wasted the cost of 64 sleeps. The bound is long enough for the trials of both sides to
-/// overlap: as long as the peer sleeps, spinning gains little.
+/// Trial budget in costs of a sleep: a trial ends once spinning has wasted that much. Long enough for the trials of
+/// both sides to overlap: as long as the peer sleeps, spinning gains little.
 const TRIAL: i64 = 64;
 
 /// Sleeps between the end of a trial and the next trial.
 const TERM: u32 = 1 << 10;
 
-/// A spin lasts at most twice the cost of a sleep: the time that a peer takes to wake up and answer.
+/// Limit of a spin in costs of a sleep: the time that a peer takes to wake up and answer.
 const LIMIT: u32 = 2;
 
-/// The bytes after one spin count for at most 4 sleeps. The measure of what a sleep brings is renewed rarely, so it may be
-/// too low.
+/// Limit, in sleeps, on what the bytes after one spin count for. What a sleep brings is measured rarely, so the figure
+/// may be too low.
 const BURST: i64 = 4;
 
-/// A spin costs one turn of the pump more than a sleep does. Eight turns cost as much as one sleep.
+/// A spin costs one turn of the pump more than a sleep. Eight turns cost as much as one sleep.
 const TURN: i64 = 8;
 
-/// Spins in a row before a sleep is forced, to measure again what it brings.
+/// Spins in a row before a forced sleep, which measures again what a sleep brings.
 const STREAK: u32 = 1 << 8;
 
 /// Decides whether to poll for the next bytes or to sleep until they arrive.
 ///
-/// A sleep costs CPU time on this side and on the peer that ends it, about the same on each (10 us in a virtual machine).
-/// Bytes that arrive sooner are cheaper to poll for, and polling takes them without the delay of a wake-up. But during a sleep
-/// more bytes arrive, so one sleep may bring as much as many spins.
+/// A sleep costs CPU time on this side and on the peer that ends it, about the same on each (10 us in a virtual
+/// machine). Polling is cheaper for bytes that arrive sooner, and avoids the delay of a wake-up. But more bytes arrive
+/// during a sleep, so one sleep may bring as much as many spins.
 ///
-/// The spinner therefore keeps an account. Each spin earns the cost of the sleeps that would have brought the same bytes, and
-/// pays for its time and for one turn. Once spinning has wasted the cost of [`TRIAL`] sleeps, it is disabled for the next
-/// [`TERM`] sleeps.
+/// The spinner therefore keeps an account. Each spin earns the cost of the sleeps that would have brought the same
+/// bytes, and pays for its time and for one turn. Once spinning has wasted the cost of [`TRIAL`] sleeps, it is disabled
+/// for the next [`TERM`] sleeps.
 #[derive(Debug)]
 pub(super) struct Spinner {
     spin: Spin,
-    /// CPU time of one sleep on both sides, in nanoseconds: a running average.
+    /// Running average of the CPU time of one sleep on both sides, in nanoseconds.
     cost: i64,
-    /// Bytes moved between a sleep and the next wait: a running average.
+    /// Running average of the bytes moved between a sleep and the next wait.
     worth: i64,
-    /// What the trial may still lose, in nanoseconds, with what it has gained.
+    /// Balance of the trial in nanoseconds: its remaining budget including its gains.
     account: i64,
     /// Sleeps left before the next trial. 0: a trial is running.
     rest: u32,
     /// Spins since the last sleep.
     streak: u32,
-    /// How the last wait ended.
     last: End,
-    /// Bytes that had been moved by then.
+    /// Bytes moved when the last wait ended.
     moved: u64,
 }
 
-/// How a wait ended for which nothing was there at its start.
+/// Reason why a wait ended that found no event at its start.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// By a sleep.
     Slept,
-    /// By a spin of this length, in nanoseconds.
+    /// A spin of this length in nanoseconds.
     Won(i64),
-    /// By a pause.
     Paused,
 }
 
@@ -120,12 +117,12 @@ impl Spinner {
         Self { spin, cost: 0, worth: 0, account: 0, rest: FIRST, streak: 0, last: End::Won(0), moved: 0 }
     }
 
-    /// Does the pump poll before its next sleep?
+    /// Returns whether the pump polls before its next sleep.
     pub(super) fn spins(&self) -> bool {
         !self.most().is_zero()
     }
 
-    /// How long to poll before the next sleep.
+    /// Returns how long to poll before the next sleep.
     pub(super) fn most(&self) -> Duration {
         match self.spin {
             Spin::For(time) => time,
@@ -136,28 +133,28 @@ impl Spinner {
         }
     }
 
-    /// A spin of length `spent` found something that was not there at its start. `moved`: bytes moved since the pump began.
+    /// Records a spin of length `spent` that found an event. `moved` counts bytes since the pump began.
     pub(super) fn won(&mut self, spent: Duration, moved: u64) {
         self.streak += 1;
         self.waited(End::Won(nanos(spent)), moved);
     }
 
-    /// A spin of this length found nothing.
+    /// Records a spin of length `spent` that found nothing.
     pub(super) fn lost(&mut self, spent: Duration) {
         self.settle(-nanos(spent));
     }
 
-    /// Is the CPU time of the next sleep to be measured?
+    /// Returns whether to measure the CPU time of the next sleep.
     pub(super) fn measures(&self) -> bool {
         self.spin == Spin::Adaptive && (self.rest.is_multiple_of(SAMPLE) || self.cost == 0)
     }
 
-    /// The pump has slept. `cpu`: CPU time of its thread, if measured. `moved`: bytes moved since the pump began.
+    /// Records a sleep. `cpu`: CPU time of the pump's thread, if measured. `moved` counts bytes since the pump began.
     pub(super) fn slept(&mut self, cpu: Option<Duration>, moved: u64) {
         self.streak = 0;
         self.waited(End::Slept, moved);
         if let Some(cpu) = cpu {
-            // The peer's share is not known here. It is taken to be the same.
+            // The peer's share is unknown here; assume the same.
             self.cost = averaged(self.cost, 2 * nanos(cpu));
         }
         if self.rest > 0 {
@@ -166,18 +163,18 @@ impl Spinner {
         }
     }
 
-    /// A pause was long enough for something to arrive. `moved`: bytes moved since the pump began.
+    /// Records a pause that was long enough for an event to arrive. `moved` counts bytes since the pump began.
     pub(super) fn paused(&mut self, moved: u64) {
         self.waited(End::Paused, moved);
     }
 
-    /// A wait has ended, which shows how many bytes the one before it brought.
+    /// Records the end of a wait, which shows how many bytes the previous one brought.
     fn waited(&mut self, end: End, moved: u64) {
         let bytes = number(moved - std::mem::replace(&mut self.moved, moved));
         match std::mem::replace(&mut self.last, end) {
             End::Paused => {}
             End::Slept => self.worth = averaged(self.worth, bytes),
-            // No bytes are moved where a descriptor is watched, or where threads wake each other.
+            // Watched descriptors and threads that wake each other move no bytes.
             End::Won(spent) if self.worth == 0 => self.settle(self.cost - spent),
             End::Won(spent) => {
                 let sleeps = self.cost * bytes.min(BURST * self.worth) / self.worth;
@@ -212,7 +209,7 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// A thread whose sleeps cost it 10 us and bring a given number of bytes.
+    /// A thread whose sleeps cost it 10 us each and bring a given number of bytes.
     struct Thread {
         spinner: Spinner,
         moved: u64,
@@ -226,7 +223,7 @@ mod tests {
             Self { spinner: Spinner::new(Spin::Adaptive), moved: 0, sleep_brings, spins: 0, sleeps: 0 }
         }
 
-        /// Something arrives after `micros`. It brings `brings` bytes if the thread does not sleep.
+        /// Waits for an event after `micros`. It brings `brings` bytes unless the thread sleeps.
         fn wait(&mut self, micros: u32, brings: u64) {
             let (after, most) = (MICRO * micros, self.spinner.most());
             if after < most {
@@ -257,7 +254,7 @@ mod tests {
         let mut thread = Thread::new(4096);
         (0..100_000).for_each(|_| thread.wait(100, 4096));
         assert_eq!(thread.sleeps, 100_000);
-        // Each spin in vain lasts for 40 us, and a trial costs 64 sleeps of 20 us.
+        // Each spin in vain lasts 40 us; a trial costs 64 sleeps of 20 us.
         assert!(thread.spinner.rest > 0);
     }
 

@@ -8,18 +8,18 @@ use onego_wire::{ConnId, Disconnect, Machine, Time};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Bytes taken from the machine at a time: what a gathered send can carry usefully, and the bound on bytes of a
-/// connection that are neither the machine's any more nor the socket's yet (up to one message more).
+/// Bytes taken from the machine at a time: as many as a gathered send can usefully carry. Also bounds the bytes of a
+/// connection between the machine and the socket, give or take one message.
 const SEND_BATCH: usize = 1 << 20;
 
-/// With less than this left to send, more is taken from the machine before the next send.
+/// With fewer bytes left to send, more are taken from the machine before the next send.
 const SEND_LOW: usize = SEND_BATCH / 4;
 
-/// Bytes sent on one connection in one turn: a fast peer does not starve the others.
+/// Bytes sent on one connection in one turn, so that a fast peer does not starve the others.
 const SEND_BUDGET: usize = 4 << 20;
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// Sends what the machine has for a connection, as much as the socket takes.
+    /// Sends the machine's bytes for a connection until the socket is full.
     pub(super) fn transmit(&mut self, now: Time, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.queued_send = false;
@@ -35,7 +35,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 SendState::Ready if matches!(conn.phase, Phase::Connecting | Phase::Watched) => return,
                 SendState::Ready => {}
             }
-            // A completion engine has just been asked for more that is there already. What it leads to is sent along.
+            // A completion engine is already receiving more bytes that have arrived. Their replies join this send.
             if conn.is_receiving() && (1..budget::MOST).contains(&conn.run) {
                 return self.want_send(socket);
             }
@@ -67,7 +67,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         self.finish_flushing(socket);
     }
 
-    /// Sends a message with a descriptor after what was to be sent before, or ends the connection.
+    /// Sends a message with a descriptor after all earlier bytes, or ends the connection.
     pub(super) fn send_descriptor(&mut self, now: Time, conn: ConnId, message: &[u8], descriptor: OwnedFd) {
         let Some(&mut socket) = self.names.get_mut(conn) else { return };
         self.transmit(now, socket);
@@ -82,7 +82,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// A send has ended.
     pub(super) fn sent(&mut self, socket: SocketId, sent: Sent) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.out = sent.rest;
@@ -93,7 +92,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Err(error) => {
                 conn.out = List::new();
                 conn.send = SendState::Failed(error);
-                // What the peer sent before is received; then the connection ends.
+                // The peer's earlier bytes are received first; then the connection ends.
                 conn.set_readable();
                 if conn.recv == RecvState::Provided {
                     self.engine.recall(socket);
@@ -103,7 +102,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// All is sent on a connection that the machine has closed: tells the peer.
+    /// Shuts down this side of a connection that the machine has closed, once everything is sent.
     fn finish_flushing(&mut self, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if conn.phase == Phase::Flushing {

@@ -1,8 +1,8 @@
-//! The file system credentials of a thread (credentials(7)): the user, groups and capabilities that its system calls on
-//! files are checked against.
+//! File system credentials of a thread (credentials(7)): the user, groups and capabilities against which the kernel
+//! checks its system calls on files.
 //!
-//! Linux keeps credentials for each thread. Here only the calling thread changes, never the process: the C library's
-//! functions for whole processes (`setgroups`, `seteuid`) are not used.
+//! Linux keeps credentials per thread. Only the calling thread changes here, never the process: the C library's
+//! process-wide functions (`setgroups`, `seteuid`) are not used.
 
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use rustix::fs::{Access, Gid, Mode};
@@ -10,16 +10,16 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use std::cell::RefCell;
 use std::io;
 
-/// The id that system calls take for "leave it as it is". It is no user and no group.
+/// Id that system calls take as "no change". It is neither a user nor a group.
 const NO_ID: u32 = u32::MAX;
 
-/// The user whose change gives and takes capabilities.
+/// User whose change grants and drops capabilities.
 const ROOT: u32 = 0;
 
-/// The user and the group that tell whether ids can be changed at all.
+/// User and group that probe whether ids can be changed at all.
 const PROBE_ID: u32 = 65_534;
 
-/// The capabilities that let a system call on files pass where the permissions of the file do not.
+/// Capabilities that override the permissions of files.
 const FILES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -27,25 +27,25 @@ const FILES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::MKNOD);
 
-/// The capabilities that it takes to change ids. They do not count when files are accessed.
+/// Capabilities needed to change ids. They do not affect access to files.
 const SWITCH: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// The credentials that a thread uses.
+/// Credentials that a thread uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials<'a> {
-    /// The ids that the process gave the thread, with its capabilities for files.
+    /// The process's ids with the thread's capabilities for files.
     Process,
-    /// The same ids without any capability.
+    /// The process's ids without any capability.
     ProcessUser,
     /// The ids of a user.
     User {
-        /// The user: the owner of new files.
+        /// The user: owner of new files.
         uid: u32,
         /// Its group.
         gid: u32,
-        /// Its further groups.
+        /// Its supplementary groups.
         groups: &'a [u32],
-        /// Keep the capabilities for files: permissions do not bind this user, as they do not bind root.
+        /// Keeps the capabilities for files: as with root, permissions do not bind this user.
         overrides: bool,
     },
 }
@@ -57,16 +57,15 @@ struct Ids {
     groups: Vec<u32>,
 }
 
-/// What is known of the credentials of the calling thread.
+/// Known credentials of the calling thread.
 struct Thread {
-    /// Those that the process gave it.
+    /// Ids that the process gave the thread.
     own: Ids,
-    /// All that it may still use.
     permitted: CapabilitySet,
-    /// What it has now, if `known`.
+    /// Current ids, if `known`.
     ids: Ids,
     effective: CapabilitySet,
-    /// The last change went well.
+    /// The last change succeeded.
     known: bool,
 }
 
@@ -74,14 +73,14 @@ thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
 
-/// Makes the calling thread use these credentials for files from here on. Without a change there is no system call.
+/// Makes the calling thread use these credentials for files. Without a change there is no system call.
 ///
-/// The first call makes a lasting change to the thread: it gets a file mode creation mask of its own, which is 0, and
-/// loses all capabilities but those for files and for changing ids. (Where `unshare` is forbidden the mask of the whole
-/// process becomes 0.) So call it on threads that do nothing but work on files for others.
+/// The first call changes the thread permanently: it gets its own file mode creation mask, which is 0, and loses all
+/// capabilities except those for files and for changing ids. (If `unshare` is forbidden, the mask of the whole process
+/// becomes 0.) Call it only on threads dedicated to file operations on behalf of others.
 ///
-/// An error means that the thread uses unknown credentials until a later call succeeds. Ids that the user namespace does
-/// not map are an error; so is every change of ids where [`can_switch`] is false.
+/// After an error the thread uses unknown credentials until a later call succeeds. Fails for ids that the user
+/// namespace does not map, and for every change of ids where [`can_switch`] is false.
 pub fn assume(credentials: Credentials<'_>) -> io::Result<()> {
     THREAD.with_borrow_mut(|slot| {
         let thread = match slot {
@@ -92,26 +91,27 @@ pub fn assume(credentials: Credentials<'_>) -> io::Result<()> {
     })
 }
 
-/// Can threads of this process act as other users? It takes `CAP_SETUID` and `CAP_SETGID`, and a user namespace that has
-/// more than one user.
+/// Returns whether threads of this process can act as other users. Requires `CAP_SETUID` and `CAP_SETGID`, and a user
+/// namespace with more than one user.
 pub fn can_switch() -> bool {
     let probe = || {
         let (uid, gid) = (PROBE_ID, PROBE_ID);
         let user = Credentials::User { uid, gid, groups: &[gid], overrides: false };
         assume(user).and_then(|()| assume(Credentials::Process)).is_ok()
     };
-    // On a thread of its own, which the change ends with.
+    // The change ends with the probe's own thread.
     std::thread::Builder::new()
         .name("onego-probe".into())
         .spawn(probe)
         .is_ok_and(|probe| probe.join().unwrap_or(false))
 }
 
-/// Does the system let the calling thread use an open file so, with the credentials that it has now? The file may be open
-/// as a place only (`O_PATH`).
+/// Checks whether the kernel grants the calling thread this access to an open file, with its current credentials. The
+/// file may be open with `O_PATH`. Fails if it does not.
 pub fn may_access(fd: BorrowedFd<'_>, access: Access) -> io::Result<()> {
     let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
-    // SAFETY: the path ends with a zero; the other arguments are numbers. (The C library's function may not know the flags.)
+    // SAFETY: the path is NUL-terminated; the other arguments are numbers. (The C library's function may not know the
+    // flags.)
     let result =
         unsafe { libc::syscall(libc::SYS_faccessat2, fd.as_raw_fd(), c"".as_ptr(), access.bits(), flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -119,10 +119,10 @@ pub fn may_access(fd: BorrowedFd<'_>, access: Access) -> io::Result<()> {
 
 impl Thread {
     fn prepare() -> io::Result<Self> {
-        // SAFETY: only the mask, the root and the current folder become the thread's own, no table of descriptors.
+        // SAFETY: unshares only the mask, the root and the current directory, not the descriptor table.
         let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) };
         if let Err(error) = unshared {
-            tracing::warn!(%error, "the file mode creation mask of the process is 0 from here on, not of a thread alone");
+            tracing::warn!(%error, "cannot unshare the file mode creation mask of a thread: that of the process is now 0");
         }
         rustix::process::umask(Mode::empty());
         let groups = rustix::process::getgroups()?.into_iter().map(Gid::as_raw).collect();
@@ -162,7 +162,10 @@ impl Thread {
     #[cold]
     fn set(&mut self, uid: u32, gid: u32, groups: &[u32], effective: CapabilitySet) -> io::Result<()> {
         if uid == NO_ID || gid == NO_ID || groups.contains(&NO_ID) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "4294967295 is no user and no group"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "4294967295 is not a valid user or group id",
+            ));
         }
         let known = std::mem::replace(&mut self.known, false);
         let old_uid = self.ids.uid;
@@ -172,7 +175,7 @@ impl Thread {
             let groups: Vec<_> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
             rustix::thread::set_thread_groups(&groups)?;
         }
-        // Neither call says whether it went well; a second one tells what is set.
+        // Neither call reports success; a second one returns the id in effect.
         if !known || self.ids.gid != gid {
             fs_gid(gid);
             self.ids.gid = fs_gid(NO_ID);
@@ -184,7 +187,7 @@ impl Thread {
         if (self.ids.uid, self.ids.gid) != (uid, gid) {
             return Err(rustix::io::Errno::PERM.into());
         }
-        // The system changes the effective capabilities where one of two users is root, and only there.
+        // The kernel changes the effective capabilities only if the old or the new user is root.
         if !known || effective != self.effective || uid == ROOT || old_uid == ROOT {
             set_capabilities(effective, self.permitted)?;
         }
@@ -198,15 +201,15 @@ fn set_capabilities(effective: CapabilitySet, permitted: CapabilitySet) -> io::R
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Sets the user for files, and returns the one before.
+/// Sets the user for files, and returns the previous one.
 fn fs_uid(uid: u32) -> u32 {
-    // SAFETY: numbers in, a number out; it concerns the calling thread alone.
+    // SAFETY: takes and returns a number; affects only the calling thread.
     unsafe { libc::setfsuid(uid) as u32 }
 }
 
-/// Sets the group for files, and returns the one before.
+/// Sets the group for files, and returns the previous one.
 fn fs_gid(gid: u32) -> u32 {
-    // SAFETY: numbers in, a number out; it concerns the calling thread alone.
+    // SAFETY: takes and returns a number; affects only the calling thread.
     unsafe { libc::setfsgid(gid) as u32 }
 }
 
@@ -217,7 +220,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
-    /// A folder that everybody may write to, on which a test works on a thread of its own.
+    /// Runs a test on a thread of its own, in a world-writable folder.
     fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
         let folder = std::env::temp_dir().join(format!("onego-credentials-{name}-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();

@@ -1,9 +1,9 @@
-//! Handles of files (open_by_handle_at(2)): by them the system opens a file again, whatever its name is by then.
+//! File handles (open_by_handle_at(2)), which reopen a file whatever its current name is.
 
 use rustix::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::io;
 
-/// A handle of a file, which is good for as long as the file lives.
+/// Handle of a file, valid as long as the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHandle {
     kind: i32,
@@ -11,7 +11,7 @@ pub struct FileHandle {
     bytes: [u8; FileHandle::MAX],
 }
 
-/// What the system fills in and reads: `struct file_handle` and the bytes behind it.
+/// Layout for the kernel: `struct file_handle` followed by its bytes.
 #[repr(C)]
 struct Raw {
     head: libc::file_handle,
@@ -25,23 +25,23 @@ impl Raw {
 }
 
 impl FileHandle {
-    /// Most bytes of a handle: `MAX_HANDLE_SZ` of Linux.
+    /// Maximum length of a handle: Linux's `MAX_HANDLE_SZ`.
     pub const MAX: usize = 128;
 
-    /// A handle that was taken apart. `None`: none is that long.
+    /// Creates a handle from its parts. Returns `None` if `bytes` is longer than [`MAX`](Self::MAX).
     pub fn new(kind: i32, bytes: &[u8]) -> Option<Self> {
         let mut own = [0; Self::MAX];
         own.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(Self { kind, len: bytes.len() as u8, bytes: own })
     }
 
-    /// The handle of an open file, which may be open as a place only (`O_PATH`). It fails where the file system has no
+    /// Returns the handle of an open file, which may be open with `O_PATH`. Fails if the file system does not support
     /// handles.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let mut raw = Raw::new(Self::MAX as u32, 0, [0; Self::MAX]);
         let mut mount = 0;
         let pointer = (&raw mut raw).cast();
-        // SAFETY: the path ends with a zero; behind the head there are as many bytes as it says; `mount` is an int.
+        // SAFETY: the path is NUL-terminated; the head is followed by as many bytes as it states; `mount` is an int.
         let result = unsafe {
             libc::name_to_handle_at(
                 fd.as_raw_fd(),
@@ -57,26 +57,26 @@ impl FileHandle {
         }
     }
 
-    /// Opens the file in the file system in which `mount` is any open file, but not one that is open as a place only.
-    /// `flags` are those of open(2). It needs `CAP_DAC_READ_SEARCH`, and fails with `ESTALE` if the file is gone.
+    /// Opens the file. `mount` is any open file of its file system, except one opened with `O_PATH`; `flags` are those
+    /// of open(2). Requires `CAP_DAC_READ_SEARCH`. Fails with `ESTALE` if the file is gone.
     pub fn open(&self, mount: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
         let mut raw = Raw::new(self.len.into(), self.kind, self.bytes);
         let pointer = (&raw mut raw).cast();
-        // SAFETY: behind the head there are at least as many bytes as it says.
+        // SAFETY: the head is followed by at least as many bytes as it states.
         let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), pointer, flags | libc::O_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the system has just opened it for us.
+        // SAFETY: the kernel has just opened it for this call.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// What kind of handle the file system calls it.
+    /// Returns the file system's type of the handle.
     pub fn kind(&self) -> i32 {
         self.kind
     }
 
-    /// The bytes of the handle, which mean something to the file system alone.
+    /// Returns the bytes of the handle, which are opaque except to the file system.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
     }

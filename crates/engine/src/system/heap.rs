@@ -1,12 +1,12 @@
-//! Freed memory that the allocator keeps.
+//! Free memory retained by the allocator.
 
-/// Gives memory that is free in the allocator back to the system, page by page. The system's allocator keeps freed blocks
-/// below the largest one in use otherwise, however many there are. Takes some 100 ms per GiB of free memory, for which other
-/// threads that allocate may have to wait.
+/// Returns the allocator's free memory to the system, page by page. By default the system's allocator retains all freed
+/// blocks below the highest one in use. Takes about 100 ms per GiB of free memory, during which other threads may block
+/// on allocations.
 pub fn trim_heap() {
-    // Other C libraries give memory back by themselves.
+    // Other C libraries return memory by themselves.
     #[cfg(target_env = "gnu")]
-    // SAFETY: it touches nothing but the allocator's own free memory, under the allocator's locks.
+    // SAFETY: touches only the allocator's own free memory, under the allocator's locks.
     unsafe {
         libc::malloc_trim(0);
     }

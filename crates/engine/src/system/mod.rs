@@ -1,4 +1,4 @@
-//! What a program asks of the system beside its sockets.
+//! System services other than sockets.
 
 pub(crate) mod clock;
 pub mod credentials;

@@ -1,12 +1,12 @@
-//! Numbers that nobody can guess, without a system call for each.
+//! Unpredictable random numbers without a system call for each.
 
-/// Numbers that are fetched at a time.
+/// Numbers fetched at a time.
 const WORDS: usize = 512;
 
-/// A source of random numbers from the system's generator.
+/// Returns a source of random numbers from the system's generator.
 ///
 /// # Panics
-/// The source panics if the system has no randomness, which on Linux it has from soon after its start on.
+/// The source panics if the system has no randomness; Linux has it from shortly after boot.
 pub fn random_words() -> impl FnMut() -> u64 + Send {
     let mut words = Vec::with_capacity(WORDS);
     move || {

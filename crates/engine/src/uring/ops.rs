@@ -1,39 +1,39 @@
-//! Operations that the kernel may be working on, with the memory it may be working in.
+//! Operations in the kernel's hands, with the memory that they use.
 use crate::engine::RecvBufs;
 use crate::message::{Message, vectors};
 use crate::table::SocketId;
 use onego_buf::List;
 use slab::Slab;
 
-/// Something that the kernel was asked for.
 pub(super) enum RingOp {
     /// Readiness of a socket.
     Poll(SocketId),
     /// A receive. The kernel writes to the buffers.
     Recv(SocketId, RecvBufs, Box<Message>),
-    /// A receive into lent memory, with the most bytes. The kernel takes the memory that it needs when something arrives.
+    /// A receive into lent memory, with its maximum number of bytes. The kernel takes memory once bytes arrive.
     Lent(SocketId, usize),
     /// A send. The kernel reads from the list.
     Send(SocketId, List, Box<Message>, SendKind),
-    /// A send without a copy, which waits until all is taken.
+    /// A zero-copy send, which waits until the socket has taken everything.
     Uncopied(SocketId, List, Box<Message>),
-    /// What the socket has taken of such a send. The kernel reads from the list.
+    /// The part of a zero-copy send that the socket has taken. The kernel reads from the list.
     InUse(SocketId, List),
 }
 
-/// What a send does when the socket is full.
+/// Behaviour of a send when the socket is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendKind {
-    /// It ends, short. The kernel answers only if it did: see the engine's proof of when it is done.
+    /// Ends short. It has a completion only in that case: see the engine's proof of when it is done.
     Silent,
-    /// It waits until all is sent, and is answered. It is the rest of a send, of which `before` bytes are already sent.
+    /// Waits until everything is sent, and has a completion. It is the rest of a send of which `before` bytes are
+    /// already sent.
     Answered { before: usize },
 }
 
-/// Names an operation; its bits are the `user_data` of its requests.
+/// Name of an operation; its bits are the `user_data` of its requests.
 ///
-/// No two operations of an engine have one name (until 2^32 others came in between), so that a late completion finds
-/// nothing, and not another operation in the same place.
+/// No two operations of an engine share a name (within 2^32 operations), so a late completion finds nothing rather than
+/// another operation in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpKey {
     index: u32,
@@ -55,21 +55,21 @@ struct OpEntry {
     op: RingOp,
 }
 
-/// All operations that the kernel has not answered yet.
+/// All operations without a final completion.
 ///
-/// This owns every buffer that the kernel may read or write: nothing leaves it but by [`finish`](Self::finish) and
+/// Owns every buffer that the kernel may read or write: they leave it only through [`finish`](Self::finish) and
 /// [`keep`](Self::keep), when the operation is done.
 #[derive(Default)]
 pub(super) struct Ops {
     ops: Slab<OpEntry>,
-    /// Of the next operation.
+    /// Generation of the next operation.
     generation: u32,
-    /// Headers and vectors to be used again: no memory is taken for an operation.
+    /// Headers and vectors for reuse: an operation allocates no memory.
     #[expect(clippy::vec_box, reason = "a header must not move while the kernel may look at it")]
     spare: Vec<Box<Message>>,
 }
 
-/// Spare headers that are kept: as many as operations go well into one submission.
+/// Limit on spare headers: as many as a submission usually has operations.
 const MAX_SPARE: usize = 256;
 
 fn vector_mut(bytes: &mut [u8]) -> libc::iovec {
@@ -94,7 +94,7 @@ impl Ops {
         self.insert(RingOp::Poll(socket))
     }
 
-    /// Keeps the buffers of a receive. The header stays where it is until the operation is finished.
+    /// Keeps the buffers of a receive. The header stays in place until the operation is finished.
     pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (OpKey, *mut libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(bufs.slices().map(vector_mut));
@@ -105,7 +105,7 @@ impl Ops {
         self.insert(RingOp::Lent(socket, limit))
     }
 
-    /// Keeps the list of a send. The header stays where it is until the operation is finished.
+    /// Keeps the list of a send. The header stays in place until the operation is finished.
     pub(super) fn send(
         &mut self,
         socket: SocketId,
@@ -117,7 +117,7 @@ impl Ops {
         (self.insert(RingOp::Send(socket, list, message, kind)), header)
     }
 
-    /// Keeps the list of which the first `bytes` are sent without a copy, until the kernel has let go of it.
+    /// Keeps a list whose first `bytes` are sent without a copy until the kernel has released it.
     pub(super) fn uncopied(
         &mut self,
         socket: SocketId,
@@ -129,7 +129,7 @@ impl Ops {
         (self.insert(RingOp::Uncopied(socket, list, message)), header)
     }
 
-    /// The socket has taken the first `n` bytes of a send without a copy: they are kept on, and the rest is ours again.
+    /// Keeps the first `n` bytes of a zero-copy send, which the socket has taken, and returns the rest.
     pub(super) fn keep(&mut self, key: OpKey, n: usize) -> Option<(SocketId, List, Box<Message>)> {
         let op = self.get_mut(key)?;
         let RingOp::Uncopied(id, list, _) = op else { return None };
@@ -140,7 +140,7 @@ impl Ops {
         }
     }
 
-    /// Sockets whose sends the kernel uses memory of.
+    /// Returns the sockets with sends whose memory the kernel uses.
     pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
         let in_use = |(_, entry): (usize, &OpEntry)| match &entry.op {
             RingOp::Uncopied(id, ..) | RingOp::InUse(id, _) => Some(*id),
@@ -149,26 +149,26 @@ impl Ops {
         self.ops.iter().filter_map(in_use).collect()
     }
 
-    /// The operation is done: its memory is ours again. `None`: it was done before.
+    /// Removes an operation that is done, with its memory. Returns `None` if it was done before.
     #[inline]
     pub(super) fn finish(&mut self, key: OpKey) -> Option<RingOp> {
         self.get_mut(key)?;
         self.ops.try_remove(key.index as usize).map(|entry| entry.op)
     }
 
-    /// All operations. The caller takes them over and knows what the kernel still does with their memory.
+    /// Removes all operations. The caller must know which memory the kernel still uses.
     pub(super) fn drain(&mut self) -> Vec<RingOp> {
         self.ops.drain().map(|entry| entry.op).collect()
     }
 
-    /// Takes a header back for later use.
+    /// Takes a header back for reuse.
     pub(super) fn recycle(&mut self, message: Box<Message>) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(message);
         }
     }
 
-    /// Has the kernel answered everything that it uses memory for?
+    /// Returns whether the kernel uses no memory of any operation.
     pub(super) fn hold_no_memory(&self) -> bool {
         self.ops.iter().all(|(_, entry)| matches!(entry.op, RingOp::Poll(_)))
     }

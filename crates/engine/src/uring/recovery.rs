@@ -1,13 +1,12 @@
-//! What an engine does when the kernel has lost completions.
+//! Recovery after the kernel has lost completions.
 //!
-//! The kernel keeps completions for which the queue has no room. When it has no memory to keep one, it throws it away and
-//! counts it. Nobody knows then which operation has ended, and how: bytes may have been received that nobody can name,
-//! and a send may have been short. So everything that moves bytes ends with an error, which ends its connection, and a
-//! new ring takes the place of the old one. Listeners, connections that are being opened, and what only waits to
-//! become readable have lost nothing that cannot be asked for again.
+//! The kernel keeps completions for which the queue has no room. Without memory to keep one, it drops and counts it.
+//! The engine then cannot know which operation has ended and how: received bytes may be lost, and a send may have been
+//! short. So all transfers in flight end with an error, which ends their connections, and a new ring replaces the old
+//! one. Listeners, connections being opened, and polls have lost nothing that cannot be requested again.
 //!
-//! Memory that the old ring may still use is leaked: no completion will ever tell when it is free. That is what was in
-//! flight, and the machine was out of memory: it hardly ever happens, and never twice in close succession.
+//! Memory that the old ring may still use is leaked, because no completion will report when it is free. It is what was
+//! in flight on a machine that was out of memory; this is rare, and never happens twice in close succession.
 use super::loans::Loans;
 use super::ops::RingOp;
 use super::ops::SendKind;
@@ -21,24 +20,24 @@ use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
 use std::io;
 
-/// What connections end with.
+/// Error that connections end with.
 const LOST: Errno = Errno::IO;
 
 impl Uring {
-    /// Completions were lost: ends what is in flight, and goes on with a new ring.
+    /// Ends all transfers in flight after a loss of completions, and continues with a new ring.
     #[cold]
     pub(super) fn start_over(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         tracing::error!(
-            "the kernel lost completions for want of memory: connections that were sending or receiving are ended"
+            "the kernel dropped io_uring completions for lack of memory: closing all connections that were sending or receiving"
         );
         self.ring.replace()?;
         self.lost = 0;
-        // Requests that name them have gone with the queue.
+        // The requests that refer to them are gone with the queue.
         self.closing.clear();
         self.silent_sends.clear();
         self.registry = Registry::new();
         if self.loans.is_some() {
-            // Nothing of the old ring is unmapped or used again while the kernel may write to it.
+            // Memory of the old ring must not be unmapped or reused while the kernel may write to it.
             std::mem::forget(self.loans.replace(Loans::new(&self.ring.submitter())?));
         }
         for op in self.ops.drain() {
@@ -49,7 +48,7 @@ impl Uring {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             (socket.poll, socket.send, socket.lent) = (None, None, None);
             match socket.kind {
-                // It is watched again when it has rested.
+                // Watched again after its pause.
                 Kind::Listener { paused_until: Some(_) } => {}
                 Kind::Stream if self.loans.is_some() => {}
                 _ => self.watch(id),
@@ -58,16 +57,16 @@ impl Uring {
         Ok(())
     }
 
-    /// Tells of the end of an operation, and keeps the kernel's memory from being used again.
+    /// Reports the end of an operation, and keeps its memory from reuse while the kernel may use it.
     fn abandon(&mut self, op: RingOp, events: &mut Vec<Event>) {
         match op {
-            // Only a stream whose owner asked for readiness has such a poll; its owner looks.
+            // Only a stream whose owner requested readiness has such a poll; the owner will receive.
             RingOp::Poll(id) => {
                 if self.sockets.get(id).is_some_and(|socket| socket.kind == Kind::Stream) {
                     events.push(Event::Readable(id));
                 }
             }
-            // It ended within the call that submitted it, if it was submitted: the buffers are free.
+            // If it was submitted, it ended within that call: the buffers are free.
             RingOp::Recv(id, bufs, message) => {
                 self.ops.recycle(message);
                 self.end_receive(id, bufs, events);
@@ -89,7 +88,7 @@ impl Uring {
                 std::mem::forget((list, message));
                 self.end_send(id, List::new(), events);
             }
-            // It was told of when the socket had taken it.
+            // Its end was reported when the socket had taken it.
             RingOp::InUse(id, list) => {
                 std::mem::forget(list);
                 if let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
@@ -110,11 +109,11 @@ impl Uring {
         }
     }
 
-    /// Nothing more goes through a socket whose bytes are lost, in either direction: what would still be received finds
-    /// the end. `false`: it is closed already.
+    /// Shuts down a socket that has lost bytes in both directions: later receives find the end of the stream. Returns
+    /// `false` if it is closed already.
     fn reset(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
-        // It fails if there is no connection any more.
+        // Fails if the connection is gone.
         let _ = net::shutdown(&socket.fd, Shutdown::Both);
         true
     }

@@ -8,7 +8,7 @@ const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting]
 const TINY: RingSize = RingSize { submissions: 2, completions: 4 };
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Turns the engine until `done` finds what it wants among the events.
+/// Turns the engine until `done` finds its event.
 fn until<T>(engine: &mut Uring, what: &str, mut done: impl FnMut(Event) -> Option<T>) -> T {
     let end = clock::now() + PATIENCE;
     loop {
@@ -21,7 +21,7 @@ fn until<T>(engine: &mut Uring, what: &str, mut done: impl FnMut(Event) -> Optio
     }
 }
 
-/// Connections of an engine, each with its peer.
+/// Returns connections of an engine, each with its peer.
 fn connections(engine: &mut Uring, count: usize) -> Vec<(SocketId, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
         let mut engine = Uring::with(mode, TINY, &setup).unwrap();
         let mut connections = connections(&mut engine, 40);
         let (big, mut reader) = connections.pop().unwrap();
-        // All the others have something at once: that is more than the completion queue holds.
+        // All other connections receive at once: more completions than the queue holds.
         for (id, peer) in &mut connections {
             peer.write_all(b"now").unwrap();
             assert!(
@@ -55,7 +55,7 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
         }
         let list: List = SegmentMut::zeroed(BYTES).into();
         assert!(engine.send(big, list).is_none());
-        // Nobody reads: the socket cannot have taken all of it.
+        // The peer does not read: the socket cannot have taken everything.
         let mut others = 0;
         until(&mut engine, "what the others have", |event| match event {
             Event::Received(id, received) => {
@@ -64,7 +64,7 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
                 others += 1;
                 (others == connections.len()).then_some(())
             }
-            Event::Sent(_, sent) => panic!("{mode:?}: {:?} is sent, but nobody has read", sent.result),
+            Event::Sent(_, sent) => panic!("{mode:?}: {:?} is sent, but the peer has not read", sent.result),
             _ => None,
         });
         let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());
@@ -80,7 +80,7 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
 
 #[test]
 fn a_send_as_long_as_a_request_may_be_loses_nothing() {
-    // The kernel cuts a request after 2 GiB less a page, and takes what is left of it for all that was asked for.
+    // The kernel truncates a request to 2 GiB less a page, and treats the rest as the whole request.
     const BYTES: usize = i32::MAX as usize;
     let mut engine = Uring::open().unwrap();
     let (id, mut reader) = connections(&mut engine, 1).remove(0);
@@ -91,7 +91,7 @@ fn a_send_as_long_as_a_request_may_be_loses_nothing() {
         }
         read
     });
-    // Pages that were never written to are all the same one.
+    // Untouched pages all share one zero page.
     let mut rest: List = SegmentMut::zeroed(BYTES).into();
     let mut total = 0;
     while !rest.is_empty() {
@@ -145,12 +145,12 @@ fn connections_end_when_completions_are_lost_and_new_ones_work() {
         until(&mut engine, "the end of all that was asked for", |event| {
             match event {
                 Event::Sent(id, sent) => {
-                    assert!(sent.result.is_err(), "{id:?}: nobody knows what was sent");
+                    assert!(sent.result.is_err(), "{id:?}: it is unknown what was sent");
                     ended += 1;
                 }
                 Event::Received(id, received) => {
-                    assert!(received.result.is_err(), "{id:?}: nobody knows what came");
-                    // The buffers of the one that has given some come back.
+                    assert!(received.result.is_err(), "{id:?}: it is unknown what arrived");
+                    // A receive into given buffers returns them.
                     let given = id == connections[2].0;
                     assert_eq!(received.bufs.landing.place.is_some(), given);
                     ended += 1;
@@ -161,10 +161,10 @@ fn connections_end_when_completions_are_lost_and_new_ones_work() {
         });
         for (id, mut peer) in connections {
             engine.close(id);
-            // It is noticed, and not after what is left in the socket has been taken for a whole message.
+            // The peer notices, and not only after the socket's remaining bytes have passed for a whole message.
             let _ = peer.read_to_end(&mut Vec::new());
         }
-        // The listener works on, and so do new connections.
+        // The listener continues to work, and so do new connections.
         let mut peer = TcpStream::connect(listening.1).unwrap();
         let id = until(&mut engine, "a new connection", |event| match event {
             Event::Accepted { socket, .. } => Some(socket),

@@ -1,5 +1,5 @@
-//! Sends without a copy, which are answered twice: when the socket has taken the bytes, and when the kernel no longer
-//! uses the memory.
+//! Zero-copy sends, which complete twice: when the socket has taken the bytes, and when the kernel no longer uses the
+//! memory.
 use super::Uring;
 use super::ops::{OpKey, RingOp, SendKind};
 use crate::engine::Event;
@@ -12,18 +12,18 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
 impl Uring {
-    /// Which sends of connections that are made from now on are without a copy.
+    /// Sets the zero-copy policy for sends of future connections.
     pub fn set_zero_copy(&mut self, settings: Settings) {
         self.zero_copy = settings;
     }
 
-    /// For a new connection, if any of its sends may be without a copy.
+    /// Creates the policy of a new connection, if any of its sends may be zero-copy.
     pub(super) fn policy(&self) -> Option<Box<Policy>> {
         let policy = Policy::new(self.zero_copy.mode, self.zero_copy.thresholds);
         (!policy.is_off()).then(|| Box::new(policy))
     }
 
-    /// How the first bytes of a list are to be sent.
+    /// Decides how the first bytes of a list are sent, and how many.
     #[inline]
     pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> (Transfer, usize) {
         let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {
@@ -40,14 +40,14 @@ impl Uring {
         socket.send = Some(key);
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let send = request::send_message(fd, header, transfer, flags).user_data(key.to_bits());
-        // SAFETY: as for a send with a copy; the list stays with `self.ops` until the kernel no longer uses it.
+        // SAFETY: as for a copying send; the list stays in `self.ops` until the kernel no longer uses it.
         unsafe { self.ring.push(&send) };
     }
 
-    /// The socket has taken what it could; the kernel goes on using that.
+    /// Handles the first completion: the socket has taken bytes, and the kernel uses their memory.
     pub(super) fn accepted(&mut self, key: OpKey, result: Result<u32, Errno>, events: &mut Vec<Event>) {
         let Some((id, rest, message)) = self.ops.keep(key, result.unwrap_or(0) as usize) else {
-            return tracing::error!(?key, "a completion of nothing");
+            return tracing::error!(?key, "a completion of an unknown operation");
         };
         self.ops.recycle(message);
         // RLIMIT_MEMLOCK is exhausted for now: copy this send.
@@ -57,7 +57,7 @@ impl Uring {
         self.finish_send(id, rest, result, 0, events);
     }
 
-    /// A send without a copy was not made.
+    /// Handles a zero-copy send that the kernel did not make.
     pub(super) fn refused(
         &mut self,
         id: SocketId,
@@ -69,7 +69,7 @@ impl Uring {
         let Some(policy) = policy else { return };
         policy.withdraw();
         if let Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) = result {
-            tracing::warn!(%error, "the kernel cannot send without a copy on a connection (Linux 6.2): it copies");
+            tracing::warn!(%error, "zero-copy sends need Linux 6.2: the kernel copies the sends of a connection");
             policy.disable();
             return self.push_send(id, list, SendKind::Answered { before: 0 });
         }
@@ -80,7 +80,7 @@ impl Uring {
         self.finish_send(id, list, result, 0, events);
     }
 
-    /// The kernel no longer uses what it had accepted.
+    /// Handles the second completion: the kernel no longer uses the memory.
     pub(super) fn freed(&mut self, key: OpKey, copied: bool) {
         let Some(RingOp::InUse(id, list)) = self.ops.finish(key) else { return };
         match self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
@@ -90,7 +90,7 @@ impl Uring {
         }
     }
 
-    /// Before an engine is dropped: connections whose memory is in use are aborted, so that the kernel lets go.
+    /// Aborts connections whose memory is in use before an engine is dropped, so that the kernel releases it.
     pub(super) fn abort_uncopied(&mut self) {
         for id in self.ops.sending_uncopied() {
             if let Some(socket) = self.sockets.get(id) {

@@ -1,5 +1,4 @@
-//! The same sends with nothing around them: what a loop costs that keeps no memory, no slots and no policy. It is there
-//! to be compared with.
+//! The same sends in bare loops that keep no memory, slots or policy: a baseline for comparisons.
 use super::error_queue;
 use super::request::{Completion, Transfer, send};
 use super::ring::{SOCKET, open, retried};
@@ -14,37 +13,38 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How the bytes are to leave.
+/// Way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// With a copy.
     Copy,
-    /// Without, looking the pages up each time.
+    /// Without a copy, looking up the pages each time.
     ZeroCopy,
-    /// Without, from registered memory. `MSG_ZEROCOPY` has none: it is as above.
+    /// Without a copy, from registered memory. Same as [`ZeroCopy`](Self::ZeroCopy) for `MSG_ZEROCOPY`, which has no
+    /// registration.
     Registered,
 }
 
-/// What was sent.
+/// Counters of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// Sends.
     pub sends: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Sends without a copy that the kernel has reported on.
+    /// Zero-copy sends that the kernel has reported on.
     pub reported: u64,
-    /// Of those, the ones that it had copied.
+    /// Sends of those that the kernel copied after all.
     pub copied: u64,
 }
 
-/// How long the kernel may take to let go of the blocks when a loop is dropped.
+/// Maximum time that dropping a loop waits for the kernel to release the blocks.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Blocks that are sent in turn, each on a page boundary.
+/// Returns blocks that are sent in rotation, each on a page boundary.
 fn blocks(size: usize, count: usize) -> io::Result<Vec<List>> {
     if size > MAX_BYTES {
-        let reason = format!("blocks of {size} bytes are more than one send takes: at most {MAX_BYTES}");
+        let reason = format!("block size {size} exceeds the {MAX_BYTES} bytes of one send");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let step = size.next_multiple_of(4096);
@@ -52,7 +52,7 @@ fn blocks(size: usize, count: usize) -> io::Result<Vec<List>> {
     Ok((0..count).map(|i| whole.slice(i * step..i * step + size).into()).collect())
 }
 
-/// A loop over `send`, with or without `MSG_ZEROCOPY`.
+/// Loop over `send`, with or without `MSG_ZEROCOPY`.
 pub struct Socket {
     socket: OwnedFd,
     zero_copy: bool,
@@ -62,7 +62,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Sends blocks of `size` bytes on a blocking socket, and takes notifications after every `reap_every` of them.
+    /// Creates a loop that sends blocks of `size` bytes on a blocking socket, and takes notifications after every
+    /// `reap_every` of them.
     pub fn new(socket: OwnedFd, how: How, size: usize, reap_every: u32) -> io::Result<Self> {
         let zero_copy = how != How::Copy;
         if zero_copy {
@@ -109,14 +110,14 @@ impl Socket {
         Ok(())
     }
 
-    /// No more notifications fit: waits for some.
+    /// Waits for notifications when there is no room for more.
     fn wait(&mut self) -> io::Result<()> {
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&second))?;
         self.reap()
     }
 
-    /// Waits for the notifications that are missing.
+    /// Waits for outstanding notifications.
     pub fn settle(&mut self, patience: Duration) -> io::Result<Count> {
         let end = Instant::now() + patience;
         while self.zero_copy && self.count.reported < self.count.sends && Instant::now() < end {
@@ -127,7 +128,8 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// The kernel may still read the block, for the peer: it is freed once the kernel has said that it does not.
+    /// The kernel may still read the block for the peer: it is freed only after the kernel has reported that it does
+    /// not.
     fn drop(&mut self) {
         let free = |count: &Count| count.reported >= count.sends;
         if !self.zero_copy || self.reap().is_ok() && free(&self.count) {
@@ -135,28 +137,28 @@ impl Drop for Socket {
         }
         error_queue::abort(self.socket.as_fd());
         if !self.settle(DROP_PATIENCE).is_ok_and(|count| free(&count)) {
-            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            tracing::error!("the kernel did not release the memory of sends in time: leaking it");
             std::mem::forget(std::mem::take(&mut self.block));
         }
     }
 }
 
-/// A loop over io_uring.
+/// Loop over io_uring.
 pub struct Ring {
     ring: IoUring,
     socket: OwnedFd,
     is_stream: bool,
     how: How,
     requests: Vec<squeue::Entry>,
-    /// What the requests name.
+    /// Memory that the requests refer to.
     blocks: Vec<List>,
-    /// Requests that the kernel has, or is to get with the next call, and whose memory it may use.
+    /// Requests whose memory the kernel uses, or will after the next call.
     in_use: usize,
     count: Count,
 }
 
 impl Ring {
-    /// Sends blocks of `size` bytes, `batch` of them a submission.
+    /// Creates a loop that sends blocks of `size` bytes, `batch` of them per submission.
     pub fn open(socket: OwnedFd, how: How, size: usize, batch: usize) -> io::Result<Self> {
         let ring = open(socket.as_fd())?;
         let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
@@ -184,7 +186,7 @@ impl Ring {
     /// Submits one batch and waits until it is accepted.
     pub fn turn(&mut self) -> io::Result<()> {
         let mut submissions = self.ring.submission();
-        // SAFETY: the blocks are kept until the kernel no longer uses them, and nobody writes to them.
+        // SAFETY: the blocks are kept until the kernel no longer uses them, and are never written.
         let pushed = unsafe { submissions.push_multiple(&self.requests) };
         drop(submissions);
         pushed.map_err(|_| io::Error::other("a batch is larger than the submission queue"))?;
@@ -216,7 +218,7 @@ impl Ring {
         Ok(answered)
     }
 
-    /// Waits for the notifications that are missing.
+    /// Waits for outstanding notifications.
     pub fn settle(&mut self, patience: Duration) -> io::Result<Count> {
         let end = Instant::now() + patience;
         while self.how != How::Copy && self.count.reported < self.count.sends && Instant::now() < end {
@@ -225,7 +227,7 @@ impl Ring {
         Ok(self.count)
     }
 
-    /// Waits for a completion, for a while.
+    /// Waits for a completion for at most 100 ms.
     fn wait(&mut self) -> io::Result<()> {
         let timeout = io_uring::types::Timespec::from(Duration::from_millis(100));
         let arguments = io_uring::types::SubmitArgs::new().timespec(&timeout);
@@ -235,7 +237,7 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// As for [`Socket`]. Sends that were not answered because of an error may read the blocks, too.
+    /// As for [`Socket`]. Sends that have not completed because of an error may read the blocks, too.
     fn drop(&mut self) {
         if self.in_use > 0 && self.collect().is_ok() && self.in_use == 0 {
             return;
@@ -245,11 +247,11 @@ impl Drop for Ring {
         }
         let end = Instant::now() + DROP_PATIENCE;
         while self.in_use > 0 && Instant::now() < end {
-            // A send that has failed is one that has ended.
+            // A failed send has ended, too.
             let _ = self.wait();
         }
         if self.in_use > 0 {
-            tracing::error!("io_uring did not give the memory of sends back; it is leaked");
+            tracing::error!("io_uring did not release the memory of sends in time: leaking it");
             std::mem::forget(std::mem::take(&mut self.blocks));
         }
     }

@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-/// Time in which a peer has to acknowledge what was sent to it before the connection was closed; then the connection
-/// is aborted. It bounds the memory that peers which have vanished hold.
+/// Time that a peer has to acknowledge what was sent before the close; then the connection is aborted. Bounds the
+/// memory that vanished peers hold.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often they are looked at.
+/// Interval between checks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long an engine that is dropped waits for peers, and then, once their connections are aborted, for the kernel;
-/// else the memory is leaked.
+/// Time that a dropped engine waits for peers, and after aborting their connections, for the kernel; then the memory is
+/// leaked.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sockets that stay open until the kernel has let go of the memory of their sends: a socket that is closed has nobody
-/// to notify.
+/// Sockets that stay open until the kernel has released the memory of their sends: a closed socket gets no
+/// notifications.
 #[derive(Default)]
 pub(crate) struct Closing {
     sockets: Vec<(OwnedFd, Box<Stream>, Time)>,
@@ -28,7 +28,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// Closes a socket later, or gives it back: nothing of it is in use.
+    /// Closes a socket later, or returns it if the kernel uses none of its memory.
     pub(crate) fn close(&mut self, socket: OwnedFd, mut stream: Box<Stream>) -> Option<OwnedFd> {
         if !stream.is_idle() {
             stream.reap(&socket);
@@ -36,18 +36,17 @@ impl Closing {
         if stream.is_idle() {
             return Some(socket);
         }
-        // It fails if the connection is gone already.
+        // Fails if the connection is gone already.
         let _ = shutdown(&socket, Shutdown::Both);
         self.sockets.push((socket, stream, clock::now() + PATIENCE));
         None
     }
 
-    /// Is there none?
     pub(crate) fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 
-    /// Looks at them if it is time to.
+    /// Checks the sockets if it is time to.
     pub(crate) fn turn(&mut self) {
         let now = clock::now();
         if self.sockets.is_empty() || now < self.next {
@@ -63,7 +62,7 @@ impl Closing {
         });
     }
 
-    /// Looks at all of them again and again; `true`: the kernel has let go of everything in time.
+    /// Checks all sockets repeatedly. Returns whether the kernel has released all memory in time.
     fn finish(&mut self, patience: Duration) -> bool {
         let end = clock::now() + patience;
         loop {
@@ -78,14 +77,14 @@ impl Closing {
 }
 
 impl Drop for Closing {
-    /// Gets all memory back from the kernel before it is freed; first in good order.
+    /// Takes all memory back from the kernel before it is freed, first in good order.
     fn drop(&mut self) {
         if self.finish(DROP_PATIENCE) {
             return;
         }
         self.sockets.iter_mut().for_each(|(_, _, end)| *end = Time::default());
         if !self.finish(DROP_PATIENCE) {
-            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            tracing::error!("the kernel did not release the memory of sends in time: leaking it");
             self.sockets.iter_mut().for_each(|(_, stream, _)| stream.leak());
         }
     }

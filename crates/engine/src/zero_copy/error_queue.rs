@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
 
-/// The kernel has let go of the memory of these sends.
+/// Report that the kernel has released the memory of the sends numbered `low` to `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Notification {
     pub(crate) low: u32,
@@ -22,10 +22,10 @@ pub(crate) struct Notification {
     pub(crate) copied: bool,
 }
 
-/// Room for one `sock_extended_err` with an address, as IPv4 and IPv6 have it, aligned as the headers want.
+/// Room for one `sock_extended_err` with an IPv4 or IPv6 address, aligned as the headers require.
 type Control = [u64; 16];
 
-/// Allows `MSG_ZEROCOPY` on a socket: without, the flag is ignored.
+/// Enables `MSG_ZEROCOPY` on a socket, which ignores the flag otherwise.
 pub(crate) fn enable(socket: impl AsFd) -> io::Result<()> {
     let one: libc::c_int = 1;
     // SAFETY: the option's value is an int that outlives the call.
@@ -41,8 +41,8 @@ pub(crate) fn enable(socket: impl AsFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends the first `bytes` of `list`, or fewer; they stay in use until a notification says otherwise. How many were
-/// offered, and how many the socket took.
+/// Sends the first `bytes` of `list`, or fewer; they stay in use until a notification releases them. Returns the bytes
+/// offered, and those that the socket took.
 ///
 /// `ENOBUFS`: more notifications are outstanding than `net.core.optmem_max` has room for.
 pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize, Result<usize, Errno>) {
@@ -56,10 +56,10 @@ pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize,
         return (len, usize::try_from(n).map_err(|_| last_error()));
     }
     let mut vectors: SmallVec<[libc::iovec; MAX_SLICES]> = message::vectors(list, bytes).collect();
-    // SAFETY: a header of zeroes is one without name, vectors and control data.
+    // SAFETY: an all-zero header has no name, vectors or control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = vectors.as_mut_ptr();
-    // Its type is not the same in all C libraries, as with the lengths below; there are at most `MAX_SLICES`.
+    // The field's type differs between C libraries, as with the lengths below; there are at most `MAX_SLICES` vectors.
     header.msg_iovlen = vectors.len() as _;
     let asked = vectors.iter().map(|vector| vector.iov_len).sum();
     // SAFETY: the header and its vectors outlive the call, and the vectors are segments of the list.
@@ -67,20 +67,20 @@ pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize,
     (asked, usize::try_from(n).map_err(|_| last_error()))
 }
 
-/// Takes one notification. `Ok(None)`: it was about something else. `EAGAIN`: there is none.
+/// Takes one notification. `Ok(None)`: the message was another one. `EAGAIN`: the queue is empty.
 pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification>, Errno> {
     let mut control = MaybeUninit::<Control>::uninit();
-    // SAFETY: a header of zeroes is one without name, vectors and control data.
+    // SAFETY: an all-zero header has no name, vectors or control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>() as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the header outlives the call, and its control buffer has the length that it says.
+    // SAFETY: the header outlives the call, and its control buffer has the length that it states.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, flags) };
     if n < 0 {
         return Err(last_error());
     }
-    // SAFETY: the kernel has filled in the header; a message of control data begins within what it wrote, or is null.
+    // SAFETY: the kernel has filled in the header; a control message begins within what it wrote, or is null.
     let message = unsafe { libc::CMSG_FIRSTHDR(&header) };
     if message.is_null() {
         return Ok(None);
@@ -96,7 +96,7 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
     if !about_errors || (head.cmsg_len as usize) < whole {
         return Ok(None);
     }
-    // SAFETY: the message is as long as its header says, so its data are within what the kernel wrote.
+    // SAFETY: the message is as long as its header states, so its data are within what the kernel wrote.
     let data = unsafe { libc::CMSG_DATA(message) };
     // SAFETY: as above, and long enough for the structure.
     let error = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
@@ -105,11 +105,11 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
     Ok((error.ee_errno == 0 && error.ee_origin == ORIGIN_ZEROCOPY).then_some(notification))
 }
 
-/// Ends the connection of a socket at once, with what is unsent, while the socket stays open: its notifications come.
+/// Aborts the connection of a socket, discarding unsent bytes, while the socket stays open for its notifications.
 pub(crate) fn abort(socket: BorrowedFd<'_>) {
-    // SAFETY: an address of zeroes is a valid one, of the family `AF_UNSPEC`.
+    // SAFETY: an all-zero address is valid, of the family `AF_UNSPEC`.
     let nobody: libc::sockaddr = unsafe { std::mem::zeroed() };
-    // SAFETY: the address outlives the call. It fails if there is no connection any more, which is what is wanted.
+    // SAFETY: the address outlives the call. It fails if there is no connection left, which is harmless.
     unsafe { libc::connect(socket.as_raw_fd(), &nobody, size_of_val(&nobody) as libc::socklen_t) };
 }
 

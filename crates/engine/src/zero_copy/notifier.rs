@@ -1,10 +1,10 @@
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// When a slot is flushed without being told to.
+/// Rule by which a slot is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flush {
-    /// Behind each send: an event a send.
+    /// After each send: one event per send.
     #[default]
     EachSend,
     /// Once this number of sends is attached.
@@ -13,18 +13,18 @@ pub enum Flush {
     Asked,
 }
 
-/// Names a notification slot. A name is used again once its event was taken.
+/// Name of a notification slot. A name is reused once its event was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlotId(usize);
 
-/// The event of a slot: the memory of all its sends is free.
+/// Event of a slot: the memory of all its sends is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// The slot.
     pub slot: SlotId,
-    /// How many sends were attached.
+    /// Number of sends that were attached.
     pub sends: u32,
-    /// How many of them the kernel has copied after all.
+    /// Number of them that the kernel copied after all.
     pub copied: u32,
 }
 
@@ -40,7 +40,7 @@ struct Slot {
 /// Notification slots: sends are attached to the open one, and flushing it yields one event when the memory of all of
 /// them is free.
 ///
-/// Slots are bounded by the sends that are attached to them, and those by who sends.
+/// The number of slots is bounded by the attached sends, which the sender bounds.
 #[derive(Debug, Default)]
 pub struct Notifier {
     flush: Flush,
@@ -50,12 +50,12 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Without slots yet.
+    /// Creates a notifier without slots.
     pub fn new(flush: Flush) -> Self {
         Self { flush, ..Self::default() }
     }
 
-    /// Attaches a send to the open slot; [`release`](Self::release) is to follow for each.
+    /// Attaches a send to the open slot. Each attached send needs a call of [`release`](Self::release).
     pub fn attach(&mut self) -> SlotId {
         let key = *self.open.get_or_insert_with(|| self.slots.insert(Slot::default()));
         let slot = &mut self.slots[key];
@@ -72,7 +72,7 @@ impl Notifier {
         SlotId(key)
     }
 
-    /// Closes the open slot, if any send is attached to it. Its event comes once the memory of all of them is free.
+    /// Closes the open slot, if any send is attached to it. Its event follows once the memory of all of them is free.
     pub fn flush(&mut self) -> Option<SlotId> {
         let key = self.open.take()?;
         self.slots[key].flushed = true;
@@ -80,7 +80,7 @@ impl Notifier {
         Some(SlotId(key))
     }
 
-    /// The memory of one send is free.
+    /// Reports that the memory of one send is free.
     pub fn release(&mut self, slot: SlotId, copied: bool) {
         let Some(of) = self.slots.get_mut(slot.0) else { return };
         of.outstanding = of.outstanding.saturating_sub(1);
@@ -96,12 +96,12 @@ impl Notifier {
         }
     }
 
-    /// The next event, in the order in which memory became free.
+    /// Returns the next event, in the order in which memory became free.
     pub fn next_freed(&mut self) -> Option<Freed> {
         self.freed.pop_front()
     }
 
-    /// Slots that have not had their event.
+    /// Returns the number of slots without an event so far.
     pub fn outstanding(&self) -> usize {
         self.slots.len()
     }

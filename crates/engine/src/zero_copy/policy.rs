@@ -3,7 +3,7 @@ use onego_buf::List;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether sends are to leave the bytes where they are.
+/// Zero-copy mode of sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// Never: the kernel copies.
@@ -11,7 +11,7 @@ pub enum Mode {
     Off,
     /// Always.
     On,
-    /// Where it pays.
+    /// If it pays.
     Adaptive,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// No mode has that name.
+/// Error of an unknown mode name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is none of off, on, adaptive")]
 pub struct UnknownMode(String);
@@ -46,46 +46,46 @@ impl FromStr for Mode {
     }
 }
 
-/// What a zero-copy send would be made of.
+/// Size and layout of a zero-copy send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Its bytes.
+    /// Total bytes.
     pub bytes: usize,
-    /// In how many pieces.
+    /// Number of pieces.
     pub segments: usize,
 }
 
 impl Shape {
-    /// Of a list.
+    /// Returns the shape of a list.
     #[inline]
     pub fn of(list: &List) -> Self {
         Self { bytes: list.len(), segments: list.segments().len() }
     }
 }
 
-/// How the kernel gets at the memory of a zero-copy send; each has a size of its own from which it pays.
+/// Access of the kernel to the memory of a zero-copy send. Each kind pays from a different size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It is registered with the ring.
+    /// The memory is registered with the ring.
     Registered,
-    /// A ring's request looks the pages up.
+    /// A ring's request looks up the pages.
     Ring,
-    /// `MSG_ZEROCOPY` looks the pages up, and its notification takes a system call.
+    /// `MSG_ZEROCOPY` looks up the pages, and its notification takes a system call.
     Socket,
 }
 
-/// What a policy has decided, and what came of it.
+/// Decisions of a policy and their results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Sends made without a copy, as far as this side is concerned.
+    /// Sends made without a copy by this side.
     pub zero_copy: u64,
-    /// Of those, the ones that the kernel reported as copied after all.
+    /// Sends of those that the kernel reported as copied after all.
     pub copied: u64,
-    /// Sends that were copied because they were too small, or in too small pieces.
+    /// Sends copied because they or their pieces were too small.
     pub too_small: u64,
-    /// Sends that were copied because the kernel had copied earlier ones, or its report was awaited.
+    /// Sends copied because the kernel had copied earlier ones, or its report was pending.
     pub declined: u64,
-    /// Sends made to see whether the kernel copies.
+    /// Sends made to find out whether the kernel copies.
     pub probes: u64,
 }
 
@@ -100,40 +100,41 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
-/// Large sends of a new connection that are copied before the first try: many connections never have as many. It also
-/// keeps tries away from small receive windows: over loopback (Linux 6.18), half of the connections that tried at once
-/// stalled for 200 ms with a window of less than a segment, and none did that tried later. Why is not settled.
+/// Large sends of a new connection that are copied before the first probe; many connections never make as many. It also
+/// keeps probes away from small receive windows: over loopback (Linux 6.18), half of the connections that probed
+/// immediately stalled for 200 ms with a window below one segment, and none did that probed later. The cause is
+/// unknown.
 const YOUTH: u32 = 64;
 
-/// Bytes that a try goes without a copy: the kernel's report is the same for all sizes. Where it copies after all, the
-/// receiver's kernel sees a large segment in memory of another kind, and may reckon its window anew from that.
+/// Size of a probe: the kernel's report is the same for all sizes. If the kernel copies after all, the receiver's
+/// kernel sees a large segment in memory of another kind, and may recompute its window from that.
 const TRY: usize = 4 << 10;
 
-/// Sends that are copied before the kernel is tried again.
+/// Sends that are copied before the next probe.
 const FIRST_PAUSE: u32 = 1024;
 
-/// The longest pause, to which it doubles.
+/// Limit to which the pause doubles.
 const LAST_PAUSE: u32 = 64 * 1024;
 
-/// Reports of copies, those to the contrary taken off, after which a connection counts as copied: one may come from
-/// somebody who captures packets for a moment.
+/// Reports of copies, less those to the contrary, after which a connection counts as copied: a single one may come from
+/// a brief packet capture.
 const PATIENCE: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PolicyState {
-    /// One send was made to find out.
+    /// A probe awaits its report.
     Asked,
-    /// The kernel does not copy; `against` counts the reports that say otherwise.
+    /// The kernel does not copy; `against` counts the reports to the contrary.
     Pays { against: u32 },
-    /// The kernel copies, or nothing is known. The next attempt follows after `left` sends.
+    /// The kernel copies, or it is unknown. The next probe follows after `left` sends.
     Copies { left: u32 },
 }
 
-/// Decides for one connection which sends are made without a copy.
+/// Decides for one connection which sends are zero-copy.
 ///
-/// Adaptive sends what is below the thresholds as usual. Of the rest it makes one without a copy before long, and waits for the
-/// kernel's report: over loopback, or through a device without scatter/gather, the kernel copies all the same, and only
-/// the bookkeeping comes on top. It then goes on without copies, or with copies and a new try now and then.
+/// The adaptive mode copies sends below the thresholds. Of the rest it makes one without a copy before long, and waits
+/// for the kernel's report: over loopback, or through a device without scatter/gather, the kernel copies anyway, and
+/// the bookkeeping is pure overhead. Afterwards it continues without copies, or with copies and occasional probes.
 #[derive(Debug, Clone)]
 pub struct Policy {
     mode: Mode,
@@ -145,7 +146,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Of a new connection.
+    /// Creates the policy of a new connection.
     pub fn new(mode: Mode, thresholds: Thresholds) -> Self {
         Self {
             mode,
@@ -157,20 +158,20 @@ impl Policy {
         }
     }
 
-    /// The same for a socket whose sends cannot be parted.
+    /// Adapts the policy to a socket whose sends cannot be split.
     pub fn of_datagrams(self) -> Self {
         Self { try_bytes: usize::MAX, ..self }
     }
 
-    /// Is it worth while to ask at all?
+    /// Returns whether all sends are copied.
     #[inline]
     pub fn is_off(&self) -> bool {
         self.mode == Mode::Off
     }
 
-    /// How many bytes of this send, from the first on, are to go without a copy: none, all, or a few to find out. If
-    /// any, a [`report`](Self::report) or a [`withdraw`](Self::withdraw) follows. `memory` is asked only if it matters:
-    /// the answer may cost a look-up, or a registration.
+    /// Returns how many leading bytes of this send go without a copy: none, all, or a few as a probe. If any, a
+    /// [`report`](Self::report) or a [`withdraw`](Self::withdraw) must follow. `memory` is called only if it matters:
+    /// it may cost a look-up or a registration.
     #[inline]
     pub fn decide(&mut self, shape: Shape, memory: impl FnOnce() -> Access) -> usize {
         let mut bytes = shape.bytes;
@@ -211,7 +212,7 @@ impl Policy {
         shape.bytes < least || shape.segments > 1 && shape.bytes / shape.segments < segment
     }
 
-    /// Do the reports so far, or the lack of one, speak against it?
+    /// Returns whether the reports so far, or a missing one, rule out a zero-copy send.
     fn declines(&mut self) -> bool {
         match &mut self.state {
             PolicyState::Pays { .. } => false,
@@ -224,7 +225,7 @@ impl Policy {
         }
     }
 
-    /// Is this send made to find out?
+    /// Returns whether this send is a probe.
     fn asks(&mut self) -> bool {
         let asks = matches!(self.state, PolicyState::Copies { .. });
         if asks {
@@ -234,7 +235,7 @@ impl Policy {
         asks
     }
 
-    /// The kernel has reported on a send that was to be made without a copy.
+    /// Records the kernel's report on a zero-copy send.
     #[inline]
     pub fn report(&mut self, copied: bool) {
         self.counters.copied += u64::from(copied);
@@ -251,7 +252,7 @@ impl Policy {
                 }
             }
             PolicyState::Pays { against } => *against = against.saturating_sub(1),
-            // Of a send that was made before it was known.
+            // Of a send that was made before that was known.
             PolicyState::Copies { .. } => {}
         }
     }
@@ -261,7 +262,7 @@ impl Policy {
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 
-    /// A send that was to be made without a copy was not made, or was copied for want of room: no report follows.
+    /// Takes back a zero-copy send that was not made, or was copied for lack of room: no report follows.
     pub fn withdraw(&mut self) {
         self.counters.zero_copy -= 1;
         if self.state == PolicyState::Asked {
@@ -269,12 +270,12 @@ impl Policy {
         }
     }
 
-    /// The kernel cannot do it on this connection: it is not asked again.
+    /// Disables zero-copy sends on a connection where the kernel does not support them.
     pub fn disable(&mut self) {
         self.mode = Mode::Off;
     }
 
-    /// What was decided so far.
+    /// Returns the decisions so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -290,7 +291,7 @@ mod tests {
         Access::Registered
     }
 
-    /// Past its youth.
+    /// Returns a policy past its initial copies.
     fn grown(thresholds: Thresholds) -> Policy {
         let mut policy = Policy::new(Mode::Adaptive, thresholds);
         assert!((0..YOUTH).all(|_| policy.decide(LARGE, registered) == 0));
@@ -302,7 +303,7 @@ mod tests {
         grown(Thresholds::default())
     }
 
-    /// Decides `n` times and reports each send that was made; how many were.
+    /// Decides `n` times and reports each zero-copy send; returns how many there were.
     fn sends(policy: &mut Policy, n: usize, copied: bool) -> usize {
         (0..n)
             .filter(|_| {

@@ -5,7 +5,7 @@ use onego_buf::{List, Slab};
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// Slabs that one ring registers at most: with slabs of 2 MiB, 128 MiB of memory that the kernel keeps in place.
+/// Maximum number of slabs that one ring registers: with slabs of 2 MiB, 128 MiB of pinned memory.
 const MAX_SLABS: u32 = 64;
 
 struct RegistryEntry {
@@ -13,10 +13,10 @@ struct RegistryEntry {
     slab: Weak<Slab>,
 }
 
-/// Slabs that are registered with a ring, on demand: sends from them need no look-up of pages each time.
+/// Slabs registered with a ring on demand: sends from them need no page look-up each time.
 ///
-/// The kernel keeps a registered slab's pages until its index is used for another one, also when nobody else uses them
-/// any more; names of slabs are never used again, so no such pages are ever sent from.
+/// The kernel keeps a registered slab's pages until its index is reused, even if they have no other user; names of
+/// slabs are never reused, so such pages are never sent from.
 #[derive(Default)]
 pub struct Registry {
     entries: Vec<RegistryEntry>,
@@ -32,12 +32,12 @@ enum Table {
 }
 
 impl Registry {
-    /// Nothing registered yet.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the first bytes of a list are to be sent, as a policy decides.
+    /// Decides how the first bytes of a list are sent, and how many, by the policy.
     #[inline]
     pub(crate) fn transfer(
         &mut self,
@@ -56,8 +56,8 @@ impl Registry {
         }
     }
 
-    /// The index of the slab that all segments of a list lie in, if there is one and it can be registered: a request
-    /// names one registered buffer.
+    /// Returns the index of the slab that contains all segments of a list, registering it if necessary: a request names
+    /// one registered buffer. Returns `None` if there is no such slab, or if it cannot be registered.
     #[inline]
     pub fn index_of(&mut self, ring: &Submitter<'_>, list: &List) -> Option<u16> {
         let mut segments = list.segments();
@@ -81,14 +81,14 @@ impl Registry {
             Ok(index) => index,
             Err(error) => {
                 let needs = "the kernel's io_uring 5.19, and RLIMIT_MEMLOCK for the slabs";
-                tracing::warn!(%error, "memory cannot be registered for sending: it needs {needs}");
+                tracing::warn!(%error, "cannot register memory for sending, which needs {needs}");
                 self.table = Table::Refused;
                 None
             }
         }
     }
 
-    /// `None`: the table is full of slabs in use.
+    /// Returns `None` if the table is full of slabs in use.
     fn try_register(&mut self, ring: &Submitter<'_>, slab: &Arc<Slab>) -> io::Result<Option<u16>> {
         if self.table == Table::None {
             ring.register_buffers_sparse(MAX_SLABS)?;
@@ -101,7 +101,7 @@ impl Registry {
         };
         let vector = libc::iovec { iov_base: slab.as_ptr().cast_mut().cast(), iov_len: slab.len() };
         // SAFETY: the slab is mapped now. Should it be unmapped later, the kernel holds its pages, and `index_of` finds
-        // the index by the name of that slab alone.
+        // the index only by the name of that slab.
         unsafe { ring.register_buffers_update(index as u32, &[vector], None)? };
         let entry = RegistryEntry { id: slab.id(), slab: Arc::downgrade(slab) };
         match self.entries.get_mut(index) {
@@ -111,12 +111,12 @@ impl Registry {
         Ok(Some(index as u16))
     }
 
-    /// Slabs that are registered.
+    /// Returns the number of registered slabs.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Is none registered?
+    /// Returns whether no slab is registered.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

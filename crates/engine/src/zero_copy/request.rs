@@ -1,29 +1,29 @@
-//! Requests to send, as a ring takes them, and what it says of them.
+//! Send requests of a ring, and their completions.
 use crate::socket::MAX_BYTES;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use onego_buf::List;
 use std::mem::offset_of;
 
-/// `IORING_SEND_ZC_REPORT_USAGE`, and what a notification says then if the kernel has copied (Linux 6.2).
+/// `IORING_SEND_ZC_REPORT_USAGE`, and the notification's result if the kernel has copied (Linux 6.2).
 const REPORT_USAGE: u16 = 1 << 3;
 const USAGE_COPIED: u32 = 1 << 31;
 
 /// `IORING_RECVSEND_FIXED_BUF`.
 const FIXED_BUF: u16 = 1 << 2;
 
-/// What becomes of the bytes of a send.
+/// Treatment of the bytes of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// The kernel copies them.
     Copy,
-    /// The kernel uses them where they are.
+    /// The kernel uses them in place.
     ZeroCopy,
     /// As above, and the memory is registered under that index.
     Registered(u16),
 }
 
-/// A request to send the only segment of a list, of at most [`MAX_BYTES`], which has to stay where it is.
+/// Returns a request to send the only segment of a list, of at most [`MAX_BYTES`], which must stay in place.
 pub(crate) fn send(fd: Fd, list: &List, transfer: Transfer, flags: i32) -> squeue::Entry {
     debug_assert!(list.len() <= MAX_BYTES, "a request has 32 bits for a length");
     let (ptr, len) =
@@ -36,7 +36,7 @@ pub(crate) fn send(fd: Fd, list: &List, transfer: Transfer, flags: i32) -> squeu
     }
 }
 
-/// A request to send what a header names; both have to stay where they are, the header until it is submitted.
+/// Returns a request to send what a header names. Both must stay in place, the header until the request is submitted.
 pub(crate) fn send_message(
     fd: Fd,
     header: *const libc::msghdr,
@@ -61,24 +61,24 @@ struct RequestHead {
     buf_index: u16,
 }
 
-/// Names the registered buffer in a request.
+/// Sets the registered buffer of a request.
 fn with_buffer(mut request: squeue::Entry, index: u16) -> squeue::Entry {
     const { assert!(size_of::<squeue::Entry>() == 64 && offset_of!(RequestHead, buf_index) == 40) };
     let head = (&raw mut request).cast::<RequestHead>();
-    // SAFETY: an entry is the kernel's structure of 64 bytes and nothing else (`repr(C)`), aligned to 8, and the
-    // field lies within it.
+    // SAFETY: an entry is exactly the kernel's structure of 64 bytes (`repr(C)`), aligned to 8, and the field lies
+    // within it.
     unsafe { (*head).buf_index = index };
     request
 }
 
-/// What a completion says of a send.
+/// Meaning of a send's completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {
-    /// It has ended, and the kernel does not use its memory.
+    /// The send has ended, and the kernel does not use its memory.
     Ended,
-    /// It has ended, and a second completion follows once the kernel no longer uses its memory.
+    /// The send has ended, and a second completion follows once the kernel no longer uses its memory.
     Accepted,
-    /// The kernel no longer uses its memory; it may have copied it.
+    /// The kernel no longer uses the send's memory; it may have copied it.
     Freed { copied: bool },
 }
 

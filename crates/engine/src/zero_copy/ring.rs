@@ -15,25 +15,25 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Sends that are queued for one submission at most.
+/// Maximum number of sends in one submission.
 const SUBMISSIONS: u32 = 64;
 
-/// Completions that fit; a send without a copy has two.
+/// Completions that fit; a zero-copy send has two.
 const COMPLETIONS: u32 = 4096;
 
-/// Sends whose memory the kernel uses at most; beyond, submitting waits.
+/// Maximum number of sends whose memory the kernel uses; beyond that, submitting waits.
 const IN_USE: usize = 1024;
 
-// The completion queue never overflows: each send has two completions at most.
+// The completion queue never overflows: each send has at most two completions.
 const _: () = assert!(2 * (IN_USE + 2 * SUBMISSIONS as usize) <= COMPLETIONS as usize);
 
-/// How long the kernel may take to let go of memory when a sender is dropped.
+/// Maximum time that dropping a sender waits for the kernel to release memory.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The socket, as the only file that is registered with its ring.
+/// The socket, as the only file registered with its ring.
 pub(super) const SOCKET: Fd = Fd(0);
 
-/// A ring for the sends of one socket, as good as the kernel can make it.
+/// Opens a ring for the sends of one socket, with the best features that the kernel has.
 pub(super) fn open(socket: BorrowedFd<'_>) -> io::Result<IoUring> {
     let build = |deferred: bool| {
         let mut builder = IoUring::builder();
@@ -51,19 +51,20 @@ pub(super) fn open(socket: BorrowedFd<'_>) -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// A send that the kernel has, or is to get.
+/// A send that the kernel has, or will get.
 struct Out {
-    /// Kept until the kernel has let go of it.
+    /// Kept until the kernel has released it.
     list: List,
     header: Option<Box<Message>>,
-    /// Of a send without a copy.
+    /// Set for a zero-copy send.
     slot: Option<SlotId>,
     failed: bool,
 }
 
-/// Sends of one socket by io_uring, many a system call, without a copy where the policy says so.
+/// Sends of one socket by io_uring, many per system call, without a copy if the policy decides so.
 ///
-/// On a stream they are made in order, each after the one before has gone whole. It belongs to the thread that opens it.
+/// On a stream they are made in order, each after the previous one is complete. The sender belongs to the thread that
+/// opens it.
 pub struct RingSender {
     ring: IoUring,
     socket: OwnedFd,
@@ -72,18 +73,17 @@ pub struct RingSender {
     notifier: Notifier,
     registry: Registry,
     sends: Slab<Out>,
-    /// Waiting to be submitted.
     queue: Vec<squeue::Entry>,
-    /// Sends that the kernel has, or is to get with the next call, and has not answered.
+    /// Sends that the kernel has, or gets with the next call, and has not completed.
     unanswered: usize,
-    /// What the kernel has answered since that was last asked for: bytes, and the first failure.
+    /// Bytes completed since the last query, and the first failure.
     answered: (u64, Option<io::Error>),
     #[expect(clippy::vec_box, reason = "a header must not move while the kernel may look at it")]
     spare: Vec<Box<Message>>,
 }
 
 impl RingSender {
-    /// A connected socket's.
+    /// Creates the sender of a connected socket.
     pub fn open(socket: OwnedFd, policy: Policy, flush: Flush) -> io::Result<Self> {
         let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
         Ok(Self {
@@ -101,10 +101,10 @@ impl RingSender {
         })
     }
 
-    /// Queues a send. When the queue is full, it is submitted first.
+    /// Queues a send, first submitting the queue if it is full.
     ///
-    /// What is too long for one request is sent by several, on a stream. A datagram in more pieces than one request
-    /// takes is copied into one piece.
+    /// On a stream, a list beyond the limits of one request is sent by several. A datagram with more pieces than a
+    /// request takes is copied into one piece.
     pub fn send(&mut self, mut list: List) -> io::Result<()> {
         if !self.is_stream {
             if list.len() > MAX_BYTES {
@@ -150,12 +150,12 @@ impl RingSender {
         Ok(())
     }
 
-    /// Submits what is queued and waits until the kernel has accepted it; how many bytes it took since that was last
-    /// asked for. The first failure of a send is that of all.
+    /// Submits queued sends and waits until the kernel has accepted them. Returns how many bytes it took since the last
+    /// call. The first failure of a send is reported for all of them.
     pub fn submit(&mut self) -> io::Result<u64> {
         self.enqueue()?;
         while self.unanswered > 0 || self.sends.len() > IN_USE {
-            // A datagram is accepted or refused at once: one call is enough for all.
+            // A datagram is accepted or refused immediately: one call is enough for all.
             let want = if self.is_stream { 1 } else { self.unanswered.max(1) };
             retried(self.ring.submit_and_wait(want))?;
             self.collect();
@@ -166,7 +166,7 @@ impl RingSender {
         }
     }
 
-    /// Moves what is queued to the submission queue. What a call that failed has left there goes out first.
+    /// Moves queued sends to the submission queue. Requests that a failed call left there go first.
     fn enqueue(&mut self) -> io::Result<()> {
         let count = self.queue.len();
         while self.room() < count {
@@ -178,8 +178,8 @@ impl RingSender {
             if self.is_stream && i + 1 < count {
                 request = request.flags(Flags::IO_LINK);
             }
-            // SAFETY: list and header stay in `self.sends` until the kernel has said that it no longer uses them, and
-            // the socket is open as long as the ring.
+            // SAFETY: list and header stay in `self.sends` until the kernel has reported that it no longer uses them,
+            // and the socket is open as long as the ring.
             let pushed = unsafe { submissions.push(&request) };
             pushed.expect("there is room for the requests of one send");
         }
@@ -187,13 +187,13 @@ impl RingSender {
         Ok(())
     }
 
-    /// Requests for which the submission queue has room.
+    /// Returns how many requests the submission queue has room for.
     fn room(&mut self) -> usize {
         let submissions = self.ring.submission();
         submissions.capacity() - submissions.len()
     }
 
-    /// Takes the completions that are there.
+    /// Processes the available completions.
     fn collect(&mut self) {
         let Self { ring, sends, policy, notifier, spare, unanswered, answered, .. } = self;
         for entry in ring.completion() {
@@ -228,7 +228,7 @@ impl RingSender {
         }
     }
 
-    /// Waits until the kernel says something, or nothing is in use, or the time is over; takes what has come.
+    /// Waits until a completion arrives, nothing is in use, or the time is over; processes the completions.
     pub fn wait(&mut self, patience: Duration) -> io::Result<()> {
         if self.sends.len() > self.queue.len() {
             let timeout = Timespec::from(patience);
@@ -238,13 +238,14 @@ impl RingSender {
         Ok(())
     }
 
-    /// Submits what is queued, and waits until the kernel has let go of all memory; `false`: it has not in that time.
+    /// Submits queued sends and waits until the kernel has released all memory. Returns `false` if the time is over
+    /// before that.
     pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
         self.submit()?;
         self.drain(patience)
     }
 
-    /// As [`settle`](Self::settle), with nothing queued.
+    /// As [`settle`](Self::settle), with an empty queue.
     fn drain(&mut self, patience: Duration) -> io::Result<bool> {
         let end = Instant::now() + patience;
         while !self.sends.is_empty() {
@@ -262,23 +263,23 @@ impl RingSender {
         self.notifier.flush()
     }
 
-    /// The next slot whose memory is free.
+    /// Returns the next slot whose memory is free.
     pub fn next_freed(&mut self) -> Option<Freed> {
         self.notifier.next_freed()
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What was decided so far.
+    /// Returns the policy's decisions so far.
     pub fn counters(&self) -> Counters {
         self.policy.counters()
     }
 }
 
-/// Cuts off what one request can carry, which may be all.
+/// Cuts off what one request can carry, possibly everything.
 fn next_request(list: &mut List) -> List {
     if list.segments().len() <= MAX_SLICES && list.len() <= MAX_BYTES {
         return std::mem::take(list);
@@ -287,7 +288,7 @@ fn next_request(list: &mut List) -> List {
     list.split_to(bytes.min(MAX_BYTES))
 }
 
-/// Calls that did nothing wrong and are to be made again.
+/// Ignores errors of calls that were harmless and are to be repeated.
 pub(super) fn retried(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),
@@ -300,7 +301,7 @@ pub(super) fn retried(result: io::Result<usize>) -> io::Result<()> {
 
 impl Drop for RingSender {
     fn drop(&mut self) {
-        // What was never submitted is in nobody's hands.
+        // The kernel never saw the requests that were not submitted.
         for request in self.queue.drain(..) {
             self.sends.remove(request.get_user_data() as usize);
         }
@@ -309,7 +310,7 @@ impl Drop for RingSender {
         }
         super::error_queue::abort(self.socket.as_fd());
         if !matches!(self.drain(DROP_PATIENCE), Ok(true)) {
-            tracing::error!("io_uring did not give the memory of sends back; it is leaked");
+            tracing::error!("io_uring did not release the memory of sends in time: leaking it");
             std::mem::forget(std::mem::take(&mut self.sends));
         }
     }

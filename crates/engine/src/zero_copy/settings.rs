@@ -1,20 +1,20 @@
-//! Which sends are made without a copy.
+//! Zero-copy settings of an engine.
 
 use super::policy::Mode;
 use super::thresholds::Thresholds;
 
-/// Which sends of an engine's connections are made without a copy.
+/// Zero-copy settings of an engine's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// When.
+    /// Mode.
     pub mode: Mode,
-    /// From which sizes on, for the adaptive mode.
+    /// Minimum sizes, for the adaptive mode.
     pub thresholds: Thresholds,
 }
 
 impl Settings {
-    /// How many bytes of payload should lie in memory that a ring can register (see
-    /// [`Pool::registrable`](onego_buf::Pool::registrable)) where `most` may: none if all sends are copied.
+    /// Returns how many bytes of payload should lie in memory that a ring can register (see
+    /// [`Pool::registrable`](onego_buf::Pool::registrable)) out of at most `most`: 0 if all sends are copied.
     pub fn registrable(&self, most: usize) -> usize {
         if self.mode == Mode::Off { 0 } else { most }
     }

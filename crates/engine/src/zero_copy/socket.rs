@@ -12,9 +12,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Sends of one socket by `sendmsg`, with `MSG_ZEROCOPY` where the policy says so.
+/// Sends of one socket by `sendmsg`, with `MSG_ZEROCOPY` if the policy decides so.
 ///
-/// The socket may be blocking or not. Dropping it with memory in use aborts the connection, so that the kernel lets go.
+/// The socket may be blocking or not. Dropping the sender with memory in use aborts the connection, so that the kernel
+/// releases the memory.
 pub struct SocketSender {
     socket: OwnedFd,
     policy: Policy,
@@ -23,12 +24,12 @@ pub struct SocketSender {
 }
 
 impl SocketSender {
-    /// A connected socket's.
+    /// Creates the sender of a connected socket.
     pub fn new(socket: OwnedFd, mut policy: Policy, flush: Flush) -> Self {
         if !policy.is_off()
             && let Err(error) = error_queue::enable(&socket)
         {
-            tracing::warn!(%error, "the kernel cannot send without a copy on this socket: it copies");
+            tracing::warn!(%error, "no zero-copy sends on this socket: the kernel copies");
             policy.disable();
         }
         if sockopt::socket_type(&socket) != Ok(SocketType::STREAM) {
@@ -37,8 +38,8 @@ impl SocketSender {
         Self { socket, policy, notifier: Notifier::new(flush), in_use: Tracker::default() }
     }
 
-    /// Sends the first bytes of `list`, as many as the socket takes, and says how many. The memory of a send without a
-    /// copy is kept until the kernel has let go of it.
+    /// Sends as many leading bytes of `list` as the socket takes, and returns their number. Keeps the memory of a
+    /// zero-copy send until the kernel has released it.
     pub fn send(&mut self, mut list: List) -> io::Result<usize> {
         let bytes = if list.is_empty() { 0 } else { self.policy.decide(Shape::of(&list), || Access::Socket) };
         if bytes == 0 {
@@ -50,7 +51,7 @@ impl SocketSender {
                 self.in_use.push((list.split_to(sent), slot));
                 Ok(sent)
             }
-            // As many notifications are outstanding as there is room for: this one is copied.
+            // There is no room for more notifications: copy this send.
             Err(Errno::NOBUFS) => {
                 self.policy.withdraw();
                 Ok(copy(self.socket.as_fd(), &list)?)
@@ -62,7 +63,7 @@ impl SocketSender {
         }
     }
 
-    /// Takes the notifications that have come.
+    /// Processes the available notifications.
     pub fn reap(&mut self) -> io::Result<()> {
         loop {
             match error_queue::notification(self.socket.as_fd()) {
@@ -80,21 +81,21 @@ impl SocketSender {
         }
     }
 
-    /// Waits until a notification comes, or nothing is in use, or the time is over; takes what has come.
+    /// Waits until a notification arrives, nothing is in use, or the time is over; processes the notifications.
     pub fn wait(&mut self, patience: Duration) -> io::Result<()> {
         self.reap()?;
         if self.in_use.is_empty() {
             return Ok(());
         }
         let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
-        // Errors are always told, and a notification is one.
+        // Errors are always reported, and a notification is one.
         match poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => self.reap(),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until the kernel has let go of all memory; `false`: it has not in that time.
+    /// Waits until the kernel has released all memory. Returns `false` if the time is over before that.
     pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
         let end = Instant::now() + patience;
         loop {
@@ -111,17 +112,17 @@ impl SocketSender {
         self.notifier.flush()
     }
 
-    /// The next slot whose memory is free.
+    /// Returns the next slot whose memory is free.
     pub fn next_freed(&mut self) -> Option<Freed> {
         self.notifier.next_freed()
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What was decided so far.
+    /// Returns the policy's decisions so far.
     pub fn counters(&self) -> Counters {
         self.policy.counters()
     }
@@ -133,7 +134,7 @@ fn copy(socket: BorrowedFd<'_>, list: &List) -> Result<usize, Errno> {
     sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
 }
 
-/// How long the kernel may take to let go of memory once the connection is gone.
+/// Maximum time that the kernel may take to release memory once the connection is gone.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for SocketSender {
@@ -143,7 +144,7 @@ impl Drop for SocketSender {
         }
         error_queue::abort(self.socket.as_fd());
         if !matches!(self.settle(DROP_PATIENCE), Ok(true)) {
-            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            tracing::error!("the kernel did not release the memory of sends in time: leaking it");
             std::mem::forget(std::mem::take(&mut self.in_use));
         }
     }

@@ -6,16 +6,15 @@ use onego_buf::List;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The sends without a copy of one stream, for an engine that has the socket.
+/// Zero-copy sends of one stream, for an engine that owns the socket.
 pub(crate) struct Stream {
     policy: Policy,
     in_use: Tracker<List>,
-    /// System calls for notifications.
     calls: u64,
 }
 
 impl Stream {
-    /// Of a new connection; `None`: the kernel cannot do it, or nobody wants it.
+    /// Creates the state of a new connection. Returns `None` if zero-copy is off or the kernel does not support it.
     pub(crate) fn new(socket: impl AsFd, settings: Settings) -> Option<Box<Self>> {
         let policy = Policy::new(settings.mode, settings.thresholds);
         if policy.is_off() {
@@ -24,14 +23,14 @@ impl Stream {
         match error_queue::enable(socket) {
             Ok(()) => Some(Box::new(Self { policy, in_use: Tracker::default(), calls: 0 })),
             Err(error) => {
-                tracing::warn!(%error, "the kernel cannot send without a copy on a connection: it copies");
+                tracing::warn!(%error, "no zero-copy sends on a connection: the kernel copies");
                 None
             }
         }
     }
 
-    /// Sends the first bytes of `list` without a copy, and cuts them off. How many bytes were offered, and how many the
-    /// socket took; `None`: it is to be sent with a copy.
+    /// Sends leading bytes of `list` without a copy, and cuts them off. Returns the bytes offered, and those that the
+    /// socket took; `None` if a copying send is to be made.
     pub(crate) fn send(
         &mut self,
         socket: &OwnedFd,
@@ -46,11 +45,11 @@ impl Stream {
             Ok(n) => self.in_use.push(list.split_to(n)),
             Err(_) => self.policy.withdraw(),
         }
-        // As many notifications are outstanding as there is room for: this one is copied.
+        // There is no room for more notifications: copy this send.
         (result != Err(Errno::NOBUFS)).then_some((asked, result))
     }
 
-    /// Takes the notifications that have come.
+    /// Processes the available notifications.
     pub(crate) fn reap(&mut self, socket: &OwnedFd) {
         loop {
             self.calls += 1;
@@ -65,22 +64,20 @@ impl Stream {
         }
     }
 
-    /// Has the kernel let go of all memory?
+    /// Returns whether the kernel has released all memory.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_use.is_empty()
     }
 
-    /// Lets go of all memory for the kernel's sake, which still uses it: for ever.
+    /// Leaks all memory, because the kernel still uses it.
     pub(crate) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.in_use));
     }
 
-    /// System calls made for notifications so far.
     pub(crate) fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// What was decided so far.
     pub(crate) fn counters(&self) -> Counters {
         self.policy.counters()
     }

@@ -5,89 +5,89 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Sizes from which a send without a copy is cheaper than one with, bytes.
+/// Minimum sizes in bytes from which a zero-copy send is cheaper than a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// From memory that is registered with the ring.
+    /// Send from memory that is registered with the ring.
     pub registered: usize,
-    /// From other memory, by a ring.
+    /// Send from other memory by a ring.
     pub unregistered: usize,
-    /// By `MSG_ZEROCOPY`.
+    /// Send by `MSG_ZEROCOPY`.
     pub msg_zerocopy: usize,
-    /// Of a piece, on the average, where there are several.
+    /// Average piece, if there are several.
     pub segment: usize,
 }
 
 impl Thresholds {
-    /// The size below which none is, whatever the memory.
+    /// Returns the size below which no send is zero-copy, whatever its memory.
     #[inline]
     pub(crate) fn least(&self) -> usize {
         self.registered.min(self.unregistered).min(self.msg_zerocopy)
     }
 }
 
-/// What no send reaches: it never pays.
+/// Size that no send reaches: zero-copy never pays.
 const NEVER: usize = usize::MAX;
 
 impl Default for Thresholds {
-    /// A little above the break-even measured on a virtual machine of 2 AMD cores with Linux 6.18.
+    /// Slightly above the break-even measured on a virtual machine with 2 AMD cores and Linux 6.18.
     fn default() -> Self {
         Self { registered: 8 << 10, unregistered: 24 << 10, msg_zerocopy: 64 << 10, segment: 4 << 10 }
     }
 }
 
-/// The file of thresholds cannot be used.
+/// Error of a thresholds file.
 #[derive(Debug, thiserror::Error)]
 pub enum BadThresholds {
-    /// It is there, but cannot be read.
+    /// The file exists but cannot be read.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// What it says is wrong.
-    #[error("{path}: {problem}; \"onego calibrate\" writes it anew")]
+    /// The content is invalid.
+    #[error("{path}: {problem}; \run \"onego calibrate\" to rewrite it")]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The problem.
+        /// First invalid line.
         problem: BadLine,
     },
 }
 
-/// What is wrong with a file of thresholds.
+/// Error in the content of a thresholds file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// It is no setting.
+    /// The line with this number is not a setting.
     #[error("line {0} is none of registered, unregistered, msg_zerocopy or segment = BYTES or never")]
     Unknown(usize),
-    /// A setting comes twice.
+    /// The line with this number repeats a setting.
     #[error("line {0} sets what an earlier line has set")]
     Twice(usize),
-    /// A setting is not there.
+    /// The setting of this name is missing.
     #[error("{0} is not set")]
     Missing(&'static str),
 }
 
-/// The file's name in a directory of settings.
+/// Path of the file below a configuration directory.
 const FILE: &str = "onego/zero-copy.conf";
 
 impl Thresholds {
-    /// Where the user's own file is: in `$XDG_CONFIG_HOME`, or `~/.config`.
+    /// Returns the path of the user's file, in `$XDG_CONFIG_HOME` or `~/.config`.
     pub fn user_path() -> Option<PathBuf> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
         Some(config.join(FILE))
     }
 
-    /// Where the machine's file is.
+    /// Returns the path of the machine's file.
     pub fn system_path() -> PathBuf {
         Path::new("/etc").join(FILE)
     }
 
-    /// The user's thresholds, else the machine's, else the built-in ones.
+    /// Loads the user's thresholds, else the machine's, else the defaults.
     pub fn load() -> Result<Self, BadThresholds> {
         for path in Self::user_path().into_iter().chain([Self::system_path()]) {
             match fs::read_to_string(&path) {
@@ -100,7 +100,7 @@ impl Thresholds {
     }
 }
 
-/// Lines of `name = BYTES`; those that begin with `#` are for people.
+/// Parses lines of `name = BYTES`; lines that begin with `#` are comments.
 impl FromStr for Thresholds {
     type Err = BadLine;
 
@@ -134,7 +134,7 @@ impl FromStr for Thresholds {
 
 const NAMES: [&str; 4] = ["registered", "unregistered", "msg_zerocopy", "segment"];
 
-/// The file's content.
+/// Formats the content of a thresholds file.
 impl fmt::Display for Thresholds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = [self.registered, self.unregistered, self.msg_zerocopy, self.segment];

@@ -1,13 +1,13 @@
 use std::collections::VecDeque;
 
-/// What `MSG_ZEROCOPY` sends of one socket use, until the kernel has let go of it.
+/// Values used by `MSG_ZEROCOPY` sends of one socket, kept until the kernel has released them.
 ///
-/// The kernel numbers the successful ones of a socket with a counter of 32 bits that wraps around, and reports ranges
-/// of numbers, both ends included. Ranges come in any order: data that is sent again is freed later than what
-/// follows it. Source: Linux `Documentation/networking/msg_zerocopy.rst`, "Notification Reception".
+/// The kernel numbers a socket's successful sends with a 32-bit counter that wraps around, and reports inclusive ranges
+/// of numbers. Ranges arrive in any order: retransmitted data is freed later than the data after it. Source: Linux
+/// `Documentation/networking/msg_zerocopy.rst`, "Notification Reception".
 #[derive(Debug)]
 pub struct Tracker<T> {
-    /// The number of the first one held.
+    /// Number of the first held value.
     first: u32,
     held: VecDeque<Option<T>>,
 }
@@ -19,18 +19,18 @@ impl<T> Default for Tracker<T> {
 }
 
 impl<T> Tracker<T> {
-    /// Of a socket whose counter stands there: 0 for a new one.
+    /// Creates the tracker of a socket whose counter is at `first`: 0 for a new one.
     fn starting_at(first: u32) -> Self {
         Self { first, held: VecDeque::new() }
     }
 
-    /// A send has succeeded: `what` is kept until its number is reported.
+    /// Keeps `what` for a successful send until its number is reported.
     pub fn push(&mut self, what: T) {
         self.held.push_back(Some(what));
     }
 
-    /// The kernel has let go of the numbers from `low` to `high`; gives what was kept for each to `free`. Numbers that
-    /// are not held change nothing.
+    /// Releases the numbers from `low` to `high`, passing the value of each to `free`. Ignores numbers that are not
+    /// held.
     pub fn release(&mut self, low: u32, high: u32, mut free: impl FnMut(T)) {
         let start = low.wrapping_sub(self.first) as usize;
         let count = high.wrapping_sub(low) as usize + 1;
@@ -44,12 +44,12 @@ impl<T> Tracker<T> {
         }
     }
 
-    /// Numbers between the oldest that is held and the newest.
+    /// Returns how many numbers lie between the oldest held and the newest, inclusive.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Is nothing held?
+    /// Returns whether no value is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

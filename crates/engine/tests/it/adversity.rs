@@ -1,4 +1,4 @@
-//! Every engine among peers that read slowly, not at all, or die.
+//! Every engine with peers that read slowly, stop reading, or die.
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn any_port() -> SocketAddr {
@@ -34,7 +34,7 @@ fn listener(
         pump.turn(Wait::Poll).unwrap();
         match pump.machine_mut().events.pop_front() {
             Some(FrameEvent::Listening(_, Ok(addr))) => return (pump, addr),
-            // The kernel takes down a ring behind its owner's back, and the sockets in it a moment later.
+            // The kernel destroys a ring asynchronously, and its sockets a moment later.
             Some(FrameEvent::Listening(_, Err(error))) if error.kind() == io::ErrorKind::AddrInUse => {
                 assert!(now() < end, "{addr} stays in use");
                 std::thread::sleep(Duration::from_millis(1));
@@ -45,7 +45,7 @@ fn listener(
     }
 }
 
-/// A peer whose receive buffer is as small as the kernel allows.
+/// Returns a peer with the smallest receive buffer that the kernel allows.
 fn narrow_peer(addr: SocketAddr) -> TcpStream {
     let family = rustix::net::AddressFamily::INET;
     let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
@@ -62,7 +62,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..], payload].concat()
 }
 
-/// Every send is short, many find no room at all, and receives find a few bytes or nothing.
+/// All sends are short or find the socket full, and receives find few bytes or none.
 fn a_peer_that_dribbles_gets_every_byte(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::echo(), any_port());
     let mut peer = narrow_peer(addr);
@@ -91,13 +91,13 @@ fn a_peer_that_dribbles_gets_every_byte(kind: EngineKind) {
     assert_eq!((stats.received_bytes, stats.sent_bytes), (want.len() as u64, want.len() as u64));
 }
 
-/// Has always more to send.
+/// A machine that always has more to send.
 #[derive(Default)]
 struct Source {
     conns: ConnTable<()>,
     actions: VecDeque<Action>,
     pool: Option<Pool>,
-    /// Bytes that the driver has taken.
+    /// Bytes taken by the driver.
     taken: u64,
     ended: bool,
 }
@@ -149,7 +149,7 @@ fn a_peer_that_stops_reading_stops_the_machine(kind: EngineKind) {
     let mut pump = pump(kind, source);
     let mut peer = None;
     for _ in 0..3 {
-        // It has come to rest when nothing is sent in a turn that ends by its time.
+        // It is at rest when a turn reaches its time limit without a send.
         loop {
             let (sent, end) = (pump.stats().sent_bytes, now() + Duration::from_millis(50));
             pump.turn(Wait::Until(end)).unwrap();
@@ -165,9 +165,9 @@ fn a_peer_that_stops_reading_stops_the_machine(kind: EngineKind) {
         let stats = pump.stats();
         let out = pump.machine().taken - stats.sent_bytes;
         assert!(stats.waits - waits < 10, "it sleeps while the peer does");
-        // A batch that waits, and parts of it that the engine has sent without having said so.
+        // One batch waits, and the engine has sent parts of another without reporting it yet.
         assert!(out <= (2 << 20) + Source::MESSAGE as u64, "the driver holds {out} bytes");
-        // The peer reads for a while, and everything moves on.
+        // The peer reads for a while, and the flow continues.
         let peer = peer.get_or_insert_with(|| listener.accept().unwrap().0);
         let mut piece = vec![0; 1 << 20];
         let mut left = 16 << 20;
@@ -196,7 +196,7 @@ fn a_server_that_dies_again_and_again_is_found_again(kind: EngineKind) {
         let (mut server, at) = listener(kind, Frames::echo(), addr);
         addr = at;
         let conns: Vec<ConnId> = (0..5).map(|_| client.machine_mut().connect(addr)).collect();
-        // Too much to be through when the server dies.
+        // Too many to finish before the server dies.
         let large = bytes(16 << 20, round);
         for &conn in &conns {
             client.machine_mut().send(conn, bytes(100, round));
@@ -232,7 +232,7 @@ fn a_server_that_dies_again_and_again_is_found_again(kind: EngineKind) {
     }
 }
 
-/// Connections that come, say something and are reset, faster than anybody looks.
+/// Connections that send a little and are reset before the server can react.
 fn peers_that_die_at_once_leave_nothing(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::echo(), any_port());
     for i in 0..300usize {

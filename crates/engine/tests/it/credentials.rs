@@ -1,4 +1,4 @@
-//! Threads that act as users.
+//! Threads that act as other users.
 
 use onego_engine::credentials::{Credentials, assume, can_switch, may_access};
 use onego_testkit::{Need, NeedyTest, needy_tests};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![&[]; a_thread_without_privileges_acts_as_no_user];
 pub(crate) const ROOT: &[NeedyTest] = &needy_tests![&[Need::Root]; a_thread_acts_as_a_user_and_not_as_more];
 
-/// A folder that everybody may write to, on which a test works on a thread of its own.
+/// Runs a test on a thread of its own, in a world-writable folder.
 fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
     let folder = std::env::temp_dir().join(format!("onego-acting-{name}-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
@@ -41,16 +41,16 @@ fn a_thread_acts_as_a_user_and_not_as_more() {
         let made =
             File::options().create_new(true).write(true).mode(0o6666).open(folder.join("made")).unwrap();
         let made = made.metadata().unwrap();
-        // The mask of the process does not count.
+        // The process's mask has no effect.
         assert_eq!((made.uid(), made.gid(), made.mode() & 0o7777), (1234, 1234, 0o6666));
         assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(77))).is_ok());
         assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(78))).is_err());
         assume(user(1236, &[77], false)).unwrap();
         assert!(!may(Access::READ_OK));
-        // By the group it may be read.
+        // The group may read it.
         assume(user(1234, &[own_gid], false)).unwrap();
         assert!(may(Access::READ_OK) && !may(Access::WRITE_OK));
-        // What overrides permissions makes files of its user all the same.
+        // Even with overrides, new files belong to the user.
         assume(user(1235, &[], true)).unwrap();
         assert!(may(Access::READ_OK | Access::WRITE_OK));
         let made = File::options().create_new(true).write(true).open(folder.join("more")).unwrap();

@@ -1,4 +1,4 @@
-//! Descriptors that come and go along with bytes, and eventfds that nobody reads.
+//! Descriptors received and sent with bytes, and eventfds that are never read.
 use onego_buf::{List, Segment, SegmentMut};
 use onego_engine::{EngineKind, Pump, Wait, now, open};
 use onego_testkit::{NeedyTest, needy_tests};
@@ -25,7 +25,7 @@ pub(crate) const URING: &[NeedyTest] = &needy_tests![
     an_engine_that_takes_no_descriptors_ends_the_connection_and_says_what_to_use,
 ];
 
-/// Takes descriptors along with bytes, and notes what it is told.
+/// Takes descriptors with bytes and records its events.
 #[derive(Default)]
 struct Taker {
     actions: VecDeque<Action>,
@@ -79,7 +79,7 @@ impl Machine for Taker {
     fn timeout(&mut self, _: Time) {}
 }
 
-/// The engines that take descriptors.
+/// Engines that support descriptors.
 const ENGINES: [EngineKind; 2] = [EngineKind::Epoll, EngineKind::Uepoll];
 
 fn pump(kind: EngineKind) -> Pump<onego_engine::AnyEngine, Taker> {
@@ -104,7 +104,7 @@ fn send(stream: &UnixStream, bytes: &[u8], descriptors: &[&OwnedFd]) {
 fn turn_until(pump: &mut Pump<onego_engine::AnyEngine, Taker>, done: impl Fn(&Taker) -> bool) {
     let until = now() + Duration::from_secs(10);
     while !done(pump.machine()) {
-        assert!(now() < until, "nothing happens");
+        assert!(now() < until, "no event arrives");
         pump.turn(Wait::Until(until)).unwrap();
     }
 }

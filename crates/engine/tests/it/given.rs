@@ -1,4 +1,4 @@
-//! Sockets that the program has made itself: Unix sockets, pairs, and sockets that came with the process.
+//! Sockets made by the program: Unix sockets, pairs, and sockets inherited by the process.
 use onego_buf::{List, SegmentMut};
 use onego_engine::zero_copy::{Counters, Mode, Settings};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 type FramesPump = Pump<AnyEngine, Frames>;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// More than sockets take at once, into places and into shared memory.
+/// Larger than a socket takes at once, for places and for shared memory.
 const SIZES: [usize; 9] = [0, 1, 250, 8191, 65_536, (1 << 20) + 1, 3, 20 << 20, 1];
 
 fn no_addr() -> SocketAddr {
@@ -31,7 +31,7 @@ fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
     Pump::new(engine, machine)
 }
 
-/// Turns all pumps until `done` says so.
+/// Turns all pumps until `done` returns true.
 fn run(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool) {
     let end = now() + PATIENCE;
     while !done(pumps) {
@@ -54,7 +54,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..], payload].concat()
 }
 
-/// A path for a socket, in a folder that is removed at the end.
+/// A folder for a socket, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -77,7 +77,7 @@ impl Drop for Folder {
     }
 }
 
-/// A machine that listens on such a socket, and where.
+/// Returns a machine that listens on the socket, and its address.
 fn adopted(kind: EngineKind, mut machine: Frames, socket: impl Into<OwnedFd>) -> (FramesPump, SocketAddr) {
     machine.adopt(7, socket);
     let mut pump = pump(kind, machine);
@@ -87,7 +87,7 @@ fn adopted(kind: EngineKind, mut machine: Frames, socket: impl Into<OwnedFd>) ->
     }
 }
 
-/// A machine with such a connection.
+/// Returns a machine with the socket as a connection.
 fn attached(
     kind: EngineKind,
     mut machine: Frames,
@@ -101,7 +101,7 @@ fn attached(
     }
 }
 
-/// Frames of all sizes go to the other side and come back.
+/// Sends frames of all sizes to the other side and back.
 fn echoed(client: &mut FramesPump, conn: ConnId, server: &mut FramesPump) {
     for (i, &size) in SIZES.iter().enumerate() {
         client.machine_mut().send(conn, bytes(size, i as u8));
@@ -185,7 +185,7 @@ fn segments_are_sent_without_limit_of_their_number(kind: EngineKind) {
     let (one, other) = UnixStream::pair().unwrap();
     let (mut server, _, _) = attached(kind, Frames::default(), one);
     let (mut client, conn, _) = attached(kind, Frames::default(), other);
-    // Each second byte of a block, and a large payload behind them: no two segments touch.
+    // Every other byte of a block, followed by a large payload: no two segments are adjacent.
     let block = SegmentMut::from(bytes(10_000, 5)).freeze();
     let mut frame: List = (0..5000).map(|i| block.slice(2 * i..2 * i + 1)).collect();
     frame.push(bytes(3 << 20, 6));
@@ -265,7 +265,7 @@ fn a_peer_that_closes_with_bytes_unread_breaks_the_connection(kind: EngineKind) 
         let stats = pumps[0].stats();
         stats.received_bytes as usize == half.len() / 2 && stats.sends > 0
     });
-    // A send may not have been told to be done yet, but its bytes are there.
+    // A send may not be reported yet, but its bytes have arrived.
     peer.read_exact(&mut [0; 1]).unwrap();
     drop(peer);
     match next_event(&mut server) {
@@ -289,7 +289,7 @@ fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
     let end = now() + Duration::from_millis(100);
     run(&mut [&mut server, &mut client], |_| now() >= end);
     assert_eq!(server.stats().received_bytes, 0);
-    assert!(client.stats().sent_bytes < 8 << 20, "a socket does not take so much: {:?}", client.stats());
+    assert!(client.stats().sent_bytes < 8 << 20, "a socket does not take that much: {:?}", client.stats());
     let sends = client.stats().sends;
     let end = now() + Duration::from_millis(20);
     run(&mut [&mut server, &mut client], |_| now() >= end);
@@ -298,7 +298,7 @@ fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
     run(&mut [&mut server, &mut client], |pumps| pumps[0].machine().events.len() == 16);
 }
 
-/// A receive ends where descriptors come along, however much there is behind them.
+/// A receive stops at descriptors, even with more bytes in the queue.
 fn descriptors_that_come_along_hide_nothing(kind: EngineKind) {
     let (one, peer) = UnixStream::pair().unwrap();
     let sent = framed(&bytes(3000, 4));
@@ -320,11 +320,11 @@ fn nothing_is_heard_of_a_duplicate_that_stays(kind: EngineKind) {
     let (mut server, conn, _) = attached(kind, Frames::default(), one);
     server.machine_mut().close(conn);
     run(&mut [&mut server], |pumps| {
-        // The peer closes its side, too, as far as this one can see.
+        // From this side, the peer appears to close as well.
         peer.shutdown(std::net::Shutdown::Write).unwrap();
         pumps[0].connections() == 0
     });
-    // What comes for the duplicate wakes nobody, and another connection is not taken for that.
+    // The duplicate's bytes wake no turn, and are not attributed to another connection.
     let (other, _peer) = UnixStream::pair().unwrap();
     server.machine_mut().attach(other);
     assert!(matches!(next_event(&mut server), FrameEvent::Connected(..)));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 type FramesPump = Pump<AnyEngine, Frames>;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
@@ -23,7 +23,7 @@ fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Turns all pumps until `done` says so.
+/// Turns all pumps until `done` returns true.
 fn run<'a>(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool + 'a) {
     let end = now() + PATIENCE;
     while !done(pumps) {
@@ -35,11 +35,11 @@ fn run<'a>(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut Frames
     }
 }
 
-/// A machine that listens, and where.
+/// Returns a listening machine and its address.
 fn listener(kind: EngineKind, mut machine: Frames) -> (FramesPump, SocketAddr) {
     machine.listen(7, any_port());
     let mut pump = pump(kind, machine);
-    pump.turn(Wait::Forever).expect("what the machine is told ends a turn");
+    pump.turn(Wait::Forever).expect("an event ends a turn");
     match pump.machine_mut().events.pop_front() {
         Some(FrameEvent::Listening(id, Ok(addr))) if id.0 == 7 => (pump, addr),
         other => panic!("{other:?}"),
@@ -54,7 +54,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..], payload].concat()
 }
 
-/// Frames that have come, in order.
+/// Returns the frames received, in order.
 fn take_frames(pump: &mut FramesPump, to: &mut Vec<(ConnId, List)>) {
     while let Some(event) = pump.machine_mut().events.pop_front() {
         match event {
@@ -131,7 +131,7 @@ fn messages_of_one_turn_share_one_send(kind: EngineKind) {
     assert!(server.stats().recvs <= 2, "{:?}", server.stats());
 }
 
-/// However the bytes fell into the memory for receives: one turn more would be system calls for nothing.
+/// An extra turn would waste system calls, however the bytes are split across the receive memory.
 fn a_turn_that_has_received_all_leaves_nothing_to_do(kind: EngineKind) {
     const FRAMES: usize = 200;
     let (mut server, addr) = listener(kind, Frames::default());
@@ -157,7 +157,7 @@ fn what_was_sent_before_close_arrives(kind: EngineKind) {
     run(&mut [&mut server, &mut client], |pumps| {
         pumps[0].connections() == 1 && pumps[1].machine_mut().events.pop_front().is_some()
     });
-    // Much more than the socket takes at once, and the server has sent something that is never read.
+    // Much more than the socket takes at once, while the server's own message is never read.
     let Some(FrameEvent::Accepted(peer, _)) = server.machine_mut().events.pop_front() else { panic!() };
     server.machine_mut().send(peer, bytes(1 << 20, 9));
     client.machine_mut().deaf = true;
@@ -194,7 +194,7 @@ fn a_peer_that_takes_nothing_is_given_up_after_close(kind: EngineKind) {
     run(&mut [&mut server, &mut client], |pumps| pumps[1].machine_mut().events.pop_front().is_some());
     client.machine_mut().close(conn);
     run(&mut [&mut server, &mut client], |pumps| pumps[1].connections() == 0);
-    // The engine may wait for the kernel to let go of the memory.
+    // The engine may wait for the kernel to release the memory.
     run(&mut [&mut server, &mut client], |_| pool.stats().idle_bytes == 4 << 20);
 }
 
@@ -244,7 +244,7 @@ fn a_refused_connection_is_reported(kind: EngineKind) {
     assert_eq!(client.connections(), 0);
 }
 
-/// What comes of a connection that wants such a port: the port that the server saw, or why there is none.
+/// Connects from a local port as `local` specifies, and returns the port that the server saw.
 fn connect_from(kind: EngineKind, local: LocalPort) -> io::Result<u16> {
     let (mut server, addr) = listener(kind, Frames::echo());
     let mut client = pump(kind, Frames::default());
@@ -273,7 +273,7 @@ fn a_connection_comes_from_a_reserved_port_if_that_is_wanted(kind: EngineKind) {
 
 fn who_may_not_have_a_reserved_port_is_told_what_it_takes(kind: EngineKind) {
     let unprivileged = move || {
-        // Of this thread alone.
+        // Only of this thread.
         let mut sets = capabilities(None).unwrap();
         sets.effective -= CapabilitySet::NET_BIND_SERVICE;
         set_capabilities(None, sets).unwrap();
@@ -291,7 +291,7 @@ fn a_reset_is_reported_and_the_place_comes_back(kind: EngineKind) {
     let half = framed(&bytes(1 << 20, 1));
     peer.write_all(&half[..half.len() / 2]).unwrap();
     run(&mut [&mut server], |pumps| pumps[0].stats().received_bytes as usize == half.len() / 2);
-    // Closing with bytes unread resets the connection.
+    // Closing with unread bytes resets the connection.
     let accepted = server.machine_mut().events.pop_front();
     let Some(FrameEvent::Accepted(conn, _)) = accepted else { panic!("{accepted:?}") };
     server.machine_mut().send(conn, bytes(10, 0));
@@ -346,7 +346,7 @@ fn a_peer_that_sends_no_more_gets_what_is_sent_later(kind: EngineKind) {
     let [FrameEvent::Accepted(..), FrameEvent::Frame(..), FrameEvent::HalfClosed(conn)] = seen[..] else {
         panic!("{seen:?}")
     };
-    // The end of the stream keeps no turn awake: that would be thousands of turns.
+    // The end of the stream must not keep the pump awake: that would be thousands of turns.
     let (until, mut turns) = (now() + Duration::from_millis(50), 0);
     while now() < until {
         server.turn(Wait::Until(until)).unwrap();
@@ -397,7 +397,7 @@ fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
     for i in 0..total {
         client.machine_mut().send(conn, bytes(1 << 20, i as u8));
     }
-    // Nothing more goes in when that is so for some turns and some time.
+    // The socket is full when no more is sent for some turns and some time.
     let (mut sends, mut turns, mut since) = (0, 0, now());
     run(&mut [&mut server, &mut client], |pumps| {
         let before = std::mem::replace(&mut sends, pumps[1].stats().sends);
@@ -476,7 +476,7 @@ fn no_wake_up_of_ten_thousand_is_lost(kind: EngineKind) {
     let thread = std::thread::spawn(move || {
         for i in 0..10_000u32 {
             asked.recv().unwrap();
-            // Sometimes before the loop sleeps, sometimes after, sometimes just then.
+            // Sometimes before the loop sleeps, sometimes after, sometimes at that moment.
             for _ in 0..i % 97 * 8 {
                 std::hint::spin_loop();
             }
@@ -496,7 +496,7 @@ fn a_deadline_is_kept_to_the_millisecond(kind: EngineKind) {
     pump.set_spin(Spin::Never);
     for micros in [100, 900, 1500, 20_300] {
         let mut best = Duration::MAX;
-        // Another program may have the processor at any one time, but hardly each time.
+        // Another program may occupy the processor at any one time, but hardly each time.
         for _ in 0..200 {
             let alarm = now() + Duration::from_micros(micros);
             pump.machine_mut().alarm = Some(alarm);
@@ -527,7 +527,7 @@ fn a_turn_ends_when_the_caller_says(kind: EngineKind) {
             pump.turn(Wait::Until(until)).unwrap();
             turns += 1;
         }
-        // The system ends a wait early when the process was stopped and goes on (signal(7)).
+        // A wait ends early when the process is stopped and continued (signal(7)).
         assert!(turns <= 3, "{turns} turns in 5 ms without an event");
     }
 }
@@ -555,7 +555,7 @@ fn a_pump_that_spins_answers(kind: EngineKind, spin: Spin) {
     peer.join().unwrap();
 }
 
-/// What many clients send one by one is answered all the same while the pump finds out whether pauses pay, and with them.
+/// Requests sent one by one are answered while the pump tries pauses, and after it has chosen them.
 fn a_pump_that_lets_requests_gather_answers(kind: EngineKind) {
     const CLIENTS: usize = 8;
     const FRAMES: usize = 4000;
@@ -595,7 +595,7 @@ fn segments_are_sent_without_limit_of_their_number(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     let mut client = pump(kind, Frames::default());
     let conn = client.machine_mut().connect(addr);
-    // Each second byte of a block: no two segments touch.
+    // Every other byte of a block: no two segments are adjacent.
     let block = SegmentMut::from(bytes(10_000, 5)).freeze();
     let frame: List = (0..5000).map(|i| block.slice(2 * i..2 * i + 1)).collect();
     assert_eq!(frame.segments().len(), 5000);

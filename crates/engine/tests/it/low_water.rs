@@ -1,4 +1,4 @@
-//! Waking up for many bytes rather than for a few, on real sockets: nothing waits for long.
+//! Low-water marks on real sockets: no bytes wait for long.
 
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
@@ -13,10 +13,10 @@ pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     fewer_bytes_come_after_a_short_while,
 ];
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Exceeds any test's time, so that a test fails instead of hanging.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Bytes of a frame's payload; its length has four.
+/// Payload of a frame in bytes; its length field has four.
 const FRAME: usize = 96;
 
 /// A client that sets a low-water mark, and its peer.
@@ -55,7 +55,7 @@ impl Ends {
         }
     }
 
-    /// Turns until `frames` frames have come in all, or the peer has closed.
+    /// Turns until `frames` frames have arrived in total, or the peer has closed.
     fn run(&mut self, frames: usize) {
         let end = now() + DEADLINE;
         while self.frames < frames && !self.closed {
@@ -65,7 +65,7 @@ impl Ends {
         }
     }
 
-    /// Ends that have had frames, one each time that this side may have gone to sleep again: it waits for many bytes by now.
+    /// Returns ends after enough single frames that this side's waits have a mark.
     fn marked(kind: EngineKind) -> Self {
         let mut ends = Self::new(kind, 1 << 20);
         let mut peer = ends.peer.try_clone().unwrap();
@@ -88,7 +88,7 @@ fn frame() -> Vec<u8> {
 fn fewer_bytes_come_after_a_short_while() {
     for kind in [EngineKind::Epoll, EngineKind::Uepoll] {
         let mut ends = Ends::new(kind, 1 << 20);
-        // So often that waits for many bytes are among them, also after those that failed.
+        // Often enough to include waits with a mark, also after late ones.
         let mut late = 0;
         for frames in 1..200 {
             ends.peer.write_all(&frame()).unwrap();
@@ -96,7 +96,7 @@ fn fewer_bytes_come_after_a_short_while() {
             ends.run(frames);
             late += u32::from(now().since(start) >= Duration::from_secs(1));
         }
-        // Another program may have the processor for that long, but not often.
+        // Another program may occupy the processor for that long, but not often.
         assert!(late < 10, "{kind}: {late} of 200 frames took a second");
     }
 }

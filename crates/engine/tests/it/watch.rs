@@ -1,4 +1,4 @@
-//! Descriptors that a machine has watched: it is told when they are readable, by every engine, for as long as they are.
+//! Watched descriptors: every engine reports them for as long as they are readable.
 use onego_buf::{List, Segment, SegmentMut};
 use onego_engine::{EngineKind, Pump, Wait, now, open};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Notes what it is told.
+/// Records its events.
 #[derive(Default)]
 struct Watcher {
     actions: VecDeque<Action>,
@@ -73,7 +73,7 @@ fn a_machine_is_told_for_as_long_as_a_descriptor_is_readable(kind: EngineKind) {
     let told = |pump: &mut Pump<_, Watcher>, millis| {
         let end = now() + Duration::from_millis(millis);
         pump.machine_mut().told.clear();
-        // What is there is reported, however late it is.
+        // Pending events are reported, however late they are.
         loop {
             pump.turn(Wait::Until(end)).unwrap();
             if !pump.machine().told.is_empty() || now() >= end {
@@ -87,7 +87,7 @@ fn a_machine_is_told_for_as_long_as_a_descriptor_is_readable(kind: EngineKind) {
         assert_eq!(told(&mut pump, 10_000), [one], "{kind}, round {round}");
     }
     ours.read_exact(&mut [0; 2]).unwrap();
-    // One more may have been under way.
+    // One more event may have been in flight.
     told(&mut pump, 20);
     assert_eq!(told(&mut pump, 20), [], "{kind}: all was read");
     theirs_too.write_all(b"c").unwrap();

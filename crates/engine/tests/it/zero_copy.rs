@@ -1,5 +1,5 @@
-//! Memory that is being sent is never used early: buffers are overwritten as soon as it is allowed, and what arrives
-//! is compared with what was to be sent.
+//! Memory that is being sent is never reused early: buffers are overwritten as soon as they are released, and the
+//! received bytes are checked.
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_engine::zero_copy::{Flush, Mode, Policy, RingSender, Settings, SocketSender, Thresholds, bare};
 use onego_engine::{Engine, EngineKind, Event, Wait, now, open};
@@ -47,11 +47,11 @@ pub(crate) const VETH_URING: &[NeedyTest] = &needy_tests![
     nothing_is_used_early_by_uring_between_namespaces,
 ];
 
-/// Bytes of a message: a head, and a block of memory that is used again and again.
+/// Size of a message in bytes: a head, and a block of memory that is reused.
 const HEAD: usize = 8;
 const BLOCK: usize = 64 << 10;
 
-/// Messages that are sent, and blocks for them: far fewer, and more than a socket takes at once.
+/// Messages, and far fewer blocks for them, but more than a socket takes at once.
 const MESSAGES: u64 = 400;
 const BLOCKS: usize = 48;
 
@@ -63,7 +63,7 @@ fn fill(block: &mut [u8], number: u64) {
     }
 }
 
-/// Blocks that are overwritten with the next message as soon as they may be.
+/// Blocks that are overwritten with the next message as soon as they are released.
 struct Blocks {
     free: Vec<SegmentMut>,
     out: Vec<Segment>,
@@ -76,7 +76,7 @@ impl Blocks {
         Self { free: (0..BLOCKS).map(|_| pool.get(BLOCK)).collect(), out: Vec::new(), next: 0 }
     }
 
-    /// The next message, if any block is free.
+    /// Returns the next message, if a block is free.
     fn next(&mut self) -> Option<List> {
         self.collect();
         let mut block = self.free.pop()?;
@@ -92,7 +92,7 @@ impl Blocks {
         for segment in std::mem::take(&mut self.out) {
             match segment.try_into_mut() {
                 Ok(mut block) => {
-                    // A reader that still has this memory reads wrong bytes.
+                    // If the kernel still reads this memory, the receiver sees wrong bytes.
                     block.fill(0xee);
                     self.free.push(block);
                 }
@@ -102,7 +102,7 @@ impl Blocks {
     }
 }
 
-/// Where both ends are: on this host, or in two namespaces that a pair of virtual Ethernet devices joins.
+/// Location of both ends: this host, or two namespaces joined by a pair of virtual Ethernet devices.
 struct Net {
     here: Option<File>,
     there: Option<File>,
@@ -119,7 +119,7 @@ impl Net {
         Self { here: None, there: None, addr: Ipv4Addr::LOCALHOST }
     }
 
-    /// The names are gone when this returns: the namespaces live as long as somebody holds or is in them.
+    /// The names are gone when this returns: an open file or a process inside keeps a namespace alive.
     fn veth(test: &str) -> Self {
         let names = ["here", "there"].map(|end| format!("onego-test-{}-{test}-{end}", std::process::id()));
         names.iter().for_each(|name| ip(&format!("netns add {name}")));
@@ -141,7 +141,7 @@ fn enter(namespace: Option<File>) {
     }
 }
 
-/// Checks all messages of one connection, and reads so slowly at times that the sender's memory waits.
+/// Checks all messages of one connection, at times so slowly that the sender's memory waits.
 fn receive(mut stream: TcpStream) {
     let (mut message, mut expected) = (vec![0; HEAD + BLOCK], vec![0; BLOCK]);
     for number in 0..MESSAGES {
@@ -156,7 +156,7 @@ fn receive(mut stream: TcpStream) {
     assert_eq!(stream.read(&mut message).unwrap(), 0);
 }
 
-/// Lets `send` send all messages to a receiver that checks them.
+/// Runs `send`, which sends all messages, with a receiver that checks them.
 fn check(net: Net, send: impl FnOnce(SocketAddr) + Send + 'static) {
     let Net { here, there, addr } = net;
     let (tell, told) = mpsc::channel();
@@ -239,7 +239,7 @@ fn by_ring(addr: SocketAddr) {
     assert_eq!(blocks.free.len(), BLOCKS);
 }
 
-/// Sends through an engine, whose upper layers see nothing but the blocks that come back.
+/// Sends through an engine; the upper layers see only the blocks that are released.
 fn by_engine(kind: EngineKind, addr: SocketAddr) {
     let mut engine = open(kind).unwrap();
     assert_eq!(engine.kind(), kind);
@@ -375,7 +375,7 @@ fn registered_memory_goes_out_in_one_piece_and_in_several() {
     assert_eq!(std::iter::from_fn(|| sender.next_freed()).count(), 3);
 }
 
-/// As many pieces of `size` bytes, none of which lies right behind the one before.
+/// Returns `count` pieces of `size` bytes, no two of them adjacent.
 fn pieces(count: usize, size: usize) -> List {
     let mut block = SegmentMut::zeroed(count * (size + 1));
     block.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8);
@@ -417,11 +417,11 @@ fn a_datagram_of_more_segments_than_a_call_takes_is_one_datagram() {
     assert!(sender.settle(PATIENCE).unwrap());
 }
 
-/// Takes the place of memory that was freed, if any was, before the peer has read what was sent from it; and that the
-/// peer sees none of it.
+/// Overwrites memory that was freed before the peer has read the bytes sent from it, and checks that the peer sees none
+/// of the new bytes.
 fn overwritten_after_drop(start: impl FnOnce(OwnedFd) -> Box<dyn std::any::Any>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    // Accepted connections have it, too: what is sent waits on the sender's side.
+    // Accepted connections inherit it: sent bytes wait on the sender's side.
     sockopt::set_socket_recv_buffer_size(&listener, 1).unwrap();
     let socket = connect(listener.local_addr().unwrap());
     sockopt::set_socket_send_buffer_size(&socket, 1 << 20).unwrap();
@@ -438,7 +438,7 @@ fn overwritten_after_drop(start: impl FnOnce(OwnedFd) -> Box<dyn std::any::Any>)
     let (mut piece, mut read) = (vec![0; 4096], 0);
     while let Ok(n @ 1..) = peer.read(&mut piece) {
         let wrong = piece[..n].iter().position(|byte| *byte != 0);
-        assert_eq!(wrong.map(|at| read + at), None, "a byte of somebody else's memory was sent");
+        assert_eq!(wrong.map(|at| read + at), None, "a byte of reused memory was sent");
         read += n;
     }
     drop(others);

@@ -15,18 +15,18 @@ use std::time::Duration;
 
 const CONNS: usize = 10_000;
 
-/// Descriptors that a process takes at most: one a connection, and a few hundred more.
+/// Descriptor limit of a process: one per connection, and a few hundred more.
 const DESCRIPTORS: u64 = CONNS as u64 + 500;
 
 /// Connections opened at a time: fewer than a listener's queue holds.
 const BURST: usize = 500;
 
-/// The most memory that an idle connection may cost at either end.
+/// Maximum memory in bytes of an idle connection at either end.
 const MEMORY: usize = 4 << 10;
 
 const MESSAGE: [u8; 100] = [7; 100];
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Parts of a load.
 const PARTS: u32 = 5;
@@ -54,10 +54,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Tells this program to be the server, and over which engine.
+/// Makes this program the server, over the engine that the variable names.
 const SERVE: &str = "ONEGO_TEST_MANY_SERVE";
 
-/// What a process has spent so far.
+/// Resources used by a process so far.
 #[derive(Debug, Clone, Copy)]
 struct Report {
     allocated: usize,
@@ -73,8 +73,8 @@ impl Report {
     }
 }
 
-/// An echoing server, in a process of its own: both ends of all connections are more descriptors than many systems
-/// allow one process.
+/// An echo server in its own process: many systems allow one process fewer descriptors than both ends of all
+/// connections need.
 struct EchoServer {
     addr: SocketAddr,
     process: Child,
@@ -110,7 +110,7 @@ impl EchoServer {
     }
 }
 
-/// The rest of the line that starts with `word`.
+/// Returns the rest of the line that starts with `word`.
 fn word_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> String {
     lines
         .map(|line| line.expect("the server lives"))
@@ -118,7 +118,7 @@ fn word_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> String {
         .expect("the server answers")
 }
 
-/// Serves, if this process is to be the server.
+/// Serves if this process is to be the server.
 pub(crate) fn serve_if_asked() -> bool {
     let Ok(kind) = std::env::var(SERVE) else { return false };
     raise_descriptor_limit();
@@ -126,12 +126,12 @@ pub(crate) fn serve_if_asked() -> bool {
     true
 }
 
-/// The server's side: each line that comes asks for a report, and their end for the server's.
+/// Runs the server: each line of input requests a report, and the end of the input stops it.
 fn serve(kind: EngineKind) {
     let mut machine = Frames::echo();
     machine.listen(0, "127.0.0.1:0".parse().unwrap());
     let mut pump = Pump::new(open(kind).unwrap(), machine);
-    // Each wait is to be one that something has ended.
+    // Each wait must be one that an event ended.
     pump.set_spin(Spin::Never);
     let (ask, asked) = mpsc::channel();
     let waker = pump.waker();
@@ -163,14 +163,14 @@ fn serve(kind: EngineKind) {
     }
 }
 
-/// Many connections to a server, and when each has asked for something.
+/// Connections to a server, each with the time of its pending request.
 struct EchoClient {
     pump: Pump<AnyEngine, Frames>,
     asked: Vec<Option<Time>>,
 }
 
 impl EchoClient {
-    /// Turns until something has happened; answers are given to `answered` with the time that they took.
+    /// Turns once; passes replies with their latency to `answered`. Returns how many connections have opened.
     fn turn(&mut self, mut answered: impl FnMut(ConnId, Duration)) -> usize {
         self.pump.turn(Wait::Until(now() + Duration::from_millis(10))).unwrap();
         let mut opened = 0;
@@ -201,13 +201,13 @@ impl EchoClient {
             let mut opened = 0;
             while opened < BURST {
                 assert!(now() < end, "{} connections are open", conns.len() - BURST + opened);
-                opened += self.turn(|_, _| panic!("nobody has asked"));
+                opened += self.turn(|_, _| panic!("a reply without a request"));
             }
         }
         conns
     }
 
-    /// One request and answer on each connection.
+    /// Sends one request on each connection and waits for the replies.
     fn ask_each(&mut self, conns: &[ConnId]) {
         conns.iter().for_each(|&conn| self.ask(conn));
         let (end, mut answers) = (now() + PATIENCE, 0);
@@ -217,8 +217,8 @@ impl EchoClient {
         }
     }
 
-    /// Requests and answers on all of `conns` for some time: the latency that 99% stay below in the best part of it, and how
-    /// many there were. Another program may have the processor in some part, but hardly in each.
+    /// Runs requests on all of `conns` for some time. Returns the 99th percentile of the latency in the best part of
+    /// it, and the number of requests. Another program may occupy the processor in some part, but hardly in each.
     fn load(&mut self, conns: &[ConnId], time: Duration) -> (Duration, usize) {
         let parts: Vec<_> = (0..PARTS).map(|_| self.load_part(conns, time / PARTS)).collect();
         let best = parts.iter().map(|(p99, _)| *p99).min().unwrap_or_default();
@@ -250,18 +250,18 @@ impl EchoClient {
     }
 }
 
-/// As many descriptors as the system allows; a process of this test needs little more than [`CONNS`].
+/// Raises the descriptor limit to the system's maximum; a process of this test needs little more than [`CONNS`].
 fn raise_descriptor_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// What an idle connection costs at either end: memory as said, and no CPU time.
+/// Checks the cost of an idle connection at either end: limited memory and no CPU time.
 fn check_idle(kind: EngineKind, server: &mut EchoServer, client: &mut EchoClient) -> Vec<ConnId> {
     let (server_before, client_before) = (server.report(), Report::now(&client.pump));
     let conns = client.connect(server.addr);
     client.ask_each(&conns);
-    // Longer than an engine holds on to what it has sent.
+    // Longer than an engine keeps sent buffers.
     std::thread::sleep(Duration::from_millis(200));
     client.turn(|_, _| {});
     let (server_after, client_after) = (server.report(), Report::now(&client.pump));
@@ -295,12 +295,12 @@ fn ten_thousand(kind: EngineKind, time: Duration) {
     }
     let (alone, _) = client.load(busy, time);
     println!(
-        "{kind}: p99 of {} busy connections is {beside_idle:?} beside as many idle ones ({count} requests), and \
+        "{kind}: p99 of {} busy connections is {beside_idle:?} next to the same number of idle ones ({count} requests), and \
          {alone:?} alone",
         busy.len()
     );
     let limit = 2 * alone + Duration::from_millis(20);
-    assert!(beside_idle <= limit, "{kind}: p99 is {beside_idle:?} beside idle connections, {alone:?} alone");
+    assert!(beside_idle <= limit, "{kind}: p99 is {beside_idle:?} next to idle connections, {alone:?} alone");
     server.stop();
 }
 
