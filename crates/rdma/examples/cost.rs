@@ -1,5 +1,5 @@
-//! What iWARP costs without sockets: two connections in one thread, whose bytes are copied once from one to the other,
-//! as a kernel would, beside the bare copies.
+//! Cost of iWARP without sockets: two connections in one thread, whose bytes are copied once from one to the other, as
+//! a kernel would, compared with the bare copies.
 //!
 //! `cargo run --release -p onego-rdma --example cost [SECONDS [CASE]]`; under callgrind, `0` seconds for a fixed number
 //! of operations.
@@ -11,11 +11,11 @@ use onego_wire::Time;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Operations that are posted at a time.
+/// Operations posted at a time.
 const BATCH: usize = 32;
-/// Batches of a run that is not timed.
+/// Batches of an untimed run.
 const FIXED: usize = 300;
-/// Bytes that a send or a receive moves at a time.
+/// Bytes per send or receive.
 const SEND: usize = 512 << 10;
 const NOW: Time = Time::from_nanos(0);
 
@@ -26,7 +26,7 @@ enum What {
     Read,
 }
 
-/// One end, and what is on its way to it.
+/// One end, and the bytes in flight to it.
 struct CostEnd {
     connection: Connection,
     incoming: List,
@@ -38,7 +38,7 @@ impl CostEnd {
         Self { connection, incoming: List::new(), pool: Pool::new(8 << 20) }
     }
 
-    /// Copies what has come to where the connection wants it.
+    /// Copies received bytes to the connection's landing place.
     fn receive(&mut self) {
         while !self.incoming.is_empty() {
             let landing = self.connection.landing();
@@ -64,7 +64,7 @@ fn copy(from: &mut List, to: &mut [u8]) -> usize {
     n
 }
 
-/// Two ends that are connected.
+/// Two connected ends.
 fn pair(crc: bool) -> (CostEnd, CostEnd) {
     let config = Arc::new(Config { crc, ..Config::new(Pool::new(8 << 20)) });
     let entropy = || {
@@ -86,7 +86,7 @@ fn pair(crc: bool) -> (CostEnd, CostEnd) {
     (client, server)
 }
 
-/// Moves bytes until nobody has any.
+/// Moves bytes until there are none left.
 fn exchange(a: &mut CostEnd, b: &mut CostEnd) {
     while a.connection.has_output() || b.connection.has_output() {
         a.connection.transmit(&mut b.incoming, SEND);
@@ -96,7 +96,7 @@ fn exchange(a: &mut CostEnd, b: &mut CostEnd) {
     }
 }
 
-/// Does a batch of operations after the other, for as long as `time` or a fixed number of batches.
+/// Runs batches of operations for `time`, or a fixed number of batches.
 struct Run {
     client: CostEnd,
     server: CostEnd,
@@ -152,7 +152,7 @@ impl Run {
     }
 }
 
-/// Nanoseconds an operation.
+/// Returns nanoseconds per operation.
 fn measure(seconds: f64, mut batch: impl FnMut()) -> f64 {
     let (start, limit) = (Instant::now(), Duration::from_secs_f64(seconds));
     let mut batches = 0;

@@ -1,4 +1,4 @@
-//! One end of a connection, whichever provider it is of.
+//! One end of a connection of any provider.
 
 use crate::error::{PostError, Refused};
 use crate::iwarp::{self, Connection};
@@ -9,41 +9,40 @@ use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Landing, Time};
 use thiserror::Error;
 
-/// One end of a connection: of iWARP in software, whose bytes its owner moves, or of a provider that moves them itself,
+/// One end of a connection: iWARP in software, whose bytes its owner moves, or a provider that moves them itself and
 /// whose owner waits for its descriptor.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "connections are few, and mostly of one kind")]
 pub enum AnyConnection {
     /// iWARP in software.
     Iwarp(Connection),
-    /// An end of another provider's.
+    /// An end of another provider.
     Endpoint(Box<dyn Endpoint>),
 }
 
-/// Something that a connection has for its owner, beside completions.
+/// Event of a connection, other than completions.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConnectionEvent {
-    /// A client asks to connect by iWARP in software, with private data of its user: accept it. (Clients of other
-    /// providers come by a [listener](crate::Listener).)
+    /// A client requests a connection by iWARP in software, with its user's private data: accept it. (Clients of other
+    /// providers arrive at a [listener](crate::Listener).)
     Requested(Vec<u8>),
-    /// Work is carried out from now on. With private data of the server's user, for the client.
+    /// The connection carries work from now on. Holds the server's private data for the client.
     Established(Vec<u8>),
-    /// The connection cannot go on. Everything comes back by completions.
+    /// The connection has failed. All work and memory comes back by completions.
     Fault(ConnectionError),
 }
 
-/// Why a connection cannot go on.
+/// Error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectionError {
-    /// iWARP in software says.
+    /// Error of iWARP in software.
     #[error(transparent)]
     Iwarp(#[from] iwarp::Error),
-    /// Another provider says.
+    /// Error of another provider.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
 }
 
-/// Hands a verb on to the end inside.
 macro_rules! each {
     ($any:expr, $end:ident => $call:expr) => {
         match $any {
@@ -54,12 +53,12 @@ macro_rules! each {
 }
 
 impl AnyConnection {
-    /// Lets the client in that asks, and tells its user `private_data`.
+    /// Accepts the requesting client, and sends its user `private_data`.
     pub fn accept(&mut self, private_data: &[u8]) -> Result<(), PostError> {
         each!(self, end => end.accept(private_data))
     }
 
-    /// The next event, until there is none.
+    /// Returns the next event, if any.
     pub fn event(&mut self) -> Option<ConnectionEvent> {
         match self {
             Self::Iwarp(connection) => loop {
@@ -78,21 +77,21 @@ impl AnyConnection {
         }
     }
 
-    /// The descriptor that is waited for is readable ([`Endpoint::ready`]).
+    /// Handles a readable descriptor ([`Endpoint::ready`]).
     pub fn ready(&mut self) {
         if let Self::Endpoint(endpoint) = self {
             endpoint.ready();
         }
     }
 
-    /// The client's stream is open ([`Connection::opened`]).
+    /// Handles the opening of the client's stream ([`Connection::opened`]).
     pub fn opened(&mut self, now: Time) {
         if let Self::Iwarp(connection) = self {
             connection.opened(now);
         }
     }
 
-    /// Where the next bytes of a stream go ([`Connection::landing`]).
+    /// Returns the destination of a stream's next bytes ([`Connection::landing`]).
     pub fn landing(&mut self) -> Landing {
         match self {
             Self::Iwarp(connection) => connection.landing(),
@@ -100,33 +99,33 @@ impl AnyConnection {
         }
     }
 
-    /// A buffer comes back ([`Connection::landed`]).
+    /// Takes back a buffer after a receive ([`Connection::landed`]).
     pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         if let Self::Iwarp(connection) = self {
             connection.landed(now, place, filled);
         }
     }
 
-    /// Bytes came by a stream ([`Connection::received`]).
+    /// Processes bytes received from a stream ([`Connection::received`]).
     pub fn received(&mut self, now: Time, bytes: Segment) {
         if let Self::Iwarp(connection) = self {
             connection.received(now, bytes);
         }
     }
 
-    /// Is there something to send on a stream ([`Connection::has_output`])?
+    /// Returns whether there are bytes to send on a stream ([`Connection::has_output`]).
     pub fn has_output(&self) -> bool {
         matches!(self, Self::Iwarp(connection) if connection.has_output())
     }
 
-    /// What is to be sent on a stream ([`Connection::transmit`]).
+    /// Appends the bytes to send on a stream ([`Connection::transmit`]).
     pub fn transmit(&mut self, out: &mut List, limit: usize) {
         if let Self::Iwarp(connection) = self {
             connection.transmit(out, limit);
         }
     }
 
-    /// When [`timeout`](Self::timeout) wants to be called.
+    /// Returns when [`timeout`](Self::timeout) is due.
     pub fn deadline(&self) -> Option<Time> {
         match self {
             Self::Iwarp(connection) => connection.deadline(),
@@ -134,7 +133,7 @@ impl AnyConnection {
         }
     }
 
-    /// Time has passed ([`Connection::timeout`]).
+    /// Handles the passing of time ([`Connection::timeout`]).
     pub fn timeout(&mut self, now: Time) {
         if let Self::Iwarp(connection) = self {
             connection.timeout(now);

@@ -1,94 +1,92 @@
-//! What a caller of the verbs may do wrong.
+//! Errors in the use of the verbs.
 
 use crate::memory::Key;
 use std::fmt;
 use thiserror::Error;
 
-/// Why a verb refused what it was asked. All of these are the caller's affair; what goes wrong on the connection is told
-/// by its provider, and ends it.
+/// Error of a refused verb. All of these are the caller's responsibility; the provider reports errors of the
+/// connection, which end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PostError {
-    /// A queue holds as much as its bound allows: poll completions first.
-    #[error("the {queue} holds {depth} entries, which is its bound: poll completions, or configure more")]
+    /// The queue is full: poll completions first.
+    #[error("the {queue} is full with {depth} entries: poll completions, or configure more")]
     QueueFull {
-        /// Which one.
+        /// Name of the queue.
         queue: &'static str,
-        /// Its bound.
+        /// Its limit.
         depth: usize,
     },
-    /// More bytes than the operation can carry.
-    #[error("{len} bytes are more than the {bound} that {what} can have")]
+    /// The operation exceeds its maximum length.
+    #[error("{len} bytes exceed the {bound} of {what}")]
     TooLong {
         /// The operation.
         what: &'static str,
-        /// Bytes asked for.
+        /// Requested bytes.
         len: usize,
-        /// The bound.
+        /// Maximum bytes.
         bound: usize,
     },
-    /// Offsets within the region would go beyond 2^64.
-    #[error("{len} bytes from offset {offset:#x} on go beyond the last offset there is")]
+    /// Offsets within the region would exceed 2^64.
+    #[error("{len} bytes from offset {offset:#x} on exceed 2^64")]
     OffsetWraps {
         /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: usize,
     },
     /// No memory is registered under the key.
     #[error("no memory is registered under key {0}")]
     UnknownKey(Key),
-    /// The two sides did not agree on RDMA Reads in this direction, or not yet.
-    #[error(
-        "the peer allows no RDMA Reads, or the connection is not established, with which they are agreed on"
-    )]
+    /// The sides have not agreed on RDMA Reads in this direction, or not yet.
+    #[error("the peer allows no RDMA Reads, or the connection is not established yet")]
     NoReads,
-    /// The provider takes it only once the connection is established.
+    /// The provider accepts the verb only after the connection is established.
     #[error("the connection is not established yet")]
     NotEstablished,
-    /// The device, or its driver, refused.
-    #[error("the device would not {what}: {}{}", std::io::Error::from_raw_os_error(*.errno), hint(*.errno))]
+    /// The device or its driver refused.
+    #[error("the device did not {what}: {}{}", std::io::Error::from_raw_os_error(*.errno), hint(*.errno))]
     Device {
-        /// What it was asked.
+        /// The refused operation.
         what: &'static str,
-        /// The system's number of the error.
+        /// The system's error number.
         errno: i32,
     },
-    /// The connection is over, or was never accepted.
+    /// The connection has ended, or was never accepted.
     #[error("the connection is over")]
     Over,
 }
 
 impl PostError {
-    /// Is there room in a queue of that depth with `used` entries in use?
+    /// Checks that a queue of limit `depth` with `used` entries has room for another.
     pub fn unless_room(queue: &'static str, used: usize, depth: usize) -> Result<(), Self> {
         if used >= depth { Err(Self::QueueFull { queue, depth }) } else { Ok(()) }
     }
 
-    /// Has the operation no more bytes than its bound?
+    /// Checks that the operation's length is at most `bound`.
     pub fn unless_short(what: &'static str, len: usize, bound: usize) -> Result<(), Self> {
         if len > bound { Err(Self::TooLong { what, len, bound }) } else { Ok(()) }
     }
 }
 
-/// What to do about an error of the system's: to pin memory counts against a limit, which most users have set low.
+/// Returns a remedy for a system error: pinned memory counts against a limit, which is low for most users.
 fn hint(errno: i32) -> &'static str {
     match std::io::Error::from_raw_os_error(errno).kind() {
-        std::io::ErrorKind::OutOfMemory => " (it may need more locked memory than allowed: see `ulimit -l`)",
+        std::io::ErrorKind::OutOfMemory => " (it may exceed the limit on locked memory: see `ulimit -l`)",
         _ => "",
     }
 }
 
-/// A verb refused: nothing happened, and what was given for it comes back.
+/// Error of a refused verb that had no effect; returns the verb's argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// Why.
+    /// Reason.
     pub error: PostError,
-    /// What was given.
+    /// The verb's argument.
     pub given: T,
 }
 
 impl<T> Refused<T> {
-    /// Gives on what was given for a verb, unless there is a reason to refuse.
+    /// Returns the verb's argument, or refuses it with the error of `checked`.
     pub fn unless(checked: Result<(), PostError>, given: T) -> Result<T, Self> {
         match checked {
             Ok(()) => Ok(given),

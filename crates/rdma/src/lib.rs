@@ -1,17 +1,17 @@
 //! Remote direct memory access without I/O: the verbs as a trait, and a provider in software.
 //!
-//! - [`QueuePair`] is one end of a connection as its user sees it: memory is registered for the peer, work is posted,
-//!   completions are polled. NFS over RDMA is written against it.
+//! - [`QueuePair`] is the user's view of one end of a connection: it registers memory for the peer, posts work and
+//!   polls completions. NFS over RDMA uses it.
 //! - [`iwarp`] is a provider: MPA, DDP and RDMAP (RFC 5044, 5041, 5040, with 6581) as a state machine over a byte
-//!   stream. It speaks to Linux's `siw` driver, and to itself.
-//! - [`Provider`] is what a provider is seen by that has connections of its own, as devices have. [`AnyConnection`] is an
-//!   end of either kind.
+//!   stream. It interoperates with Linux's `siw` driver, and with itself.
+//! - [`Provider`] is the interface of a provider that does its own I/O, as devices do. [`AnyConnection`] is an end of
+//!   either kind.
 //!
 //! # Memory
-//! There is no unsafe code here, because memory crosses the interface by ownership. What the peer may write is a
-//! [`SegmentMut`](onego_buf::SegmentMut) that the queue pair owns for as long as it is registered; nobody reads it
-//! while the peer may write it, and a registration cannot outlive its use. What the peer may read is a
-//! [`List`](onego_buf::List), immutable and shared. Whatever was given comes back exactly once: by a completion, by
+//! There is no unsafe code here, because memory crosses the interface by ownership. Memory that the peer may write is a
+//! [`SegmentMut`](onego_buf::SegmentMut) that the queue pair owns for as long as it is registered; it is not read while
+//! the peer may write it, and a registration cannot outlive its use. Memory that the peer may read is a
+//! [`List`](onego_buf::List), immutable and shared. All memory comes back exactly once: by a completion, by
 //! [`QueuePair::invalidate`], or flushed when the connection ends.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]

@@ -1,10 +1,10 @@
-//! Memory that the peer may get at, and its names.
+//! Memory accessible to the peer, and its names.
 
 use onego_buf::{List, Pool, SegmentMut};
 use std::fmt;
 
-/// Names registered memory to the peer: a steering tag, of which the upper 24 bits are an index and the lower 8 a key.
-/// Protocols above carry it as a number (RPC-over-RDMA: `handle`).
+/// Name of registered memory for the peer: a steering tag (STag), of which the upper 24 bits are an index and the lower
+/// 8 a key. Protocols above carry it as a number (RPC-over-RDMA: `handle`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u32);
 
@@ -20,30 +20,31 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A place in memory of the peer, as it told.
+/// Address in the peer's memory, as stated by the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// The region.
     pub key: Key,
-    /// Offset of the first byte, in the numbering that the region has there (see [`QueuePair::register`](crate::QueuePair::register)).
+    /// Offset of the first byte, in the region's own numbering (see
+    /// [`QueuePair::register`](crate::QueuePair::register)).
     pub offset: u64,
 }
 
-/// Memory that is registered for the peer. The kind of ownership is the access right.
+/// Memory registered for the peer. The kind of ownership is the access right.
 #[derive(Debug)]
 pub enum Memory {
-    /// The peer may read it with RDMA Reads. It is shared and nobody can write it.
+    /// Readable by RDMA Reads of the peer. It is shared and immutable.
     Source(List),
-    /// The peer may write it with RDMA Writes. It belongs to the queue pair until it is invalidated.
+    /// Writable by RDMA Writes of the peer. It belongs to the queue pair until it is invalidated.
     Sink(SegmentMut),
-    /// A sink of this length, to be taken from a pool. A provider in software takes it when the first byte comes, so that
-    /// waiting for an answer takes no memory, and the bytes find memory that was in use a moment ago. Once it is taken it
-    /// comes back as a [`Sink`](Self::Sink).
+    /// A sink of this length, to be taken from a pool. A provider in software takes it when the first byte arrives, so
+    /// that waiting for a reply takes no memory, and the bytes go to memory that is still in the cache. Once it is
+    /// taken it comes back as a [`Sink`](Self::Sink).
     Fresh(Pool, usize),
 }
 
 impl Memory {
-    /// Its bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Source(list) => list.len(),
@@ -52,13 +53,13 @@ impl Memory {
         }
     }
 
-    /// Takes from its pool what is still there.
+    /// Takes a [`Fresh`](Self::Fresh) sink from its pool.
     pub fn taken(mut self) -> Self {
         self.sink();
         self
     }
 
-    /// What the peer may write, taken from its pool if it is still there.
+    /// Returns the memory that the peer may write, taking it from its pool if necessary.
     pub fn sink(&mut self) -> Option<&mut SegmentMut> {
         if let Self::Fresh(pool, len) = self {
             *self = Self::Sink(pool.get(*len));
@@ -69,7 +70,7 @@ impl Memory {
         }
     }
 
-    /// Has it no byte?
+    /// Returns whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,7 @@
-//! Providers that have connections of their own: devices, and whatever else does its I/O itself.
+//! Interface of providers that do their own I/O, as devices do.
 //!
-//! A connection of [`iwarp`](crate::iwarp) is a state machine whose bytes somebody else moves. A device moves them itself:
-//! all that its user has to do is to wait for a descriptor, and to look what has happened. These traits are what such a
-//! provider is seen by, so that nobody above needs to know it.
+//! A connection of [`iwarp`](crate::iwarp) is a state machine whose bytes its owner moves. A device moves them itself:
+//! its user only waits for a descriptor and then polls. These traits hide the device from the layers above.
 
 use crate::error::PostError;
 use crate::verbs::QueuePair;
@@ -14,90 +13,89 @@ use thiserror::Error;
 
 /// Opens and accepts connections.
 pub trait Provider: Debug + Send + Sync {
-    /// Begins to open a connection, and tells the server's user `private_data`. How that goes is told by
-    /// [`Endpoint::event`].
+    /// Starts to open a connection, and sends the server's user `private_data`. [`Endpoint::event`] reports the
+    /// outcome.
     fn connect(&self, server: SocketAddr, private_data: &[u8]) -> io::Result<Box<dyn Endpoint>>;
 
-    /// Listens on an address; port 0: any.
+    /// Listens on an address; port 0 selects any free port.
     fn listen(&self, addr: SocketAddr) -> io::Result<Box<dyn Listener>>;
 }
 
-/// Takes connections of clients.
+/// Listener for clients' connections.
 pub trait Listener: Debug + Send {
-    /// Where it listens.
+    /// Returns the listening address.
     fn local_addr(&self) -> SocketAddr;
 
-    /// To be waited for: when it is readable, call [`accept`](Self::accept) until it gives nothing.
+    /// Returns the descriptor to wait for: when it is readable, call [`accept`](Self::accept) until it returns `None`.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// The next client that asks to connect, if there is one. An error is one of that client's connection.
+    /// Returns the next client that requests a connection, if any. An error concerns only that client's connection.
     fn accept(&mut self) -> Option<io::Result<Asked>>;
 }
 
-/// A client asks to connect.
+/// A client's request for a connection.
 #[derive(Debug)]
 pub struct Asked {
-    /// Its connection: [accept](Endpoint::accept) or [reject](Endpoint::reject) it.
+    /// The connection: [accept](Endpoint::accept) or [reject](Endpoint::reject) it.
     pub endpoint: Box<dyn Endpoint>,
-    /// Its address.
+    /// The client's address.
     pub client: SocketAddr,
-    /// What its user tells. The connection manager may have filled it up with zeros.
+    /// The private data of the client's user. The connection manager may have padded it with zeros.
     pub private_data: Vec<u8>,
 }
 
-/// One end of a connection.
+/// One end of a connection that does its own I/O.
 ///
-/// It works by itself. Before waiting for it, [poll](QueuePair::poll) until there is nothing: that makes the device report
-/// the next completion.
+/// Before waiting for its descriptor, [poll](QueuePair::poll) until there is no completion: only then does the device
+/// report the next one.
 pub trait Endpoint: QueuePair + Debug + Send {
-    /// To be waited for: when it is readable, call [`ready`](Self::ready).
+    /// Returns the descriptor to wait for: when it is readable, call [`ready`](Self::ready).
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Something may have happened. After this there may be [events](Self::event) and
+    /// Processes what made the descriptor readable. Afterwards there may be [events](Self::event) and
     /// [completions](QueuePair::poll).
     fn ready(&mut self);
 
-    /// The next event, until there is none.
+    /// Returns the next event, if any.
     fn event(&mut self) -> Option<EndpointEvent>;
 
-    /// Lets the client in that asks, and tells its user `private_data`. Receives should be posted before.
+    /// Accepts the requesting client, and sends its user `private_data`. Post receives before the call.
     fn accept(&mut self, private_data: &[u8]) -> Result<(), PostError>;
 
-    /// Refuses the client that asks, and tells its user `private_data`. The connection is over.
+    /// Rejects the requesting client, and sends its user `private_data`. The connection has ended.
     fn reject(&mut self, private_data: &[u8]) -> Result<(), PostError>;
 }
 
-/// Something that an endpoint has for its owner, beside completions.
+/// Event of an endpoint, other than completions.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EndpointEvent {
-    /// Work may be posted from now on. With private data of the server's user, for the client; it may have been filled
-    /// up with zeros.
+    /// Work may be posted from now on. Holds the server's private data for the client, possibly padded with zeros.
     Established(Vec<u8>),
-    /// The connection is over. Everything comes back by completions.
+    /// The connection has ended. All work and memory comes back by completions.
     Fault(EndpointError),
 }
 
-/// Why the connection of an endpoint is over.
+/// Error that ended an endpoint's connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EndpointError {
-    /// There is no way to the server, or nobody there.
+    /// There is no route to the server, or it does not respond.
     #[error("the peer cannot be reached: {0}")]
     Unreachable(String),
-    /// The server's user refused the connection, with private data of its own, which may have been filled up with zeros.
+    /// The server's user rejected the connection, with its private data, possibly padded with zeros.
     #[error("the peer refused the connection")]
     Rejected(Vec<u8>),
-    /// The peer ended the connection, or broke its rules: then the device has told it.
+    /// The peer ended the connection, or violated the protocol; in that case the device has notified it.
     #[error("the peer ended the connection")]
     Disconnected,
-    /// Work failed: because of what the peer did or says, or because it cannot be reached any more.
+    /// Work failed because of the peer, or because the peer is unreachable.
     #[error("{what} failed: {why}")]
     Work {
-        /// The kind of work.
+        /// Kind of work.
         what: &'static str,
-        /// What the device says.
+        /// The device's explanation.
         why: String,
     },
-    /// The device does not go on.
+    /// The device has failed.
     #[error("the device failed: {0}")]
     Device(String),
 }

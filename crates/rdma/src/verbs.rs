@@ -1,100 +1,100 @@
-//! The verbs: what a user of remote direct memory access sees of one end of a connection.
+//! The verbs: a user's interface to one end of a connection.
 
 use crate::error::{PostError, Refused};
 use crate::memory::{Key, Memory, Remote};
 use onego_buf::{List, SegmentMut};
 
-/// How a message is sent.
+/// Options of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendFlags {
-    /// The peer invalidates this region of its own when the message arrives (Send with Invalidate). A device that
-    /// knows no such message sends a plain one: the peer is told what was invalidated, and does it itself if nothing was.
+    /// Region of the peer that it invalidates when the message arrives (Send with Invalidate). A device without such
+    /// messages sends a plain one: the peer then sees that nothing was invalidated, and does it itself.
     pub invalidate: Option<Key>,
-    /// The peer's user wants to be woken for it (Send with Solicited Event).
+    /// Wakes the peer's user (Send with Solicited Event).
     pub solicited: bool,
 }
 
-/// How work ended.
+/// Outcome of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// As it should.
+    /// Success.
     Success,
-    /// The connection ended before it was done. Nothing is known of what the peer saw of it; memory that was to be
+    /// The connection ended before the work was done. It is unknown how much of it the peer has seen; memory to be
     /// written may be written in part.
     Flushed,
 }
 
-/// Something that was posted is done, or memory comes back.
+/// Completion of posted work, or return of memory.
 #[derive(Debug)]
 pub struct Completion {
-    /// What the caller named it. Memory that is [`CompletedWork::Released`] has the number of its key.
+    /// The caller's id of the work. For [`CompletedWork::Released`], the number of the key.
     pub id: u64,
-    /// How it ended.
+    /// Outcome.
     pub status: Status,
-    /// What it was, and what comes back.
+    /// The work, with the memory that comes back.
     pub done: CompletedWork,
 }
 
-/// What a [`Completion`] is about.
+/// Work of a [`Completion`].
 #[derive(Debug)]
 pub enum CompletedWork {
-    /// The whole message is with the transport, which holds its memory for as long as it needs it.
+    /// The transport has the whole message, and holds its memory for as long as necessary.
     Sent,
-    /// The same for an RDMA Write. That the peer has it is known when it answers a later message.
+    /// The same for an RDMA Write. The peer has received it once it replies to a later message.
     Written,
-    /// The sink of an RDMA Read, filled.
+    /// The filled sink of an RDMA Read.
     Read(SegmentMut),
-    /// A message, or what a flushed receive was posted with.
+    /// A message, or the buffer of a flushed receive.
     Received {
-        /// The buffer that was posted, as long as it was.
+        /// The posted buffer, at its full length.
         buffer: SegmentMut,
-        /// Bytes at its start that are the message.
+        /// Length of the message at the start of the buffer.
         len: usize,
-        /// Did the sender ask for the receiver to be woken?
+        /// The sender requested to wake the receiver.
         solicited: bool,
         /// The region that the sender invalidated with it.
         invalidated: Option<(Key, Memory)>,
     },
-    /// Registered memory comes back: it was invalidated while bytes for it were being received, or the connection
-    /// ended (then it is flushed).
+    /// Registered memory comes back: it was invalidated while bytes for it were being received, or the connection ended
+    /// (then it is flushed).
     Released(Key, Memory),
 }
 
-/// One end of a connection, as its user sees it.
+/// One end of a connection, as seen by its user.
 ///
 /// Sends, RDMA Writes and RDMA Reads go out in the order in which they were posted, and the peer sees a message after
-/// everything that was sent or written before it (RFC 5040, section 5.5). There are two exceptions, as the RFC has it:
-/// an RDMA Read waits while as many are under way as the peer allows, and what was posted after it passes it; and what
-/// is posted after an RDMA Read does not wait for its answer.
+/// everything that was sent or written before it (RFC 5040, section 5.5). The RFC has two exceptions: an RDMA Read
+/// waits while the peer's limit of reads is in flight, and later work overtakes it; and work posted after an RDMA Read
+/// does not wait for its response.
 ///
-/// Reads complete in their order; sends and writes complete in theirs; receives complete in the order in which they
-/// were posted. Receives may be posted before the connection is established, and should be: a message that finds no
-/// receive posted ends the connection. Whether memory may be registered and work be posted before depends on the provider
+/// Reads complete in order; sends and writes complete in order; receives complete in the order in which they were
+/// posted. Receives may be posted before the connection is established, and should be: a message that finds no posted
+/// receive ends the connection. Whether memory may be registered and work be posted before then depends on the provider
 /// ([`PostError::NotEstablished`]).
 pub trait QueuePair {
-    /// Registers memory for the peer and says where its first byte is for it, to be told to the peer. The provider
-    /// chooses the offset: 0 in software, and an address of this process where a device counts so.
+    /// Registers memory for the peer and returns the address of its first byte, to be sent to the peer. The provider
+    /// chooses the offset: 0 in software, an address of this process for devices that number regions so.
     ///
-    /// A part of a buffer is offered by splitting it off before and joining it again afterwards
-    /// ([`SegmentMut::split_to`], [`SegmentMut::try_join`]).
+    /// To offer part of a buffer, split it off before and join it again afterwards ([`SegmentMut::split_to`],
+    /// [`SegmentMut::try_join`]).
     fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>>;
 
-    /// Takes memory back: from now on the peer cannot get at it. (What it asked to read before is still sent: that
+    /// Takes memory back: from now on the peer has no access to it. (Data of earlier read requests is still sent: that
     /// memory is shared.)
     ///
-    /// `None`: bytes that the peer writes to it are being received at this moment. The memory comes by
-    /// [`CompletedWork::Released`] as soon as they have landed, and the connection ends, because the peer writes to what is no
-    /// longer there.
+    /// `None`: bytes that the peer writes to it are being received at this moment. The memory comes back by
+    /// [`CompletedWork::Released`] once they have arrived, and the connection ends, because the peer writes to an
+    /// invalid region.
     fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
 
-    /// Takes a sink back where nobody wants what the peer may still write to it. A provider that can leaves the key as it
-    /// is, so that such a write harms nothing: it is dropped, until the key is [invalidated](Self::invalidate), by either
-    /// side. One that cannot invalidates the key: then a write to it ends the connection.
+    /// Takes a sink back, making later writes of the peer harmless if the provider can. Such a provider keeps the key
+    /// and drops the writes, until either side [invalidates](Self::invalidate) the key. Others invalidate the key: then
+    /// a write to it ends the connection.
     ///
     /// `None`: as with [`invalidate`](Self::invalidate).
     fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
 
-    /// Gives a buffer for one message of the peer. Buffers are used in the order in which they were given.
+    /// Posts a buffer for one message of the peer. Buffers are used in the order in which they were posted.
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>>;
 
     /// Sends a message, gathered from all segments of `bytes`.
@@ -103,14 +103,14 @@ pub trait QueuePair {
     /// Writes `bytes` to the peer's memory.
     fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>>;
 
-    /// Reads as many bytes from the peer's memory as `sink` has. Only once the connection is established: before,
-    /// nobody knows how many reads the peer allows.
+    /// Reads as many bytes from the peer's memory as `sink` holds. Fails before the connection is established: until
+    /// then it is unknown how many reads the peer allows.
     fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>>;
 
-    /// The next completion, until there is none. Completions that are not polled count as work in their queue, so
-    /// that these bound them too.
+    /// Returns the next completion, if any. Completions count towards their queue's limit until they are polled, so
+    /// that the limits bound them, too.
     fn poll(&mut self) -> Option<Completion>;
 
-    /// Ends the connection: what was not handed to the transport is not sent, and everything comes back, flushed.
+    /// Ends the connection: work that the transport does not have is not sent, and everything comes back flushed.
     fn disconnect(&mut self);
 }

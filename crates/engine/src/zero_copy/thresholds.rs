@@ -48,7 +48,7 @@ pub enum BadThresholds {
         source: io::Error,
     },
     /// The content is invalid.
-    #[error("{path}: {problem}; \run \"onego calibrate\" to rewrite it")]
+    #[error("{path}: {problem}; run \"onego calibrate\" to rewrite it")]
     Content {
         /// Path of the file.
         path: PathBuf,

@@ -1,55 +1,55 @@
-//! The configuration of one side of a connection, and its bounds.
+//! Configuration of one side of a connection, and its limits.
 
 use super::header::{CRC_LEN, FPDU_MAX, FPDU_MIN, TAGGED_LEN};
 use super::mpa::ReadyToReceive;
 use onego_buf::Pool;
 use std::time::Duration;
 
-/// What the connections of one process have in common.
+/// Settings shared by the connections of a process.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Open connections in MPA's revision 2, which tells the peer how many RDMA Reads may be under way; else in
-    /// revision 1. A server answers in the revision that it is asked in.
+    /// Opens connections in revision 2 of MPA, which negotiates the number of RDMA Reads in flight; otherwise in
+    /// revision 1. A server replies in the revision of the request.
     pub enhanced: bool,
-    /// Ask for checksums. They are made and checked if either side asks.
+    /// Requests checksums. They are used if either side requests them.
     pub crc: bool,
     /// RDMA Reads of the peer that this side answers at a time (IRD). A Linux NFS server accepts no connection from a
     /// client with 0.
     pub ird: u16,
-    /// RDMA Reads that this side has under way at a time (ORD), if the peer allows as many.
+    /// RDMA Reads of this side in flight (ORD), if the peer allows that many.
     pub ord: u16,
-    /// Open connections as a peer that says when it is ready, so that the server may send first. Only with
-    /// `enhanced`. A server does what it is asked, if it is asked in a way that is allowed here.
+    /// Opens connections in peer-to-peer mode, in which the client indicates that it is ready so that the server may
+    /// send first. Only with `enhanced`. A server follows the client's request if it uses one of these ways.
     pub peer_to_peer: Option<ReadyToReceive>,
-    /// Bytes of an FPDU at the most, from its length to its checksum. Hardware may want as little as fits a packet
-    /// (RFC 5044, section 5.1); software takes any.
+    /// Maximum size of an FPDU in bytes, from its length to its checksum. Hardware may require that it fits a packet
+    /// (RFC 5044, section 5.1); software accepts any.
     pub fpdu: usize,
-    /// Receive the segments of RDMA Writes many at a time, as those of RDMA Reads always are. What the peer leaves unwritten
-    /// of a region, behind what it writes, is undefined then.
+    /// Receives several segments of RDMA Writes at a time, as always for those of RDMA Reads. The part of a region
+    /// after what the peer writes is then undefined.
     pub foresee_writes: bool,
-    /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
+    /// Limit on posted sends, RDMA Writes and RDMA Reads, including their unpolled completions.
     pub send_queue: usize,
-    /// Receives that may be posted, with their completions.
+    /// Limit on posted receives, including their unpolled completions.
     pub receive_queue: usize,
-    /// Regions that may be registered.
+    /// Limit on registered regions.
     pub regions: usize,
-    /// How long the connection may take until it is established: as long as siw waits for an answer.
+    /// Limit on the time until the connection is established: as long as siw waits for a reply.
     pub handshake_timeout: Duration,
-    /// Gives the memory that headers are built in.
+    /// Memory pool for headers.
     pub pool: Pool,
 }
 
 impl Config {
-    /// What suits NFS with one outstanding window of 128 requests, over a Linux peer.
+    /// Returns settings for NFS with a window of 128 outstanding requests over a Linux peer.
     pub fn new(pool: Pool) -> Self {
         Self {
             enhanced: true,
             crc: false,
-            // siw's own most.
+            // siw's own maximum.
             ird: 128,
             ord: 128,
             peer_to_peer: None,
-            // With 15 pages of payload: the most in which every segment of what begins on a page does so, too.
+            // With 15 pages of payload: the largest size at which every segment of page-aligned data starts on a page.
             fpdu: TAGGED_LEN + (60 << 10) + CRC_LEN,
             foresee_writes: false,
             send_queue: 1024,
@@ -60,7 +60,7 @@ impl Config {
         }
     }
 
-    /// Bytes of an FPDU that is not filled up: only the last of a message is.
+    /// Returns the size of an FPDU without padding: only the last of a message is padded.
     pub(super) fn whole_fpdu(&self) -> usize {
         self.fpdu.clamp(FPDU_MIN, FPDU_MAX) & !3
     }

@@ -21,54 +21,53 @@ use onego_wire::{Landing, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Something that a connection has for its owner, beside completions.
+/// Event of a connection, other than completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A client asks to connect, with private data of its user: [accept](Connection::accept) or
+    /// A client requests a connection, with its user's private data: [accept](Connection::accept) or
     /// [reject](Connection::reject) it.
     Requested(Vec<u8>),
-    /// Work is carried out from now on. A server's work is sent once the client has sent something.
+    /// The connection carries work from now on. A server's work is sent once the client has sent something.
     Established(Established),
-    /// The server's user refused the connection, with private data of its own. A [`Fault`](Self::Fault) follows.
+    /// The server's user rejected the connection, with its private data. A [`Fault`](Self::Fault) follows.
     Rejected(Vec<u8>),
-    /// The connection cannot go on: close it, after what [`Connection::transmit`] still gives. Everything comes back
-    /// by completions.
+    /// The connection has failed: close it once [`Connection::transmit`] has no more bytes. All work and memory comes
+    /// back by completions.
     Fault(Error),
 }
 
-/// What both sides agreed on.
+/// Parameters negotiated by both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Established {
-    /// Private data of the server's user, for the client.
+    /// The server's private data, for the client.
     pub private_data: Vec<u8>,
-    /// Are there checksums?
+    /// Segments have checksums.
     pub crc: bool,
-    /// RDMA Reads of the peer that are answered at a time.
+    /// Limit on the peer's RDMA Reads in flight.
     pub ird: u16,
-    /// RDMA Reads of this side at a time.
+    /// Limit on this side's RDMA Reads in flight.
     pub ord: u16,
 }
 
-/// How far a connection is.
 #[derive(Debug)]
 enum Phase {
-    /// A client waits for the transport to open, with the bytes of its request.
+    /// A client waits for the transport to open; holds the bytes of its request.
     Opening(Vec<u8>),
     AwaitReply,
     AwaitRequest,
-    /// A client waits for this side's user.
+    /// A client's request waits for this side's user.
     Requested(Request),
-    /// `quiet`: a server that sends nothing before the client has (RFC 5044, section 7.1.2).
+    /// `quiet`: a server that must not send before the client has (RFC 5044, section 7.1.2).
     Ready {
         quiet: bool,
     },
     Over,
 }
 
-/// One connection of iWARP, of a client or of a server.
+/// One iWARP connection, of a client or of a server.
 ///
-/// Its owner moves bytes for it as a driver does for a [`Machine`](onego_wire::Machine), whose methods of the same
-/// names say how. After each of these calls there may be [events](Self::event) and
+/// Its owner moves bytes for it as a driver does for a [`Machine`](onego_wire::Machine), which documents the methods of
+/// the same names. After each of these calls there may be [events](Self::event) and
 /// [completions](crate::QueuePair::poll), and [output](Self::has_output).
 #[derive(Debug)]
 pub struct Connection {
@@ -79,24 +78,24 @@ pub struct Connection {
     pub(super) tx: Sender,
     events: VecDeque<Event>,
     pub(super) completions: VecDeque<Completion>,
-    /// Everything has to come back once the place comes back that is out for a receive.
+    /// Everything must be flushed once the place that is out for a receive comes back.
     flush_due: bool,
     started: Time,
-    /// Of a client until its server says something.
+    /// Set for a client until the server has sent something.
     nudge: Option<Nudge>,
-    /// Has work been sent?
+    /// Work has been sent.
     spoke: bool,
-    /// Work and receives that are posted or completed, and not polled.
+    /// Posted or completed work and receives that are not polled.
     pub(super) sends: usize,
     pub(super) receives: usize,
-    /// Regions that are registered.
+    /// Number of registered regions.
     pub(super) regions: usize,
     ord: u16,
     ird: u16,
 }
 
 impl Connection {
-    /// The end of a client that has begun to open a connection, and tells the server's user `private_data`.
+    /// Creates the client side of a connection; sends `private_data` to the server's user.
     pub fn connect(
         now: Time,
         config: Arc<Config>,
@@ -107,7 +106,7 @@ impl Connection {
         Ok(Self::new(now, config, entropy, Phase::Opening(request), Kind::Reply))
     }
 
-    /// The end of a server on which a client has opened a connection.
+    /// Creates the server side of a connection that a client has opened.
     pub fn serve(now: Time, config: Arc<Config>, entropy: Entropy) -> Self {
         Self::new(now, config, entropy, Phase::AwaitRequest, Kind::Request)
     }
@@ -137,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// The client's connection is open.
+    /// Starts the handshake once the client's transport is open.
     pub fn opened(&mut self, _now: Time) {
         if let Phase::Opening(request) = &self.phase {
             self.tx.frame(request);
@@ -145,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Lets the client in that asks, and tells its user `private_data`. Nothing happens if nobody asks any more.
+    /// Accepts the requesting client, and sends its user `private_data`. A no-op if the request is gone.
     pub fn accept(&mut self, private_data: &[u8]) -> Result<(), PostError> {
         let Phase::Requested(request) = &self.phase else { return Ok(()) };
         let (reply, agreement) = request.accept(&self.config, private_data)?;
@@ -155,8 +154,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Refuses the client that asks, and tells its user `private_data`. The connection is over: close it, after what
-    /// [`transmit`](Self::transmit) still gives.
+    /// Rejects the requesting client, and sends its user `private_data`. The connection has ended: close it once
+    /// [`transmit`](Self::transmit) has no more bytes.
     pub fn reject(&mut self, private_data: &[u8]) -> Result<(), PostError> {
         let Phase::Requested(request) = &self.phase else { return Ok(()) };
         let reply = request.reject(&self.config, private_data)?;
@@ -165,12 +164,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Is the connection established, and not over?
+    /// Returns whether the connection is established and has not ended.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    /// Where the next bytes go. A connection that is over asks for none.
+    /// Returns the destination of the next bytes. A connection that has ended takes none.
     pub fn landing(&mut self) -> Landing {
         if matches!(self.phase, Phase::Over) {
             Landing::default()
@@ -179,11 +178,11 @@ impl Connection {
         }
     }
 
-    /// A buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. Nothing happens until
-    /// all are back.
+    /// Takes back a buffer from [`landing`](Self::landing), with its first `filled` bytes received. Has no effect until
+    /// all of its buffers are back.
     ///
     /// # Panics
-    /// If it is not the next of these buffers.
+    /// Panics if it is not the next of these buffers.
     pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         let Some(landed) = self.rx.forecast.landed(place, filled) else { return };
         let Landed { first, filled, others, foreseen } = landed;
@@ -199,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Reads what came behind the segment that had begun.
+    /// Parses the bytes after the segment that had begun.
     fn read_on(&mut self, now: Time, foreseen: Vec<Foreseen>) {
         let is_full = foreseen.last().is_some_and(|last| last.filled == last.spot.len);
         let mut foreseen = foreseen.into_iter();
@@ -223,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Bytes arrived in shared memory.
+    /// Processes bytes received in shared memory.
     pub fn received(&mut self, now: Time, mut bytes: Segment) {
         if matches!(self.phase, Phase::Opening(_) | Phase::Requested(_)) && !bytes.is_empty() {
             self.fail(Error::Impatient);
@@ -241,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// The frame of the handshake came. `alone`: nothing came behind it.
+    /// Processes the frame of the handshake. `alone`: no bytes follow it.
     fn frame(&mut self, now: Time, frame: Frame, private: &[u8], alone: bool) -> Result<(), Error> {
         match self.phase {
             Phase::AwaitRequest if !alone => Err(Error::Impatient),
@@ -266,7 +265,7 @@ impl Connection {
             if *error == Error::Rejected {
                 self.events.push_back(Event::Rejected(private_data.clone()));
             }
-            // The Terminate message has checksums if the reply says so.
+            // The Terminate message has a checksum if the reply requests it.
             self.tx.segments(self.config.crc || frame.crc, 0);
         })?;
         self.establish(agreement, private_data, false);
@@ -285,7 +284,7 @@ impl Connection {
 
     fn establish(&mut self, agreement: Agreement, private_data: Vec<u8>, quiet: bool) {
         let Agreement { crc, ird, ord, ready } = agreement;
-        // The read that says that the client is ready needs no agreement.
+        // The ready-to-receive read needs no negotiated depth.
         let ready_by_read = u16::from(ready.read);
         (self.ird, self.ord) = (ird.max(ready_by_read), ord);
         self.rx.segments(crc);
@@ -294,7 +293,7 @@ impl Connection {
         self.events.push_back(Event::Established(Established { private_data, crc, ird, ord }));
     }
 
-    /// A segment is whole.
+    /// Processes a complete segment.
     fn segment(&mut self, control: Control) -> Result<(), Error> {
         let Phase::Ready { quiet } = &mut self.phase else { return Err(Error::Impatient) };
         *quiet = false;
@@ -319,13 +318,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Is there something to send?
+    /// Returns whether there are bytes to send.
     pub fn has_output(&self) -> bool {
         let works = matches!(self.phase, Phase::Ready { quiet: false });
         self.tx.has_first() || (works && self.tx.has_work(&self.inbound))
     }
 
-    /// Appends what is to be sent to `out`, about `limit` bytes of it: whole FPDUs, at least one if there is any.
+    /// Appends about `limit` bytes to `out`: whole FPDUs, at least one if there is any.
     pub fn transmit(&mut self, out: &mut List, limit: usize) {
         self.tx.transmit_first(out);
         if matches!(self.phase, Phase::Ready { quiet: false }) {
@@ -334,12 +333,12 @@ impl Connection {
         }
     }
 
-    /// The next event, until there is none.
+    /// Returns the next event, if any.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`timeout`](Self::timeout) wants to be called.
+    /// Returns when [`timeout`](Self::timeout) is due.
     pub fn deadline(&self) -> Option<Time> {
         match self.phase {
             Phase::Ready { .. } => self.nudge.as_ref().and_then(Nudge::deadline),
@@ -348,8 +347,8 @@ impl Connection {
         }
     }
 
-    /// Time has passed: gives up if the handshake takes too long, and makes sure that the server hears what is sent
-    /// right after it.
+    /// Handles the passing of time: gives up if the handshake takes too long, and nudges a server that may have
+    /// overlooked early bytes.
     pub fn timeout(&mut self, now: Time) {
         if self.is_ready() {
             if self.nudge.as_mut().is_some_and(|nudge| nudge.is_due(now)) && self.spoke {
@@ -360,8 +359,8 @@ impl Connection {
         }
     }
 
-    /// The transport is gone: everything comes back. If a part of it is out for a receive, it comes back after
-    /// [`landed`](Self::landed).
+    /// Ends the connection because the transport is closed: everything comes back. If a place is out for a receive, it
+    /// comes back after [`landed`](Self::landed).
     pub fn closed(&mut self) {
         if !matches!(self.phase, Phase::Over) {
             self.phase = Phase::Over;
@@ -382,7 +381,7 @@ impl Connection {
         self.events.push_back(Event::Fault(error));
     }
 
-    /// Gives everything back, unless a part of it is out.
+    /// Returns everything, unless a place is out for a receive.
     fn flush(&mut self) {
         if self.inbound.is_out() {
             return;
@@ -393,7 +392,7 @@ impl Connection {
         self.tx.flush(&mut self.completions);
     }
 
-    /// May RDMA Reads be posted?
+    /// Returns whether RDMA Reads may be posted.
     pub(super) fn allows_reads(&self) -> bool {
         self.ord > 0 && self.is_ready()
     }

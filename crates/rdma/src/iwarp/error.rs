@@ -1,26 +1,26 @@
-//! Why a connection cannot go on.
+//! Errors that end a connection.
 
 use super::violation::{Code, Violation};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whose fault an [`enum@Error`] is.
+/// Party responsible for an [`enum@Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The peer does not keep to the protocol.
+    /// The peer violates the protocol.
     Peer,
-    /// The peer keeps to the protocol, but the two sides cannot do what each other asks.
+    /// The peer follows the protocol, but the two sides have no common parameters.
     Mismatch,
-    /// The peer says that this side did something wrong.
+    /// The peer reports an error of this side.
     Here,
-    /// What lies between: bytes were damaged, or nothing comes any more.
+    /// The transport: bytes were damaged, or no more arrive.
     Transport,
 }
 
-/// Why a connection cannot go on.
+/// Error that ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The first bytes are no frame of MPA.
+    /// The first bytes are not an MPA frame.
     #[error("the peer does not speak iWARP: its first bytes are no MPA frame")]
     NotMpa,
     /// More private data than the protocol allows.
@@ -29,43 +29,43 @@ pub enum Error {
     /// An enhanced frame without IRD and ORD.
     #[error("the peer's enhanced MPA frame has {0} bytes of private data, which is too few for IRD and ORD")]
     NoDepths(u16),
-    /// The initiator sent more before it was answered.
+    /// The initiator sent more bytes before the reply.
     #[error("the peer did not wait for the MPA Reply")]
     Impatient,
-    /// A segment that breaks the rules. The peer was told in a Terminate message.
+    /// A segment violates the protocol. A Terminate message informed the peer.
     #[error("the peer broke the protocol: {0}")]
     Violation(#[from] Violation),
 
-    /// The peer wants markers in the stream.
-    #[error("the peer wants markers, which this side does not put in: turn them off there")]
+    /// The peer requires markers in the stream.
+    #[error("the peer requires markers, which this side does not support: disable them there")]
     Markers,
-    /// The peer speaks another revision of MPA.
-    #[error("the peer speaks MPA revision {theirs}, this side was told to speak {ours}: configure that one")]
+    /// The peer uses another revision of MPA.
+    #[error("the peer speaks MPA revision {theirs}, this side {ours}: configure the same revision")]
     Revision {
-        /// What this side speaks.
+        /// Revision of this side.
         ours: u8,
-        /// What the peer speaks.
+        /// Revision of the peer.
         theirs: u8,
     },
-    /// The peer is not answered as many RDMA Reads as it wants to have under way.
+    /// The peer requires more RDMA Reads in flight than this side answers.
     #[error("the peer wants {theirs} RDMA Reads at a time, this side answers {ours}: configure a larger IRD")]
     InsufficientIrd {
-        /// What this side answers.
+        /// Reads that this side answers.
         ours: u16,
-        /// What the peer wants.
+        /// Reads that the peer requires.
         theirs: u16,
     },
-    /// No way for the initiator to say that it is ready that both sides know.
-    #[error("the two sides know no common way to begin a peer-to-peer connection")]
+    /// The sides support no common ready-to-receive indication.
+    #[error("the two sides support no common way to begin a peer-to-peer connection")]
     NoReadyToReceive,
-    /// The peer's user refused the connection.
+    /// The peer's user rejected the connection.
     #[error("the peer refused the connection")]
     Rejected,
     /// The peer sent a Terminate message.
     #[error("the peer ended the connection: {0}")]
     Terminated(Code),
 
-    /// Bytes were damaged on their way. The peer was told.
+    /// Bytes were damaged in transit. A Terminate message informed the peer.
     #[error("the checksum of a segment is wrong")]
     Corrupt,
     /// The connection was not established in time.
@@ -74,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the responsible party.
     pub fn blame(&self) -> Blame {
         match self {
             Self::NotMpa
@@ -92,7 +92,7 @@ impl Error {
         }
     }
 
-    /// What the peer is told in a Terminate message, if it is told by one.
+    /// Returns the code of the Terminate message for the peer, if one is sent.
     pub(super) fn code(&self) -> Option<Code> {
         match self {
             Self::Violation(violation) => Some(violation.code()),

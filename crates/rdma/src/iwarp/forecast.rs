@@ -1,39 +1,39 @@
 //! Several segments in one receive.
 //!
-//! A segment has less than 64 KiB, and a header between it and the next: a megabyte by one receive a segment is seventeen of
-//! them. But a peer that is in the middle of a message goes on with it, and one that answers RDMA Reads answers the next. So
-//! it is known where payloads go before they come, and how long the headers between them are, and many segments are received
-//! at one go: payloads right into their places, headers beside them.
+//! A segment has less than 64 KiB, followed by the header of the next: with one receive per segment, a megabyte takes
+//! seventeen. But a peer in the middle of a message continues it, and one that answers RDMA Reads answers the next. So
+//! the destinations of payloads are known before they arrive, and so are the lengths of the headers between them. Many
+//! segments are received at once: payloads directly into their places, headers into separate memory.
 //!
-//! What came is then read segment by segment, as if it had come alone. If the peer has done something else, the bytes that lie
-//! in the wrong place are read as what they are, from there. They harm nobody where they are: a place is foreseen only in
-//! memory that is still to be filled, behind all that was written there before.
+//! The bytes are then parsed segment by segment, as if each had arrived alone. If the peer has sent something else,
+//! parsing continues with the misplaced bytes from there. They do no harm where they are: a place is foreseen only in
+//! memory that is still to be filled, after everything that was written there before.
 
 use super::header::{CRC_LEN, LENGTH_LEN, TAGGED_LEN, padding};
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_wire::Landing;
 
-/// The most segments that are foreseen at a time: each takes two places, and the segment before them takes one.
+/// Maximum number of foreseen segments: each takes two places, and the segment before them takes one.
 const SPOTS_MAX: usize = (Landing::PLACES_MAX - 1) / 2;
 
-/// Segments in a row that are as they would have been foreseen before some are foreseen again.
+/// Number of consecutive segments that must match a prediction before predictions resume.
 const RETRY: usize = 16;
 
-/// Messages in a row that follow each other as foreseen before such are foreseen.
+/// Number of consecutive messages that must follow each other as predicted before predictions cross messages.
 const CROSSINGS: usize = 4;
 
-/// Where the payload of a segment goes.
+/// Destination of a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Of the memory.
+    /// Key of the memory.
     pub(super) key: u32,
-    /// The first byte there.
+    /// Offset of the first byte in it.
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
 impl Spot {
-    /// Is it the first segment of a message?
+    /// Returns whether it is the first segment of a message.
     fn is_first(self) -> bool {
         self.at == 0
     }
@@ -42,52 +42,51 @@ impl Spot {
         self.at + self.len
     }
 
-    /// Bytes between this payload and that of the next segment.
+    /// Returns the number of bytes between this payload and that of the next segment.
     pub(super) fn gap(self) -> usize {
         padding(TAGGED_LEN - LENGTH_LEN + self.len) + CRC_LEN + TAGGED_LEN
     }
 }
 
-/// A segment that was foreseen, and what has come of it.
+/// A predicted segment, and its result.
 #[derive(Debug)]
 pub(super) struct Foreseen {
-    /// From the payload before to this one.
+    /// Bytes between the previous payload and this one.
     pub(super) gap: Segment,
     pub(super) spot: Spot,
-    /// Bytes that lie in the spot.
+    /// Bytes received into the spot.
     pub(super) filled: usize,
 }
 
-/// All that a receive has filled.
+/// Everything that a receive has filled.
 #[derive(Debug)]
 pub(super) struct Landed {
-    /// The memory of the segment that had begun, with what is behind it of the same.
+    /// The memory of the segment that had begun, including later spots of the same memory.
     pub(super) first: SegmentMut,
-    /// Bytes that came of that segment.
+    /// Bytes received of that segment.
     pub(super) filled: usize,
     /// Other memory that was out, by key.
     pub(super) others: Vec<(u32, SegmentMut)>,
     pub(super) foreseen: Vec<Foreseen>,
 }
 
-/// What is foreseen, and how well.
 #[derive(Debug)]
 pub(super) struct Forecast {
-    /// Segments that are foreseen at a time.
+    /// Limit on foreseen segments.
     reach: usize,
-    /// Was anything ever not as foreseen?
+    /// A prediction has failed before.
     failed: bool,
-    /// Segments, and first segments of messages, in a row that were as they would have been foreseen.
+    /// Consecutive segments, and first segments of messages, that matched a prediction.
     streak: usize,
     crossings: usize,
     /// Payload of the last segment that was not the last of its message: the peer makes them as long as it can.
     whole: usize,
-    /// Where the segment goes that has begun, and where the next will.
+    /// Spot of the current segment, and the predicted spot of the next.
     now: Option<Spot>,
     next: Option<Spot>,
-    /// Where segments go whose places are out for a receive.
+    /// Spots whose places are out for a receive.
     spots: Vec<Spot>,
-    /// What has come back of these, and the bytes that are filled.
+    /// Places that have come back, with their filled bytes.
     back: Vec<(SegmentMut, usize)>,
 }
 
@@ -108,7 +107,7 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// A segment has begun, in that spot if it is a tagged one.
+    /// Records the start of a segment, in that spot if it is a tagged one.
     pub(super) fn begun(&mut self, spot: Option<Spot>, is_last: bool) {
         if let Some(next) = self.next {
             let row = if next.is_first() { &mut self.crossings } else { &mut self.streak };
@@ -125,30 +124,30 @@ impl Forecast {
         }
     }
 
-    /// The next segment will be in the spot that `after` gives, from the spot before and the most bytes of a segment.
+    /// Predicts the next segment with `after`, which maps a spot and the maximum segment size to the spot after it.
     pub(super) fn foresee(&mut self, after: impl Fn(Spot, usize) -> Option<Spot>) {
         self.next = self.now.and_then(|now| after(now, self.whole));
     }
 
-    /// All that was foreseen came so: more is foreseen, at first twice as much, later one segment more.
+    /// Raises the limit after a fully correct prediction: doubles it at first, later adds one segment.
     pub(super) fn succeeded(&mut self) {
         self.reach = (self.reach + if self.failed { 1 } else { self.reach }).min(SPOTS_MAX);
     }
 
-    /// Something came that was not as foreseen for that spot: half as much is foreseen, or no further than to the end of a
-    /// message.
+    /// Halves the limit after a wrong prediction for that spot, unless the spot starts a message: predictions then no
+    /// longer cross messages.
     pub(super) fn failed(&mut self, spot: Spot) {
         if !spot.is_first() {
             (self.reach, self.failed) = (self.reach / 2, true);
         }
     }
 
-    /// Does the peer do nothing else between messages?
+    /// Returns whether predictions may cross from one message to the next.
     fn crosses(&self) -> bool {
         self.crossings >= CROSSINGS
     }
 
-    /// Foresees segments of up to about `most` bytes, and says how far to read ahead behind them, if that is known.
+    /// Predicts segments of up to about `most` bytes. Returns how far to read ahead after them, if that is known.
     pub(super) fn look(&mut self, most: usize, after: impl Fn(Spot, usize) -> Option<Spot>) -> Option<usize> {
         let (mut last, mut next, mut bytes) = (self.now?, self.next, 0);
         let crosses = self.crosses();
@@ -164,8 +163,8 @@ impl Forecast {
         next.filter(follows).map(|next| ahead(last, next))
     }
 
-    /// The places of what is foreseen, and of what is between, behind that of the segment that has begun. `take` takes the
-    /// memory of a spot, and `pool` has some for the rest.
+    /// Returns the places of the predicted segments and of the gaps before them, after that of the current segment.
+    /// `take` takes the memory of a spot; `pool` provides that of the gaps.
     pub(super) fn places(&self, pool: &Pool, mut take: impl FnMut(Spot) -> SegmentMut) -> Vec<SegmentMut> {
         if self.spots.is_empty() {
             return Vec::new();
@@ -181,7 +180,7 @@ impl Forecast {
         places
     }
 
-    /// A place comes back with `filled` bytes in it. `Some`: now all are back.
+    /// Takes back a place with `filled` bytes in it. Returns `Some` once all are back.
     pub(super) fn landed(&mut self, place: SegmentMut, filled: usize) -> Option<Landed> {
         self.back.push((place, filled));
         if self.back.len() <= 2 * self.spots.len() {
@@ -208,14 +207,14 @@ impl Forecast {
     }
 }
 
-/// The most bytes that are between two payloads.
+/// Maximum number of bytes between two payloads.
 const GAP_MAX: usize = 3 + CRC_LEN + TAGGED_LEN;
 
-/// The most bytes of a short segment that are copied rather than received by themselves.
+/// Maximum length of a short payload that is copied rather than received separately.
 const COPIED: usize = 8 << 10;
 
-/// How far to read ahead behind `last` if `next` follows: up to its payload, which then is received right into its place, and
-/// lies in memory as it lies in the message; or beyond it, if it is short.
+/// Returns how far to read ahead after `last` if `next` follows: up to its payload, which is then received directly
+/// into its place, or past it if it is short.
 fn ahead(last: Spot, next: Spot) -> usize {
     let short = if next.len <= COPIED { next.len + onego_wire::AHEAD_OF_BULK } else { 0 };
     last.gap() + short

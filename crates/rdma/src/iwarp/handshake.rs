@@ -1,5 +1,4 @@
-//! How a connection is opened: the MPA Request, the answer to it, and what both agree on (RFC 5044, section 7; RFC
-//! 6581).
+//! Connection setup: the MPA Request, its reply, and the negotiation (RFC 5044, section 7; RFC 6581).
 
 use super::config::Config;
 use super::error::Error;
@@ -8,23 +7,23 @@ use super::mpa::{
 };
 use crate::error::PostError;
 
-/// Revision of MPA with which IRD and ORD are negotiated.
+/// MPA revision that negotiates IRD and ORD.
 const ENHANCED_REVISION: u8 = 2;
 const REVISION: u8 = 1;
 
-/// What both sides agreed on.
+/// Parameters negotiated by both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Agreement {
     pub(super) crc: bool,
-    /// RDMA Reads of the peer at a time.
+    /// Limit on the peer's RDMA Reads in flight.
     pub(super) ird: u16,
-    /// RDMA Reads of this side at a time.
+    /// Limit on this side's RDMA Reads in flight.
     pub(super) ord: u16,
-    /// How the client says that it is ready: in one way, if it has to.
+    /// The client's ready-to-receive indication: at most one way.
     pub(super) ready: ReadyToReceive,
 }
 
-/// What a client asks for, and its private data.
+/// A client's request, and its private data.
 #[derive(Debug)]
 pub(super) struct Request {
     frame: Frame,
@@ -32,12 +31,12 @@ pub(super) struct Request {
     pub(super) private_data: Vec<u8>,
 }
 
-/// How many RDMA Reads there are if this side has `ours` and the peer said `theirs`.
+/// Returns the number of RDMA Reads if this side has `ours` and the peer stated `theirs`.
 fn agreed(ours: u16, theirs: u16) -> u16 {
     if theirs == NOT_NEGOTIATED { ours } else { ours.min(theirs) }
 }
 
-/// A frame with all that follows it.
+/// Writes a frame with everything that follows it.
 fn write(kind: Kind, mut frame: Frame, depths: Option<Depths>, private_data: &[u8]) -> Vec<u8> {
     let depths = depths.map(Depths::to_bytes);
     let depths = depths.as_ref().map_or(&[][..], |bytes| bytes);
@@ -45,13 +44,13 @@ fn write(kind: Kind, mut frame: Frame, depths: Option<Depths>, private_data: &[u
     [&frame.to_bytes(kind), depths, private_data].concat()
 }
 
-/// Checks private data of this side's user.
+/// Checks the length of private data of this side's user.
 fn bounded(private_data: &[u8], enhanced: bool) -> Result<(), PostError> {
     let bound = PRIVATE_DATA_MAX - if enhanced { ENHANCED_LEN } else { 0 };
     PostError::unless_short("private data", private_data.len(), bound)
 }
 
-/// The bytes of a client's request.
+/// Returns the bytes of a client's request.
 pub(super) fn request(config: &Config, private_data: &[u8]) -> Result<Vec<u8>, PostError> {
     bounded(private_data, config.enhanced)?;
     let revision = if config.enhanced { ENHANCED_REVISION } else { REVISION };
@@ -64,7 +63,7 @@ pub(super) fn request(config: &Config, private_data: &[u8]) -> Result<Vec<u8>, P
     Ok(write(Kind::Request, frame, depths, private_data))
 }
 
-/// Splits what an enhanced frame's private data begins with from what is the user's.
+/// Splits IRD and ORD, at the start of an enhanced frame's private data, from the user's data.
 fn split(frame: &Frame, private: &[u8]) -> Result<(Option<Depths>, Vec<u8>), Error> {
     if !frame.enhanced || frame.revision < ENHANCED_REVISION {
         return Ok((None, private.to_vec()));
@@ -74,12 +73,11 @@ fn split(frame: &Frame, private: &[u8]) -> Result<(Option<Depths>, Vec<u8>), Err
     Ok((Some(Depths::parse(*depths)), rest.to_vec()))
 }
 
-/// What a client asks for that sent that frame with that private data. `Err`: with what it is refused, and the bytes
-/// of the refusal.
+/// Parses a client's request. On error, also returns the bytes of the rejecting reply.
 pub(super) fn asked(config: &Config, frame: Frame, private: &[u8]) -> Result<Request, (Error, Vec<u8>)> {
     let newest = if config.enhanced { ENHANCED_REVISION } else { REVISION };
     if !(REVISION..=newest).contains(&frame.revision) {
-        // The answer tells the revision in which to try again.
+        // The reply states the revision for the next attempt.
         let answer = Frame { rejected: true, revision: newest, ..Frame::default() };
         let error = Error::Revision { ours: newest, theirs: frame.revision };
         return Err((error, write(Kind::Reply, answer, None, &[])));
@@ -97,12 +95,12 @@ pub(super) fn asked(config: &Config, frame: Frame, private: &[u8]) -> Result<Req
     Ok(request)
 }
 
-/// The ways for a client to say that it is ready that a server knows.
+/// Returns the ready-to-receive indications that a server supports.
 fn allowed(config: &Config) -> ReadyToReceive {
     config.peer_to_peer.unwrap_or(ReadyToReceive::ANY)
 }
 
-/// A reply that refuses what was asked with `frame`.
+/// Returns a reply that rejects the request in `frame`.
 fn refusal(frame: &Frame, depths: Option<Depths>, private_data: &[u8]) -> Vec<u8> {
     let Frame { revision, .. } = *frame;
     let answer = Frame { rejected: true, revision, enhanced: depths.is_some(), ..Frame::default() };
@@ -110,7 +108,7 @@ fn refusal(frame: &Frame, depths: Option<Depths>, private_data: &[u8]) -> Vec<u8
 }
 
 impl Request {
-    /// What is agreed on if the request is accepted: the peer's reads are answered here, and the other way round.
+    /// Returns the parameters if the request is accepted: the peer's ORD meets this side's IRD, and vice versa.
     fn agreement(&self, config: &Config) -> Agreement {
         let crc = config.crc || self.frame.crc;
         match self.depths {
@@ -125,13 +123,13 @@ impl Request {
         }
     }
 
-    /// IRD and ORD of the reply.
+    /// Returns IRD and ORD of the reply.
     fn answered(&self, agreement: &Agreement) -> Option<Depths> {
         let Agreement { ird, ord, ready, .. } = *agreement;
         self.depths.map(|asked| Depths { ird, ord, peer_to_peer: asked.peer_to_peer.map(|_| ready) })
     }
 
-    /// Agrees: the bytes of the reply, and what is agreed on.
+    /// Accepts the request: returns the bytes of the reply and the negotiated parameters.
     pub(super) fn accept(
         &self,
         config: &Config,
@@ -149,15 +147,15 @@ impl Request {
         Ok((write(Kind::Reply, frame, depths, private_data), agreement))
     }
 
-    /// Refuses: the bytes of the reply.
+    /// Rejects the request: returns the bytes of the reply.
     pub(super) fn reject(&self, config: &Config, private_data: &[u8]) -> Result<Vec<u8>, PostError> {
         bounded(private_data, self.depths.is_some())?;
         Ok(refusal(&self.frame, self.answered(&self.agreement(config)), private_data))
     }
 }
 
-/// What a client agrees on with a server that answered with that frame and that private data, and the private data
-/// of the server's user, which also comes with a refusal.
+/// Evaluates a server's reply for a client. Also returns the private data of the server's user, which accompanies a
+/// rejection, too.
 pub(super) fn answered(config: &Config, frame: Frame, private: &[u8]) -> (Result<Agreement, Error>, Vec<u8>) {
     match split(&frame, private) {
         Ok((depths, private_data)) => (agree(config, frame, depths), private_data),
@@ -199,7 +197,7 @@ fn agree(config: &Config, frame: Frame, depths: Option<Depths>) -> Result<Agreem
     Ok(Agreement { crc, ird: agreed(config.ird, ord), ord: agreed(config.ord, ird), ready })
 }
 
-/// The header of a frame that came, and how much private data follows it.
+/// Parses the header of a frame. Also returns the length of the private data after it.
 pub(super) fn parse(kind: Kind, bytes: &[u8]) -> Result<(Frame, usize), Error> {
     let frame = Frame::parse(kind, bytes.first_chunk::<FRAME_LEN>().ok_or(Error::NotMpa)?)?;
     Ok((frame, usize::from(frame.private_len)))

@@ -1,24 +1,25 @@
-//! Headers of FPDUs: MPA's length, DDP's and RDMAP's control fields (RFC 5044, section 4; RFC 5041, section 4; RFC
-//! 5040, section 4).
+//! Headers of FPDUs: MPA's length, and the control fields of DDP and RDMAP (RFC 5044, section 4; RFC 5041, section 4;
+//! RFC 5040, section 4).
 
 use super::violation::{TERMINATE_LEN, Violation};
 
-/// Bytes of MPA's length and the control fields, from which follows what else there is.
+/// Length of MPA's length and the control fields, which determine the rest of the header.
 pub(super) const CONTROL_LEN: usize = 4;
-/// Bytes of the whole header of a tagged segment.
+/// Length of the whole header of a tagged segment.
 pub(super) const TAGGED_LEN: usize = 16;
-/// Bytes of the whole header of an untagged segment.
+/// Length of the whole header of an untagged segment.
 pub(super) const UNTAGGED_LEN: usize = 20;
-/// Bytes of an RDMA Read Request behind the header of its untagged segment.
+/// Length of an RDMA Read Request after the header of its untagged segment.
 pub(super) const READ_LEN: usize = 28;
-/// MPA's length counts neither itself...
+/// MPA's length field does not count itself.
 pub(super) const LENGTH_LEN: usize = 2;
-/// ...nor what follows a segment: at most 3 bytes to fill up to a multiple of 4, and the checksum.
+/// Length of the checksum, which follows a segment after at most 3 bytes of padding to a multiple of 4. MPA's length
+/// counts neither.
 pub(super) const CRC_LEN: usize = 4;
 
-/// Bytes of the longest FPDU that is not filled up: MPA's length has 16 bits.
+/// Maximum length of an FPDU without padding: MPA's length has 16 bits.
 pub(super) const FPDU_MAX: usize = (LENGTH_LEN + u16::MAX as usize) / 4 * 4 + CRC_LEN;
-/// Bytes of the shortest that carries payload at a rate that is worth it.
+/// Minimum length of an FPDU with a reasonable ratio of payload.
 pub(super) const FPDU_MIN: usize = 64;
 
 const TAGGED: u16 = 0x8000;
@@ -29,7 +30,6 @@ const RDMAP_VERSION: u16 = 0x00c0;
 const RDMAP_VERSION_1: u16 = 0x0040;
 const OPCODE: u16 = 0x000f;
 
-/// The longest header.
 pub(super) const HEADER_MAX: usize = UNTAGGED_LEN + READ_LEN;
 
 /// Queue numbers of untagged segments (RFC 5040, section 4.2).
@@ -75,7 +75,7 @@ impl Opcode {
         matches!(self, Self::SendSolicited | Self::SendSolicitedInvalidate)
     }
 
-    /// The Send that is that.
+    /// Returns the Send operation with these properties.
     pub(super) fn send(invalidates: bool, solicited: bool) -> Self {
         match (invalidates, solicited) {
             (false, false) => Self::Send,
@@ -85,7 +85,7 @@ impl Opcode {
         }
     }
 
-    /// Bytes of the header of its segments, that of a message included that is of a fixed size.
+    /// Returns the header length of its segments, including the message if it has a fixed size.
     fn header_len(self) -> usize {
         match self {
             Self::Write | Self::ReadResponse => TAGGED_LEN,
@@ -99,7 +99,7 @@ impl Opcode {
 /// The first bytes of every segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control {
-    /// MPA's length: bytes of headers and payload, without itself.
+    /// MPA's length field: bytes of headers and payload, without the field itself.
     pub(super) len: u16,
     pub(super) last: bool,
     pub(super) opcode: Opcode,
@@ -127,7 +127,7 @@ impl Control {
         Ok(this)
     }
 
-    /// The control fields of a segment with `payload` bytes behind its header.
+    /// Returns the control fields of a segment with `payload` bytes after its header.
     fn of(opcode: Opcode, last: bool, payload: usize) -> Self {
         let len = opcode.header_len() - LENGTH_LEN + payload;
         Self { len: u16::try_from(len).expect("a segment is cut to fit MPA's length"), last, opcode }
@@ -141,23 +141,23 @@ impl Control {
         [a, b, c, d]
     }
 
-    /// Bytes of the whole header, an RDMA Read Request or the fixed part of a Terminate message included.
+    /// Returns the length of the whole header, including an RDMA Read Request or the fixed part of a Terminate message.
     pub(super) fn header_len(self) -> usize {
         self.opcode.header_len()
     }
 
-    /// Bytes behind the header.
+    /// Returns the number of bytes after the header.
     pub(super) fn payload_len(self) -> usize {
         usize::from(self.len) + LENGTH_LEN - self.header_len()
     }
 
-    /// Bytes that follow the segment: padding and checksum.
+    /// Returns the length of padding and checksum after the segment.
     pub(super) fn trailer_len(self) -> usize {
         padding(usize::from(self.len)) + CRC_LEN
     }
 }
 
-/// Bytes that fill an FPDU with a segment of `len` bytes up to a multiple of 4.
+/// Returns the padding of an FPDU with a segment of `len` bytes, to a multiple of 4.
 pub(super) fn padding(len: usize) -> usize {
     (LENGTH_LEN + len).wrapping_neg() & 3
 }
@@ -170,7 +170,7 @@ fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// Where the payload of a tagged segment goes.
+/// Destination of a tagged segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tagged {
     pub(super) key: u32,
@@ -189,15 +189,15 @@ impl Tagged {
     }
 }
 
-/// Which part of which message an untagged segment is.
+/// Position of an untagged segment: queue, message and offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Untagged {
-    /// The key to invalidate, for operations that do; 0 for others, and not looked at.
+    /// Key to invalidate; 0 and ignored for other operations.
     pub(super) invalidate: u32,
     pub(super) queue: u32,
-    /// Number of the message in its queue, counted from 1.
+    /// Number of the message in its queue, starting at 1.
     pub(super) msn: u32,
-    /// Bytes of the message before the segment.
+    /// Offset of the segment in the message.
     pub(super) offset: u32,
 }
 
@@ -220,7 +220,7 @@ impl Untagged {
     }
 }
 
-/// An RDMA Read Request behind the header of its segment.
+/// An RDMA Read Request after the header of its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadRequest {
     pub(super) sink: Tagged,
@@ -252,7 +252,7 @@ impl ReadRequest {
 mod tests {
     use super::*;
 
-    /// Headers that siw of Linux 6.1 sent for the kernel's NFS client and server.
+    /// Headers sent by siw of Linux 6.1 for the kernel's NFS client and server.
     const SEND: [u8; UNTAGGED_LEN] = *b"\x00\x56\x41\x43\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0";
     const SEND_INVALIDATE: [u8; UNTAGGED_LEN] =
         *b"\x00\xb6\x41\x44\xfe\x7e\x1b\x01\0\0\0\0\0\0\0\x0c\0\0\0\0";

@@ -1,5 +1,5 @@
-//! What the segments of the peer mean: which may come, where their payload goes, and what is complete with them
-//! (RFC 5040, section 5; RFC 5041, section 5).
+//! Processing of the peer's segments: which are valid, the destination of their payload, and the work that they
+//! complete (RFC 5040, section 5; RFC 5041, section 5).
 
 use super::forecast::Spot;
 use super::header::{
@@ -14,14 +14,14 @@ use onego_buf::{List, SegmentMut};
 use onego_wire::Place;
 use std::collections::VecDeque;
 
-/// A receive that is posted.
+/// A posted receive.
 #[derive(Debug)]
 struct Receive {
     id: u64,
     buffer: SegmentMut,
 }
 
-/// A message that is coming in.
+/// A partially received message.
 #[derive(Debug)]
 struct Message {
     receive: Receive,
@@ -29,16 +29,16 @@ struct Message {
     filled: usize,
 }
 
-/// An RDMA Read of this side that is posted.
+/// A posted RDMA Read of this side.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// `None`: the user knows nothing of it.
+    /// `None` for a read that is hidden from the user.
     pub(super) id: Option<u64>,
     pub(super) sink: SegmentMut,
     pub(super) from: Remote,
 }
 
-/// An RDMA Read of this side that the peer is asked for.
+/// An RDMA Read of this side that was requested from the peer.
 #[derive(Debug)]
 struct Pending {
     read: Read,
@@ -50,18 +50,18 @@ struct Pending {
 /// An RDMA Read of the peer.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// What is still to be sent.
+    /// Bytes still to send.
     pub(super) bytes: List,
-    /// Where it goes.
+    /// Their destination.
     pub(super) sink: Tagged,
-    /// Is a part of it sent?
+    /// Part of it has been sent.
     pub(super) begun: bool,
 }
 
-/// What a segment brought.
+/// Result of a segment.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Nothing that is complete.
+    /// Completes nothing.
     Part,
     CompletedWork(Completion),
     /// An RDMA Read to answer.
@@ -70,14 +70,14 @@ pub(super) enum Ended {
     Terminated(Code),
 }
 
-/// Which buffer the payload of a segment goes to.
+/// Destination buffer of a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PayloadBuffer {
     /// The region with that key.
     Region(u32),
-    /// The receive of the message that is coming in.
+    /// The receive of the current message.
     Message,
-    /// The sink of the RDMA Read that is being answered.
+    /// The sink of the RDMA Read being answered.
     Read,
     /// The region with that key, which was invalidated since the segment began.
     Gone(u32),
@@ -89,13 +89,13 @@ pub(super) struct Inbound {
     receives: VecDeque<Receive>,
     message: Option<Message>,
     reads: VecDeque<Pending>,
-    /// Where the payload of the segment goes that is coming in.
+    /// Destination of the current segment's payload.
     place: Option<(PayloadBuffer, Place)>,
-    /// A region was invalidated while the place in it is out.
+    /// The current region was invalidated while its place is out.
     revoked: bool,
     send_msn: u32,
     read_msn: u32,
-    /// The peer may say that it is ready by a message that is not the user's.
+    /// The peer may indicate that it is ready by a message that is hidden from the user.
     pub(super) ready_by_send: bool,
     /// See [`Config`](super::Config).
     foresee_writes: bool,
@@ -121,12 +121,12 @@ impl Inbound {
         self.receives.push_back(Receive { id, buffer });
     }
 
-    /// RDMA Reads that the peer is asked for.
+    /// Returns the number of RDMA Reads in flight.
     pub(super) fn reads_under_way(&self) -> usize {
         self.reads.len()
     }
 
-    /// Expects the answer to a read, and says where it is to go.
+    /// Registers a read's sink for its response, and returns its destination.
     pub(super) fn expect(&mut self, read: Read) -> Tagged {
         let len = read.sink.len();
         let key = self.regions.insert(Held::Sink, len, 0);
@@ -134,18 +134,18 @@ impl Inbound {
         Tagged { key, offset: 0 }
     }
 
-    /// A segment begins. Nothing is touched if it may not.
+    /// Checks a segment that begins and determines its destination. An invalid one touches nothing.
     pub(super) fn begin(&mut self, control: Control, header: &[u8; HEADER_MAX]) -> Result<(), Violation> {
         let payload = control.payload_len();
         let (tagged, _) = header.split_first_chunk::<TAGGED_LEN>().expect("a header is longer than that");
         let (untagged, _) = header.split_first_chunk::<UNTAGGED_LEN>().expect("a header is longer than that");
         self.place = match control.opcode {
-            // Nothing is looked at of a write of no bytes: it touches nothing (RFC 5040, section 5.1).
+            // The key of a zero-length write is not checked: it touches nothing (RFC 5040, section 5.1).
             Opcode::Write if payload == 0 => None,
             Opcode::Write => {
                 let Tagged { key, offset } = Tagged::parse(tagged);
                 let at = self.regions.write(key, offset, payload)?;
-                // Nobody wants what comes for a sink that was withdrawn.
+                // Bytes for a withdrawn sink are dropped.
                 let is_wanted = !self.regions.is_withdrawn(key);
                 is_wanted.then(|| (PayloadBuffer::Region(key), Place::new(at, payload)))
             }
@@ -157,7 +157,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// An answer goes on where it was, and its last segment is where it ends.
+    /// A response continues where it was, and its last segment is at its end.
     fn begin_response(
         &mut self,
         sink: Tagged,
@@ -220,13 +220,13 @@ impl Inbound {
         Ok((payload > 0).then(|| (PayloadBuffer::Message, Place::new(filled, payload))))
     }
 
-    /// Is the segment the message of no bytes that says that the peer is ready? It is the first of all, and takes no
-    /// receive.
+    /// Returns whether the segment is the empty message that indicates that the peer is ready. It is the first of all,
+    /// and takes no receive.
     fn is_ready_message(&self, control: Control) -> bool {
         self.ready_by_send && self.message.is_none() && control.last && control.payload_len() == 0
     }
 
-    /// The place of the segment's payload, with the buffer that it is in.
+    /// Returns the place of the segment's payload, and its buffer.
     fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
         let (target, place) = self.place.as_mut()?;
         let buffer = match *target {
@@ -238,7 +238,7 @@ impl Inbound {
         Some((place, buffer))
     }
 
-    /// Payload of the segment came in shared memory. `Err`: its region was invalidated since it began.
+    /// Copies payload that was received in shared memory. Fails if its region was invalidated since the segment began.
     pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), Violation> {
         match self.place() {
             Some((place, buffer)) => place.fill(buffer, bytes),
@@ -247,7 +247,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// Payload without a place is passed over (what a Terminate message is about), unless its region is gone.
+    /// Payload without a place is skipped (as in a Terminate message), unless its region is gone.
     fn check_revoked(&self) -> Result<(), Violation> {
         match self.place {
             Some((PayloadBuffer::Gone(key), _)) => Err(Violation::Revoked(key)),
@@ -255,14 +255,14 @@ impl Inbound {
         }
     }
 
-    /// The place of the payload, for a receive, if it is worth one.
+    /// Returns the place of the payload for a receive, if it is large enough.
     pub(super) fn landing(&mut self) -> Option<SegmentMut> {
         let (place, buffer) = self.place()?;
         let left = place.left();
         place.hand_out(buffer, left)
     }
 
-    /// Where the payload of the segment goes, as far as it is to come, if it is a tagged one.
+    /// Returns the destination of the rest of the current payload, if the segment is a tagged one.
     pub(super) fn spot(&self) -> Option<Spot> {
         let (target, place) = self.place.as_ref()?;
         let key = match *target {
@@ -273,8 +273,8 @@ impl Inbound {
         Some(Spot { key, at: place.at(), len: place.left() })
     }
 
-    /// Where the payload of the segment behind that in `spot` goes, which has `whole` bytes at the most, if the peer goes on as
-    /// it should: with the same message, or with the answer to the next RDMA Read.
+    /// Predicts the spot after `spot`, of at most `whole` bytes, if the peer continues regularly: with the same
+    /// message, or with the response to the next RDMA Read.
     pub(super) fn foresee(&self, spot: Spot, whole: usize) -> Option<Spot> {
         let within = |key, at, len: usize| (len > at).then(|| Spot { key, at, len: whole.min(len - at) });
         match self.reads.iter().position(|read| read.key == spot.key) {
@@ -289,7 +289,7 @@ impl Inbound {
         }
     }
 
-    /// The memory that is filled under a key.
+    /// Returns the memory that is filled under a key.
     fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
         if let Some(read) = self.reads.iter_mut().find(|read| read.key == key) {
             return Some(&mut read.read.sink);
@@ -297,41 +297,42 @@ impl Inbound {
         self.regions.sink(key)
     }
 
-    /// Takes the memory of a spot, for a receive. All before it in the same memory is taken already.
+    /// Takes the memory of a spot for a receive. All earlier parts of the same memory are already taken.
     pub(super) fn take(&mut self, spot: Spot) -> SegmentMut {
         self.sink(spot.key).expect("what is foreseen has memory").split_to(spot.len)
     }
 
-    /// Puts back what was taken of memory, other than that of the segment that has begun.
+    /// Puts back memory that was taken, other than that of the current segment.
     pub(super) fn put_back(&mut self, key: u32, memory: SegmentMut) {
         let sink = self.sink(key).expect("memory stays while a part of it is out");
         let rest = std::mem::replace(sink, memory);
         sink.try_join(rest).expect("spots are taken from the front");
     }
 
-    /// The first bytes in a spot.
+    /// Returns the first `len` bytes in a spot.
     pub(super) fn bytes(&mut self, spot: Spot, len: usize) -> &[u8] {
         self.sink(spot.key).map_or(&[], |sink| &sink[spot.at..spot.at + len])
     }
 
-    /// The next bytes of the payload are in their place already.
+    /// Skips payload bytes that are already in place.
     pub(super) fn skip(&mut self, bytes: usize) {
         if let Some((_, place)) = &mut self.place {
             place.skip(bytes);
         }
     }
 
-    /// Bytes of the segment's payload that are to come, if they have a place.
+    /// Returns the number of outstanding payload bytes, if they have a place.
     pub(super) fn rest(&self) -> usize {
         self.place.as_ref().map_or(0, |(_, place)| place.left())
     }
 
-    /// Is the place out for a receive?
+    /// Returns whether the place is out for a receive.
     pub(super) fn is_out(&self) -> bool {
         self.place.as_ref().is_some_and(|(_, place)| place.is_out())
     }
 
-    /// The place comes back. A region that was invalidated meanwhile is the user's again, and the connection over.
+    /// Takes the place back after a receive. A region that was invalidated meanwhile returns to the user, and the
+    /// connection ends.
     pub(super) fn landed(&mut self, buffer: SegmentMut, filled: usize) -> Option<(Violation, Completion)> {
         let (place, into) = self.place().expect("only what was handed out lands");
         place.landed(into, buffer, filled);
@@ -343,8 +344,7 @@ impl Inbound {
         Some((Violation::Revoked(key), released(Key(key), memory, Status::Success)))
     }
 
-    /// Takes memory back. `Some(None)`: a part of it is out for a receive, and it comes back by
-    /// [`landed`](Self::landed).
+    /// Takes memory back. `Some(None)`: part of it is out for a receive, and it comes back by [`landed`](Self::landed).
     pub(super) fn invalidate(&mut self, key: u32) -> Option<Option<Memory>> {
         if let Some((target, place)) =
             self.place.as_mut().filter(|(target, _)| *target == PayloadBuffer::Region(key))
@@ -358,8 +358,8 @@ impl Inbound {
         self.regions.take(key).map(Some)
     }
 
-    /// Takes the memory of a sink back and leaves its key: what comes for it has no place any more. `None`: a part of it is
-    /// out for a receive, and it comes back by [`landed`](Self::landed).
+    /// Takes the memory of a sink back but keeps its key, dropping later bytes for it. `None`: part of it is out for a
+    /// receive, and it comes back by [`landed`](Self::landed).
     pub(super) fn withdraw(&mut self, key: u32) -> Option<Memory> {
         let place = self.place.as_ref().filter(|(target, _)| *target == PayloadBuffer::Region(key));
         if place.is_some_and(|(_, place)| place.is_out()) {
@@ -372,7 +372,7 @@ impl Inbound {
         self.regions.withdraw(key).map(Memory::Sink)
     }
 
-    /// A segment is whole, and its checksum was right.
+    /// Completes a segment whose checksum was correct.
     pub(super) fn end(&mut self, control: Control, header: &[u8; HEADER_MAX]) -> Result<Ended, Violation> {
         self.place = None;
         let ready = std::mem::take(&mut self.ready_by_send);
@@ -409,7 +409,7 @@ impl Inbound {
         let request = header[UNTAGGED_LEN..].first_chunk().expect("that is what a header has room for");
         let ReadRequest { sink, len, source } = ReadRequest::parse(request);
         self.read_msn = self.read_msn.wrapping_add(1);
-        // Nothing is looked at of a read of no bytes.
+        // The key of a zero-length read is not checked.
         let bytes = if len == 0 { List::new() } else { self.regions.read(source.key, source.offset, len)? };
         if wraps(sink.offset, len as usize) {
             return Err(Violation::ReadWraps(sink.offset));
@@ -443,7 +443,7 @@ impl Inbound {
         Ok(Ended::CompletedWork(Completion { id: receive.id, status: Status::Success, done }))
     }
 
-    /// Gives everything back. Nothing may be out for a receive.
+    /// Returns everything. No memory may be out for a receive.
     pub(super) fn flush(&mut self, to: &mut VecDeque<Completion>) {
         self.place = None;
         let begun = self.message.take().map(|message| message.receive);
@@ -461,7 +461,7 @@ impl Inbound {
 }
 
 impl Read {
-    /// How it ends with its connection.
+    /// Returns the completion of a flushed read.
     pub(super) fn flushed(self) -> Option<Completion> {
         let done = CompletedWork::Read(self.sink);
         self.id.map(|id| Completion { id, status: Status::Flushed, done })
@@ -472,7 +472,7 @@ fn released(key: Key, memory: Memory, status: Status) -> Completion {
     Completion { id: u64::from(key.0), status, done: CompletedWork::Released(key, memory) }
 }
 
-/// Is it the segment that is next?
+/// Checks that the segment is the next one.
 fn check(segment: Untagged, queue: u32, msn: u32, offset: u64) -> Result<(), Violation> {
     if segment.queue != queue {
         return Err(Violation::Queue(segment.queue));

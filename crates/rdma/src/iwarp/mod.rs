@@ -1,21 +1,20 @@
 //! iWARP in software: MPA, DDP and RDMAP over a byte stream, as a state machine without I/O.
 //!
 //! A [`Connection`] is one end of a connection, of a client or of a server, and a [`QueuePair`](crate::QueuePair). It
-//! speaks revisions 1 and 2 of MPA (RFC 5044, RFC 6581), with checksums or without, and without markers; DDP and
+//! supports revisions 1 and 2 of MPA (RFC 5044, RFC 6581), with or without checksums, and without markers; DDP and
 //! RDMAP are those of RFC 5041 and RFC 5040.
 //!
-//! - **Where bytes go.** Payload of RDMA Writes, of answers to RDMA Reads and of messages goes right into registered
-//!   memory, sinks and posted receives ([`Connection::landing`]) where enough of a segment is to come; what came
-//!   together with headers is copied there.
-//! - **Where bytes come from.** A gathered list is sent as it is, between headers that lie together in blocks: many
-//!   segments make one send. Payload is not copied, but for pieces of up to 1 KiB.
-//! - **Violations.** A segment is checked before a byte of its payload is placed. What breaks a rule is answered by a
-//!   Terminate message that says which one ([`Violation`]), and ends the connection. A checksum comes behind the
-//!   payload: where it is wrong bytes were placed, within the bounds of what the peer may write, but nothing
-//!   completes with them.
+//! - **Receives.** Payload of RDMA Writes, of responses to RDMA Reads and of messages is received directly into
+//!   registered memory, sinks and posted receives ([`Connection::landing`]) if enough of a segment is outstanding;
+//!   bytes that arrive together with headers are copied there.
+//! - **Sends.** A gathered list is sent in place, between headers that share blocks: many segments make one send.
+//!   Payload is not copied, except for pieces of up to 1 KiB.
+//! - **Violations.** A segment is checked before a byte of its payload is placed. A protocol violation is answered by a
+//!   Terminate message that names it ([`Violation`]), and ends the connection. A checksum follows the payload: if it is
+//!   wrong, bytes were already placed, within the bounds of what the peer may write, but they complete no work.
 //!
 //! # Example
-//! Both ends in one place, with nothing between them:
+//! Both ends in one place, joined directly:
 //!
 //! ```
 //! use onego_buf::{List, Pool, SegmentMut};
@@ -24,7 +23,7 @@
 //! use onego_wire::Time;
 //! use std::sync::Arc;
 //!
-//! /// What a driver does, which receives into `landing().place` besides.
+//! /// A driver does this, and also receives into `landing().place`.
 //! fn carry(from: &mut Connection, to: &mut Connection) {
 //!     let mut out = List::new();
 //!     from.transmit(&mut out, usize::MAX);
@@ -32,7 +31,7 @@
 //! }
 //!
 //! let config = Arc::new(Config::new(Pool::new(1 << 20)));
-//! let entropy = || Box::new(|| 4); // Numbers that nobody can guess, in a real program.
+//! let entropy = || Box::new(|| 4); // A real program uses unpredictable numbers.
 //! let mut client = Connection::connect(Time::default(), config.clone(), entropy(), b"hello").unwrap();
 //! let mut server = Connection::serve(Time::default(), config, entropy());
 //! client.opened(Time::default());
@@ -42,7 +41,7 @@
 //! carry(&mut server, &mut client);
 //! assert!(client.is_ready());
 //!
-//! // The client offers memory, and tells its key in a message; the server writes there, and gives it back.
+//! // The client offers memory, and sends its key in a message; the server writes there, and invalidates it.
 //! let key = client.register_at(Memory::Sink(SegmentMut::zeroed(5)), 0).unwrap();
 //! client.post_receive(1, SegmentMut::zeroed(100)).unwrap();
 //! server.post_receive(1, SegmentMut::zeroed(100)).unwrap();

@@ -1,14 +1,14 @@
-//! The frames that open a connection: MPA Request and MPA Reply (RFC 5044, section 7.1; RFC 6581, section 9).
+//! Frames that open a connection: MPA Request and MPA Reply (RFC 5044, section 7.1; RFC 6581, section 9).
 
 use super::error::Error;
 
-/// Bytes of a frame before its private data.
+/// Length of a frame without its private data.
 pub(super) const FRAME_LEN: usize = 20;
 
-/// Bytes of IRD and ORD in the private data of an enhanced frame.
+/// Length of IRD and ORD in the private data of an enhanced frame.
 pub(super) const ENHANCED_LEN: usize = 4;
 
-/// Private data that a frame may have, that of an enhanced frame included (RFC 5044, section 7.1.1).
+/// Maximum length of a frame's private data, including IRD and ORD of an enhanced frame (RFC 5044, section 7.1.1).
 pub(super) const PRIVATE_DATA_MAX: usize = 512;
 
 const KEY_LEN: usize = 16;
@@ -21,7 +21,6 @@ const REJECTED: u16 = 0x2000;
 const ENHANCED: u16 = 0x1000;
 const REVISION: u16 = 0x00ff;
 
-/// Which of the two frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Request,
@@ -37,24 +36,24 @@ impl Kind {
     }
 }
 
-/// A frame, without its private data.
+/// A frame without its private data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Frame {
-    /// The sender wants markers in what it receives.
+    /// The sender wants to receive markers.
     pub(super) markers: bool,
     /// The sender wants checksums.
     pub(super) crc: bool,
-    /// A reply: the connection is refused.
+    /// In a reply: the connection is rejected.
     pub(super) rejected: bool,
     /// The private data begins with IRD and ORD.
     pub(super) enhanced: bool,
     pub(super) revision: u8,
-    /// Bytes of private data.
+    /// Length of the private data.
     pub(super) private_len: u16,
 }
 
 impl Frame {
-    /// Reads a frame of that kind. The bound on private data is checked.
+    /// Parses a frame of that kind, and checks the length of its private data.
     pub(super) fn parse(kind: Kind, bytes: &[u8; FRAME_LEN]) -> Result<Self, Error> {
         let [key @ .., flags, revision, high, low] = bytes;
         if key != kind.key() {
@@ -90,22 +89,22 @@ impl Frame {
     }
 }
 
-/// How the initiator says that it is ready to receive: the responder sends nothing before.
+/// Ready-to-receive indications of the initiator; the responder sends nothing before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadyToReceive {
-    /// By an RDMA Write of no bytes.
+    /// A zero-length RDMA Write.
     pub write: bool,
-    /// By an RDMA Read of no bytes.
+    /// A zero-length RDMA Read.
     pub read: bool,
-    /// By a message of no bytes, which the other side's user does not see.
+    /// A zero-length message, which is hidden from the other side's user.
     pub send: bool,
 }
 
 impl ReadyToReceive {
-    /// In any way.
+    /// Any of them.
     pub const ANY: Self = Self { write: true, read: true, send: true };
 
-    /// What both know.
+    /// Returns the indications that both sides support.
     pub(super) fn common(self, other: Self) -> Self {
         Self {
             write: self.write && other.write,
@@ -114,7 +113,7 @@ impl ReadyToReceive {
         }
     }
 
-    /// One way of these: siw, for one, takes no answer with several.
+    /// Selects one of them: siw, for example, rejects a reply with several.
     pub(super) fn one(self) -> Self {
         let read = self.read && !self.write;
         Self { write: self.write, read, send: self.send && !self.write && !self.read }
@@ -125,7 +124,7 @@ impl ReadyToReceive {
     }
 }
 
-/// IRD and ORD in 14 bits: "no negotiation here" (RFC 6581, section 9.1).
+/// IRD or ORD of all ones in 14 bits: not negotiated (RFC 6581, section 9.1).
 pub(super) const NOT_NEGOTIATED: u16 = 0x3fff;
 
 const PEER_TO_PEER: u16 = 0x8000;
@@ -133,14 +132,14 @@ const SEND_RTR: u16 = 0x4000;
 const WRITE_RTR: u16 = 0x8000;
 const READ_RTR: u16 = 0x4000;
 
-/// What an enhanced frame's private data begins with (RFC 6581, section 9.1).
+/// Start of an enhanced frame's private data (RFC 6581, section 9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depths {
-    /// RDMA Reads that the sender of the frame answers at a time.
+    /// RDMA Reads that the frame's sender answers at a time.
     pub(super) ird: u16,
-    /// RDMA Reads that it has under way at a time.
+    /// RDMA Reads that the frame's sender has in flight.
     pub(super) ord: u16,
-    /// In peer-to-peer mode: how to say that one is ready.
+    /// In peer-to-peer mode: the ready-to-receive indications.
     pub(super) peer_to_peer: Option<ReadyToReceive>,
 }
 
@@ -175,9 +174,9 @@ impl Depths {
 mod tests {
     use super::*;
 
-    /// What the NFS client of Linux 6.1 sends over siw, up to its own private data.
+    /// Request of Linux 6.1's NFS client over siw, up to its own private data.
     const REQUEST: &[u8; 24] = b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00";
-    /// What its NFS server answers.
+    /// Reply of its NFS server.
     const REPLY: &[u8; 24] = b"MPA ID Rep Frame\x10\x02\x00\x0c\x00\x00\x00\x80";
 
     fn check(kind: Kind, bytes: &[u8; 24], depths: Depths) {

@@ -1,4 +1,4 @@
-//! The verbs on a connection.
+//! The verbs of a connection.
 
 use super::connection::Connection;
 use super::inbound::Read;
@@ -9,7 +9,7 @@ use crate::memory::{Key, Memory, Remote};
 use crate::verbs::{CompletedWork, Completion, QueuePair, SendFlags};
 use onego_buf::{List, SegmentMut};
 
-/// Bytes of a message or of an RDMA Read: what carries its length has 32 bits.
+/// Maximum length of a message or an RDMA Read: the protocol's length fields have 32 bits.
 const LEN_MAX: usize = u32::MAX as usize;
 
 fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
@@ -21,7 +21,6 @@ fn no_wrap(offset: u64, len: usize) -> Result<(), PostError> {
 }
 
 impl Connection {
-    /// May one more piece of work be posted?
     fn may_post(&self) -> Result<(), PostError> {
         if self.is_over() {
             return Err(PostError::Over);
@@ -50,7 +49,7 @@ impl Connection {
         if self.allows_reads() { Ok(()) } else { Err(PostError::NoReads) }
     }
 
-    /// As [`register`](QueuePair::register), with an offset of the caller's choice for the first byte.
+    /// Registers memory as [`register`](QueuePair::register) does, with `base` as the offset of the first byte.
     pub fn register_at(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>> {
         let len = memory.len();
         let memory = Refused::unless(self.may_register(len, base), memory)?;

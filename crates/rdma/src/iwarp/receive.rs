@@ -1,4 +1,4 @@
-//! Takes the stream of bytes apart: an MPA frame, then FPDUs, wherever they are cut.
+//! Parser of the byte stream: an MPA frame, then FPDUs, however they are split.
 
 use super::error::Error;
 use super::forecast::{Forecast, Spot};
@@ -9,26 +9,26 @@ use super::mpa::{FRAME_LEN, Frame, Kind};
 use onego_buf::{Pool, Segment, crc32c};
 use onego_wire::{Ahead, Landing, Part};
 
-/// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
+/// Bytes that are copied and summed at a time, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
 
-/// Payload that is received at one go.
+/// Maximum payload of one receive.
 const LANDING_MAX: usize = 1 << 20;
 
-/// The most bytes that are read in one piece. What follows a segment is shorter.
+/// Maximum length of a contiguous part. The trailer of a segment is shorter.
 const PART_MAX: usize = HEADER_MAX - CONTROL_LEN;
 const _: () = assert!(PART_MAX >= FRAME_LEN);
 
-/// Something whole that was received.
+/// A complete unit of input.
 #[derive(Debug)]
 pub(super) enum Input {
     /// The frame of the handshake, and its private data.
     Frame(Frame, Vec<u8>),
-    /// A segment that may come, whose payload is in its place, and whose checksum was right.
+    /// A valid segment, whose payload is in place and whose checksum was correct.
     Segment(Control),
 }
 
-/// What comes next.
+/// Next part of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Frame(Kind),
@@ -37,7 +37,7 @@ enum Stage {
     Control,
     /// The rest of its header.
     Header,
-    /// Bytes of payload that are to come.
+    /// Outstanding payload bytes.
     Payload(usize),
     /// Padding and checksum.
     Trailer,
@@ -50,14 +50,14 @@ pub(super) struct Receiver {
     private_data: Vec<u8>,
     control: Option<Control>,
     header: [u8; HEADER_MAX],
-    /// Checksum of the segment as far as it came, if there are checksums.
+    /// Running checksum of the segment, if checksums are used.
     crc: Option<u32>,
     ahead: Ahead,
     pub(super) forecast: Forecast,
 }
 
 impl Receiver {
-    /// A frame of that kind comes first.
+    /// Creates a receiver that expects a frame of that kind first.
     pub(super) fn new(kind: Kind) -> Self {
         Self {
             stage: Stage::Frame(kind),
@@ -71,23 +71,23 @@ impl Receiver {
         }
     }
 
-    /// The handshake is through: segments come, with checksums or without.
+    /// Switches from the handshake to segments, with or without checksums.
     pub(super) fn segments(&mut self, crc: bool) {
         self.crc = crc.then_some(u32::MAX);
     }
 
-    /// The header of the segment that is coming in or was the last, unless it is one that cannot be read.
+    /// Returns the header of the current or last segment, unless it was invalid.
     pub(super) fn header(&self) -> Option<(Control, &[u8])> {
         let control = self.control?;
         Some((control, &self.header[..control.header_len()]))
     }
 
-    /// All that a header can be, to be read by those who know what it is.
+    /// Returns the header buffer, of which only the current header's length is meaningful.
     pub(super) fn whole_header(&self) -> &[u8; HEADER_MAX] {
         &self.header
     }
 
-    /// Where the next bytes go.
+    /// Returns the destination of the next bytes.
     pub(super) fn landing(&mut self, inbound: &mut Inbound, pool: &Pool) -> Landing {
         if !matches!(self.stage, Stage::Payload(_)) {
             return self.ahead.landing(None, 0);
@@ -107,7 +107,7 @@ impl Receiver {
         }
     }
 
-    /// The next whole thing in `bytes`, which moves on. `None`: more bytes are needed.
+    /// Returns the next complete unit in `bytes`, and advances it. `None`: more bytes are needed.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -180,7 +180,7 @@ impl Receiver {
         }
         inbound.begin(control, &self.header)?;
         self.forecast.begun(inbound.spot(), control.last);
-        // After the end of a write comes a message, as a rule.
+        // The end of a write is usually followed by a message.
         if !(control.last && control.opcode == Opcode::Write) {
             self.forecast.foresee(|spot, whole| inbound.foresee(spot, whole));
         }
@@ -207,7 +207,7 @@ impl Receiver {
         let Some(control) = self.control else { return Ok(None) };
         let Some((part, used)) = self.part.take(control.trailer_len(), bytes) else { return Ok(None) };
         let (padding, sum) = part.split_at(part.len() - CRC_LEN);
-        // Without checksums nobody looks at what stands there.
+        // Without checksums the field is ignored.
         if let Some(crc) = self.crc
             && sum != wire_crc(crc32c(crc, padding))
         {
@@ -218,7 +218,7 @@ impl Receiver {
         Ok(Some(control))
     }
 
-    /// Bytes of payload came right into their place.
+    /// Records payload bytes that were received directly into their place.
     pub(super) fn landed(&mut self, bytes: &[u8]) {
         if let Stage::Payload(left) = &mut self.stage {
             *left -= bytes.len();
@@ -226,7 +226,7 @@ impl Receiver {
         self.sum(bytes);
     }
 
-    /// Bytes of payload came into a spot that was foreseen. `false`: that is not where they belong.
+    /// Records payload bytes that were received into a predicted spot. Returns `false` if they do not belong there.
     pub(super) fn came(&mut self, spot: Spot, filled: usize, inbound: &mut Inbound) -> bool {
         if self.stage != Stage::Payload(spot.len) || inbound.spot() != Some(spot) {
             return false;
@@ -237,7 +237,7 @@ impl Receiver {
     }
 }
 
-/// A checksum as it is sent: inverted at the end, lowest byte first, as iSCSI has it (RFC 5044, section 4.4).
+/// Returns a checksum as it is sent: inverted at the end, lowest byte first, as in iSCSI (RFC 5044, section 4.4).
 pub(super) fn wire_crc(crc: u32) -> [u8; CRC_LEN] {
     (!crc).to_le_bytes()
 }

@@ -1,28 +1,27 @@
-//! Memory that the peer may get at, by key.
+//! Memory accessible to the peer, by key.
 
 use super::violation::Violation;
 use crate::memory::{Key, Memory};
 use onego_buf::{List, SegmentMut};
 use std::fmt;
 
-/// A source of numbers that nobody can guess: keys are made of them, and who knows a key may use its region.
+/// Source of unpredictable numbers for keys: a peer that knows a key may use its region.
 pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
 
-/// Bits of a key that tell a registration from earlier ones in the same slot, at the least (RFC 5040 leaves the lower 8
-/// to the user).
+/// Minimum number of bits in a key that distinguish registrations in the same slot (RFC 5040 leaves the lower 8 to the
+/// user).
 const KEY_BITS: u32 = 8;
 
-/// The most slots there can be.
+/// Maximum number of slots.
 const SLOTS_MAX: usize = 1 << (u32::BITS - KEY_BITS);
 
-/// What lies under a key.
+/// Content of a slot.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// Nothing.
     Free,
-    /// The user's.
+    /// Memory of the user.
     Memory(Memory),
-    /// The sink of an RDMA Read of this side, which holds it itself.
+    /// The sink of an RDMA Read of this side, which holds the memory itself.
     Sink,
 }
 
@@ -33,19 +32,18 @@ struct Slot {
     /// Offset of the first byte.
     base: u64,
     len: usize,
-    /// Bytes from the first to the last that the peer has written.
+    /// Bytes from the start to the end of what the peer has written.
     written: usize,
     held: Held,
 }
 
 /// All regions of a connection.
 ///
-/// The index of a key is its slot in the low bits; all other bits are random, so that the fewer slots there are the
-/// less can be guessed.
+/// The index of a key is its slot in the low bits; all other bits are random, so that fewer slots leave less to guess.
 pub(super) struct Regions {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Bits of the slot in a key's index.
+    /// Number of slot bits in a key's index.
     bits: u32,
     entropy: Entropy,
 }
@@ -56,25 +54,25 @@ impl fmt::Debug for Regions {
     }
 }
 
-/// Where `len` bytes at `offset` lie in a region of `size` bytes that begins at `base`.
+/// Returns where `len` bytes at `offset` lie in a region of `size` bytes that begins at `base`.
 fn within(base: u64, size: usize, offset: u64, len: usize) -> Option<usize> {
     let start = usize::try_from(offset.checked_sub(base)?).ok()?;
     (start.checked_add(len)? <= size).then_some(start)
 }
 
-/// Do `len` bytes from `offset` on go beyond the last offset there is?
+/// Returns whether `len` bytes from `offset` on exceed the offset space.
 pub(super) fn wraps(offset: u64, len: usize) -> bool {
     len.checked_sub(1).is_some_and(|last| offset.checked_add(last as u64).is_none())
 }
 
 impl Regions {
-    /// A table with room for `capacity` regions.
+    /// Creates a table with room for `capacity` regions.
     pub(super) fn new(capacity: usize, entropy: Entropy) -> Self {
         let capacity = capacity.clamp(1, SLOTS_MAX).next_power_of_two();
         Self { slots: Vec::new(), free: Vec::new(), bits: capacity.trailing_zeros(), entropy }
     }
 
-    /// Makes a key for what is `held`. The caller has checked that there is room.
+    /// Creates a key for `held`. The caller has checked that there is room.
     pub(super) fn insert(&mut self, held: Held, len: usize, base: u64) -> u32 {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         let last = self.slots.get(slot as usize).map(|slot| slot.key);
@@ -87,8 +85,8 @@ impl Regions {
         key
     }
 
-    /// A key for that slot, which is not 0, and differs from the `last` one in its lower 8 bits whatever the source of
-    /// numbers gives.
+    /// Returns a key for that slot. It is not 0, and differs from the `last` one in its lower 8 bits whatever the
+    /// random number.
     fn new_key(&mut self, slot: u32, last: Option<u32>) -> u32 {
         let mask = self.mask();
         let random = (self.entropy)() as u32;
@@ -104,7 +102,7 @@ impl Regions {
         (1 << self.bits) - 1
     }
 
-    /// The slot that a key tells.
+    /// Returns the slot in a key.
     fn index(&self, key: u32) -> usize {
         ((key >> KEY_BITS) & self.mask()) as usize
     }
@@ -115,7 +113,7 @@ impl Regions {
         (slot.key == key && !matches!(slot.held, Held::Free)).then_some((at as u32, slot))
     }
 
-    /// Frees the key of memory that is registered.
+    /// Frees the key of registered memory.
     pub(super) fn take(&mut self, key: u32) -> Option<Memory> {
         let (at, slot) = self.slot(key)?;
         match std::mem::replace(&mut slot.held, Held::Free) {
@@ -130,12 +128,12 @@ impl Regions {
         }
     }
 
-    /// The memory of a sink, whose key stays.
+    /// Takes the memory of a sink but keeps its key.
     pub(super) fn withdraw(&mut self, key: u32) -> Option<SegmentMut> {
         self.sink(key).map(|sink| std::mem::replace(sink, SegmentMut::zeroed(0)))
     }
 
-    /// Has the key of a sink lost its memory?
+    /// Returns whether the key of a sink has lost its memory.
     pub(super) fn is_withdrawn(&mut self, key: u32) -> bool {
         self.slot(key).is_some_and(|(_, slot)| match &slot.held {
             Held::Memory(Memory::Sink(sink)) => sink.len() < slot.len,
@@ -143,7 +141,7 @@ impl Regions {
         })
     }
 
-    /// Frees the key of a sink of this side's.
+    /// Frees the key of the sink of an RDMA Read.
     pub(super) fn release_sink(&mut self, key: u32) {
         if let Some((at, slot)) = self.slot(key)
             && matches!(slot.held, Held::Sink)
@@ -153,13 +151,13 @@ impl Regions {
         }
     }
 
-    /// The sink under a key. Now at the latest it is taken from its pool.
+    /// Returns the sink under a key, taking it from its pool if necessary.
     pub(super) fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
         let (_, Slot { held: Held::Memory(memory), .. }) = self.slot(key)? else { return None };
         memory.sink()
     }
 
-    /// Where in a sink `len` bytes for `offset` go, if the peer may write them there.
+    /// Returns the position in a sink of `len` bytes at `offset`, if the peer may write them.
     pub(super) fn write(&mut self, key: u32, offset: u64, len: usize) -> Result<usize, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::WriteKey(key))?;
         if !matches!(slot.held, Held::Memory(Memory::Sink(_) | Memory::Fresh(..))) {
@@ -173,13 +171,13 @@ impl Regions {
         Ok(start)
     }
 
-    /// The length of a region of which the peer has written nothing from `at` on.
+    /// Returns the length of a region if the peer has written nothing from `at` on.
     pub(super) fn unwritten(&self, key: u32, at: usize) -> Option<usize> {
         let slot = self.slots.get(self.index(key))?;
         (slot.key == key && slot.written <= at).then_some(slot.len)
     }
 
-    /// The `len` bytes at `offset`, if the peer may read them.
+    /// Returns the `len` bytes at `offset`, if the peer may read them.
     pub(super) fn read(&mut self, key: u32, offset: u64, len: u32) -> Result<List, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::ReadKey(key))?;
         let Held::Memory(Memory::Source(list)) = &slot.held else { return Err(Violation::ReadAccess(key)) };
@@ -190,7 +188,7 @@ impl Regions {
         start.map(|start| list.slice(start, len as usize)).ok_or(Violation::ReadBounds { key, offset, len })
     }
 
-    /// Frees all keys of memory that is registered.
+    /// Frees the keys of all registered memory.
     pub(super) fn drain(&mut self) -> Vec<(Key, Memory)> {
         let keys: Vec<u32> = self.slots.iter().map(|slot| slot.key).collect();
         keys.into_iter().filter_map(|key| Some((Key(key), self.take(key)?))).collect()

@@ -1,4 +1,4 @@
-//! Puts FPDUs together: many a call, in as few pieces as can be.
+//! Assembly of FPDUs: many per call, in as few pieces as possible.
 
 use super::header::{
     CRC_LEN, HEADER_MAX, LENGTH_LEN, Opcode, READ_LEN, READ_QUEUE, ReadRequest, SEND_QUEUE, TAGGED_LEN,
@@ -15,18 +15,18 @@ use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Bytes that go out first: the frame of the handshake, the Terminate message.
+    /// Bytes that precede all work: the frame of the handshake, the Terminate message.
     first: Vec<u8>,
     pub(super) works: Works,
     writer: Writer,
     send_msn: u32,
     read_msn: u32,
-    /// Reads that the peer answers at a time.
+    /// Limit on this side's reads in flight.
     ord: usize,
 }
 
 impl Sender {
-    /// `fpdu`: bytes of an FPDU at the most.
+    /// `fpdu`: maximum size of an FPDU in bytes.
     pub(super) fn new(fpdu: usize, pool: Pool) -> Self {
         Self {
             first: Vec::new(),
@@ -43,13 +43,13 @@ impl Sender {
         self.first.extend_from_slice(bytes);
     }
 
-    /// The handshake is through.
+    /// Switches from the handshake to segments.
     pub(super) fn segments(&mut self, crc: bool, ord: u16) {
         self.writer.crc = crc;
         self.ord = usize::from(ord);
     }
 
-    /// Sends a message of no bytes before all others. The user knows nothing of it.
+    /// Sends a zero-length message, hidden from the user, before all others.
     pub(super) fn ready_by_send(&mut self) {
         let mut header = [0; UNTAGGED_LEN];
         let segment = Untagged { invalidate: 0, queue: SEND_QUEUE, msn: self.send_msn, offset: 0 };
@@ -58,7 +58,7 @@ impl Sender {
         self.whole(&header);
     }
 
-    /// Sends a write of no bytes before all others.
+    /// Sends a zero-length write before all work.
     pub(super) fn write_nothing(&mut self) {
         let mut header = [0; TAGGED_LEN];
         Tagged { key: 0, offset: 0 }.write(Opcode::Write, true, 0, &mut header);
@@ -72,7 +72,7 @@ impl Sender {
         self.first.extend_from_slice(&trailer[..len]);
     }
 
-    /// Sends a Terminate message, about the segment with that header, and nothing else any more.
+    /// Sends a Terminate message about the segment with that header, and nothing after it.
     pub(super) fn terminate(&mut self, code: Code, about: Option<(Opcode, &[u8])>) {
         let about = about.filter(|_| code.is_about_segment());
         let kind = about.map(|(opcode, _)| match opcode {
@@ -89,30 +89,28 @@ impl Sender {
         self.whole(&bytes[..UNTAGGED_LEN + TERMINATE_LEN + headers.len()]);
     }
 
-    /// Is there something that goes out first?
     pub(super) fn has_first(&self) -> bool {
         !self.first.is_empty()
     }
 
-    /// May one more read be sent?
+    /// Returns whether another read may be sent.
     fn may_read(&self, inbound: &Inbound) -> bool {
         inbound.reads_under_way() < self.ord
     }
 
-    /// Is there work to send?
     pub(super) fn has_work(&self, inbound: &Inbound) -> bool {
         !self.works.is_empty(self.may_read(inbound))
     }
 
-    /// Appends what goes out first to `out`.
+    /// Appends the bytes that precede all work to `out`.
     pub(super) fn transmit_first(&mut self, out: &mut List) {
         if !self.first.is_empty() {
             out.push(onego_buf::Segment::from(std::mem::take(&mut self.first)));
         }
     }
 
-    /// Appends about `limit` bytes of work to `out`: whole FPDUs, at least one if there is any. What is done by that
-    /// is told to `done`.
+    /// Appends about `limit` bytes of work to `out`: whole FPDUs, at least one if there is any. Adds completions to
+    /// `done`.
     pub(super) fn transmit(
         &mut self,
         out: &mut List,
@@ -141,7 +139,7 @@ impl Sender {
         }
     }
 
-    /// Sends the next segment of what is posted first.
+    /// Sends the next segment of the first posted work.
     #[inline]
     fn posted(&mut self, out: &mut List, inbound: &mut Inbound, done: &mut VecDeque<Completion>) {
         let completion = match self.works.posted.front_mut() {
@@ -191,23 +189,22 @@ impl Sender {
         }
     }
 
-    /// Forgets all work, and gives it back.
+    /// Drops all work and completes it as flushed.
     pub(super) fn flush(&mut self, done: &mut VecDeque<Completion>) {
         self.works.flush(done);
     }
 }
 
-/// Writes FPDUs.
 #[derive(Debug)]
 struct Writer {
     arena: Arena,
     crc: bool,
-    /// Bytes of an FPDU at the most.
+    /// Maximum size of an FPDU in bytes.
     fpdu: usize,
 }
 
 impl Writer {
-    /// Writes the next segment of a message. `true`: it was the last.
+    /// Writes the next segment of a message. Returns whether it was the last.
     #[inline]
     fn message(
         &mut self,
@@ -228,7 +225,7 @@ impl Writer {
         last
     }
 
-    /// Writes the next segment of a tagged message. `true`: it was the last.
+    /// Writes the next segment of a tagged message. Returns whether it was the last.
     #[inline]
     fn tagged(&mut self, opcode: Opcode, bytes: &mut List, to: &mut Remote, out: &mut List) -> bool {
         let len = bytes.len().min(self.fpdu - TAGGED_LEN - CRC_LEN);
@@ -236,7 +233,7 @@ impl Writer {
         let segment = Tagged { key: to.key.0, offset: to.offset };
         let crc = self.header::<TAGGED_LEN>(out, |to| segment.write(opcode, last, len, to));
         self.payload(bytes, TAGGED_LEN, len, crc, out);
-        // After the last byte of all offsets nothing follows.
+        // May wrap after the last byte of the offset space, when nothing follows.
         to.offset = to.offset.wrapping_add(len as u64);
         last
     }
@@ -251,7 +248,7 @@ impl Writer {
         self.payload(&mut List::new(), HEADER_MAX, 0, crc, out);
     }
 
-    /// Writes a header, and begins the checksum with it.
+    /// Writes a header, and starts the checksum with it.
     #[inline(always)]
     fn header<const N: usize>(&mut self, out: &mut List, write: impl FnOnce(&mut [u8; N])) -> u32 {
         let (mut crc, summed) = (u32::MAX, self.crc);
@@ -264,7 +261,7 @@ impl Writer {
         crc
     }
 
-    /// Appends `len` bytes of payload, which it takes, and what follows them.
+    /// Takes and appends `len` bytes of payload, and the trailer.
     #[inline]
     fn payload(&mut self, bytes: &mut List, header: usize, len: usize, mut crc: u32, out: &mut List) {
         let summed = self.crc;
@@ -283,7 +280,7 @@ impl Writer {
         self.arena.put(&trailer[..len], out);
     }
 
-    /// Padding and checksum behind an FPDU of `len` bytes, with MPA's length, and how many bytes they are.
+    /// Returns padding and checksum after an FPDU of `len` bytes, including MPA's length field, and their number.
     fn trailer(&self, len: usize, crc: u32) -> ([u8; 3 + CRC_LEN], usize) {
         let padding = padding(len - LENGTH_LEN);
         let mut trailer = [0; 3 + CRC_LEN];

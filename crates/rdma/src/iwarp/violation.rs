@@ -1,131 +1,128 @@
-//! How a peer can break the rules, and the Terminate message that tells it (RFC 5040, sections 4.8 and 8; RFC 5041,
-//! section 8; RFC 5044, section 8; RFC 6581, section 8).
+//! Protocol violations of the peer, and the Terminate message that reports them (RFC 5040, sections 4.8 and 8; RFC
+//! 5041, section 8; RFC 5044, section 8; RFC 6581, section 8).
 
 use std::fmt;
 use thiserror::Error;
 
-/// A rule that a segment of the peer breaks. Nothing of the segment was placed, but for
-/// [`Revoked`](Self::Revoked).
+/// Protocol violation by a segment of the peer. None of the segment was placed, except for [`Revoked`](Self::Revoked).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 pub enum Violation {
-    /// A segment that is too short for its headers, or longer than its kind can be.
+    /// A segment that is too short for its headers, or too long for its kind.
     #[error("a segment of {0} bytes is of a wrong length for its kind")]
     Length(u16),
-    /// Another version of DDP.
+    /// A tagged segment with another version of DDP.
     #[error("the DDP version of a tagged segment is not 1")]
     TaggedVersion,
-    /// The same in an untagged segment.
+    /// An untagged segment with another version of DDP.
     #[error("the DDP version of an untagged segment is not 1")]
     UntaggedVersion,
     /// Another version of RDMAP.
     #[error("the RDMAP version of a segment is not 1")]
     RdmapVersion,
     /// An operation that does not exist, or not in this form.
-    #[error("operation {0} does not exist, or not as it came")]
+    #[error("operation {0} does not exist, or not in this form")]
     Opcode(u8),
     /// A queue that does not exist, or not for this operation.
-    #[error("queue {0} is not the one of the operation")]
+    #[error("queue {0} does not match the operation")]
     Queue(u32),
-    /// A message out of turn.
+    /// A message out of order.
     #[error("message {found} came instead of {expected}")]
     Msn {
         /// Its number.
         found: u32,
-        /// The number that was next.
+        /// The expected number.
         expected: u32,
     },
-    /// A segment out of turn in its message.
+    /// A segment out of order in its message.
     #[error("the segment at offset {found} of a message came instead of that at {expected}")]
     MessageOffset {
         /// Its offset.
         found: u32,
-        /// The offset that was next.
+        /// The expected offset.
         expected: u32,
     },
-    /// A message that changes its kind half way.
-    #[error("a message began as operation {began} and went on as {found}")]
+    /// A message that changes its operation midway.
+    #[error("a message began as operation {began} and continued as {found}")]
     Mixed {
         /// The operation of its first segment.
         began: u8,
         /// The operation of a later one.
         found: u8,
     },
-    /// A message for which no receive is posted.
-    #[error("a message came, and no receive was posted for it")]
+    /// A message without a posted receive.
+    #[error("a message came without a posted receive")]
     NoReceive,
-    /// More RDMA Reads at a time than were agreed on.
-    #[error("more RDMA Reads came at a time than the {0} that were agreed on")]
+    /// More RDMA Reads in flight than negotiated.
+    #[error("more RDMA Reads are in flight than the negotiated {0}")]
     TooManyReads(u16),
-    /// A message longer than the receive that is posted for it.
+    /// A message longer than its posted receive.
     #[error("a message of at least {len} bytes came for a receive of {room}")]
     MessageTooLong {
-        /// Bytes of the message, as far as it came.
+        /// Length of the message so far, in bytes.
         len: u64,
-        /// Bytes of the receive.
+        /// Length of the receive in bytes.
         room: usize,
     },
     /// Bytes for a region that does not exist.
     #[error("bytes came for key {0:#010x}, under which nothing is registered")]
     WriteKey(u32),
-    /// Bytes for a region that is not to be written.
-    #[error("bytes came for key {0:#010x}, which is not to be written by the peer")]
+    /// Bytes for a region that the peer may not write.
+    #[error("bytes came for key {0:#010x}, which the peer may not write")]
     WriteAccess(u32),
     /// Bytes beyond the bounds of a region.
-    #[error("bytes came for offset {offset:#x} and on, which is outside of the region of key {key:#010x}")]
+    #[error("bytes came for offset {offset:#x} outside the region of key {key:#010x}")]
     WriteBounds {
         /// The region.
         key: u32,
         /// Offset of the first byte.
         offset: u64,
     },
-    /// Bytes beyond the last offset there is.
-    #[error("bytes came for offset {0:#x} and on, beyond the last offset there is")]
+    /// Bytes beyond the offset space.
+    #[error("bytes came for offset {0:#x} and exceed 2^64")]
     WriteWraps(u64),
-    /// Bytes for a region that was invalidated while they came.
-    #[error("bytes came for key {0:#010x} while its memory was taken back")]
+    /// Bytes for a region that was invalidated while they arrived.
+    #[error("key {0:#010x} was invalidated while bytes came for it")]
     Revoked(u32),
-    /// An answer to an RDMA Read that nobody waits for.
-    #[error("an answer to an RDMA Read came, and none is under way")]
+    /// A response without an RDMA Read in flight.
+    #[error("a response to an RDMA Read came, but none is in flight")]
     Unasked,
-    /// An answer to another RDMA Read than the one that is next.
-    #[error("an answer came for the RDMA Read into {found:#010x} instead of {expected:#010x}")]
+    /// A response to another RDMA Read than the next.
+    #[error("a response came for the RDMA Read into {found:#010x} instead of {expected:#010x}")]
     ResponseKey {
-        /// Key of the sink in the answer.
+        /// Key of the sink in the response.
         found: u32,
-        /// Key of the sink that was asked for.
+        /// Key of the expected sink.
         expected: u32,
     },
-    /// An answer that is not as long as what was asked for, or leaves something out.
-    #[error("an answer to an RDMA Read went wrong at byte {0}")]
+    /// A response of the wrong length, or with a gap.
+    #[error("a response to an RDMA Read is invalid at byte {0}")]
     ResponseBounds(u64),
     /// An RDMA Read from a region that does not exist.
-    #[error("an RDMA Read asks for key {0:#010x}, under which nothing is registered")]
+    #[error("an RDMA Read requests key {0:#010x}, under which nothing is registered")]
     ReadKey(u32),
-    /// An RDMA Read from a region that is not to be read.
-    #[error("an RDMA Read asks for key {0:#010x}, which is not to be read by the peer")]
+    /// An RDMA Read from a region that the peer may not read.
+    #[error("an RDMA Read requests key {0:#010x}, which the peer may not read")]
     ReadAccess(u32),
     /// An RDMA Read beyond the bounds of a region.
-    #[error(
-        "an RDMA Read asks for {len} bytes at offset {offset:#x}, outside of the region of key {key:#010x}"
-    )]
+    #[error("an RDMA Read requests {len} bytes at offset {offset:#x} outside the region of key {key:#010x}")]
     ReadBounds {
         /// The region.
         key: u32,
         /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// An RDMA Read beyond the last offset there is.
-    #[error("an RDMA Read asks for bytes at offset {0:#x} and on, beyond the last offset there is")]
+    /// An RDMA Read beyond the offset space.
+    #[error("an RDMA Read requests bytes at offset {0:#x} that exceed 2^64")]
     ReadWraps(u64),
     /// A region to invalidate that does not exist, or is in use by an RDMA Read of this side.
-    #[error("the peer invalidates key {0:#010x}, which it cannot")]
+    #[error("the peer cannot invalidate key {0:#010x}")]
     CannotInvalidate(u32),
 }
 
 impl Violation {
-    /// What the peer is told.
+    /// Returns the code that the peer receives.
     pub fn code(&self) -> Code {
         let (layer, kind, code) = match self {
             Self::ReadKey(_) => (RDMAP, PROTECTION, 0x00),
@@ -155,34 +152,34 @@ impl Violation {
 const RDMAP: u8 = 0;
 const DDP: u8 = 1;
 const MPA: u8 = 2;
-/// Types of errors of RDMAP.
+/// RDMAP error types.
 const PROTECTION: u8 = 1;
 const OPERATION: u8 = 2;
-/// Types of errors of DDP.
+/// DDP error types.
 const TAGGED: u8 = 1;
 const UNTAGGED: u8 = 2;
 
-/// What a Terminate message says: layer, type and code of an error, in IANA's registry "Remote Direct Data Placement".
+/// Content of a Terminate message: layer, type and code of an error, in IANA's registry "Remote Direct Data Placement".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code {
     /// 0 RDMAP, 1 DDP, 2 MPA.
     pub layer: u8,
-    /// Type of the error, of 4 bits.
+    /// Error type (4 bits).
     pub kind: u8,
-    /// The error.
+    /// Error code.
     pub code: u8,
 }
 
 /// Bits of the third byte of a Terminate message: length and header of the DDP segment, and the header of the RDMA
-/// Read follow.
+/// Read, follow.
 const LENGTH_FOLLOWS: u8 = 0x80;
 const DDP_FOLLOWS: u8 = 0x40;
 const RDMAP_FOLLOWS: u8 = 0x20;
 const FOLLOWS: u8 = LENGTH_FOLLOWS | DDP_FOLLOWS | RDMAP_FOLLOWS;
-/// The same bits as Linux's siw has them on little-endian machines, where it turns each byte round.
+/// The same bits as sent by Linux's siw on little-endian machines, which reverses the order within each byte.
 const FOLLOWS_TURNED: u8 = 0x07;
 
-/// Bytes of a Terminate message before the headers of what it is about.
+/// Length of a Terminate message before the headers of the segment in error.
 pub(super) const TERMINATE_LEN: usize = 4;
 
 impl Code {
@@ -190,8 +187,7 @@ impl Code {
     pub(super) const INSUFFICIENT_IRD: Self = Self { layer: MPA, kind: 0, code: 0x06 };
     pub(super) const NO_READY_TO_RECEIVE: Self = Self { layer: MPA, kind: 0, code: 0x07 };
 
-    /// The fixed part of a Terminate message. `about`: bytes of the header of the segment that it is about, which
-    /// follow it. Errors of MPA are about no segment.
+    /// Returns the fixed part of a Terminate message. `about`: headers that follow it. MPA errors have none.
     pub(super) fn to_bytes(self, about: Option<About>) -> [u8; TERMINATE_LEN] {
         let follows = match about {
             None => 0,
@@ -201,23 +197,23 @@ impl Code {
         [self.layer << 4 | self.kind, self.code, follows, 0]
     }
 
-    /// Reads the fixed part of a Terminate message.
+    /// Parses the fixed part of a Terminate message.
     pub(super) fn parse([first, code, follows, _]: [u8; TERMINATE_LEN]) -> Self {
         let turned = follows & FOLLOWS == 0 && follows & FOLLOWS_TURNED != 0;
         let first = if turned { first.rotate_left(4) } else { first };
         Self { layer: first >> 4, kind: first & 0xf, code }
     }
 
-    /// Is it about a segment, whose header follows?
+    /// Returns whether the error concerns a segment, whose header follows.
     pub(super) fn is_about_segment(self) -> bool {
         self.layer != MPA
     }
 }
 
-/// What a Terminate message is about.
+/// Subject of a Terminate message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// A segment, of which length and DDP header follow.
+    /// A segment, whose length and DDP header follow.
     Segment,
     /// An RDMA Read Request, whose RDMAP header follows as well.
     Read,

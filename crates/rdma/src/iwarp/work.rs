@@ -1,4 +1,4 @@
-//! Work that waits to be sent, and what of it is next.
+//! Work that waits to be sent, and its scheduling.
 
 use super::inbound::{Read, Response};
 use crate::memory::Remote;
@@ -6,7 +6,6 @@ use crate::verbs::{CompletedWork, Completion, SendFlags, Status};
 use onego_buf::List;
 use std::collections::VecDeque;
 
-/// Something that is posted.
 #[derive(Debug)]
 pub(super) enum Work {
     /// A message, of which `offset` bytes are sent.
@@ -16,7 +15,7 @@ pub(super) enum Work {
         offset: u32,
         flags: SendFlags,
     },
-    /// What is still to be written, and where.
+    /// The rest of a write, and its destination.
     Write {
         id: u64,
         bytes: List,
@@ -27,7 +26,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// How it ends with its connection.
+    /// Returns the completion of flushed work.
     fn flushed(self) -> Option<Completion> {
         let status = Status::Flushed;
         match self {
@@ -38,40 +37,39 @@ impl Work {
     }
 }
 
-/// Bytes of what is posted, or of answers, before it is the turn of the other. A peer that reads is sent many segments of an
-/// answer in a row, and can receive them so; a message waits no longer than that takes.
+/// Bytes of posted work or of responses before the other gets its turn. A reading peer gets many segments of a response
+/// in a row, and can receive them together; a message waits no longer than that takes.
 const QUANTUM: usize = 256 << 10;
 
-/// Whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Turn {
     /// A read that waited for an earlier one to be answered.
     WaitingRead,
-    /// What is posted.
     #[default]
     Posted,
-    /// The answer to a read of the peer.
+    /// The response to a read of the peer.
     Response,
 }
 
-/// All that waits to be sent on a connection.
+/// All work that waits to be sent on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Works {
     pub(super) posted: VecDeque<Work>,
-    /// Reads that are posted, beyond those that the peer allows at a time. Others pass them.
+    /// Posted reads beyond the peer's limit. Other work overtakes them.
     pub(super) waiting: VecDeque<Read>,
     pub(super) responses: VecDeque<Response>,
-    /// Whose turn it was last, and how many bytes were sent in it.
+    /// The last turn, and the bytes sent in it.
     turn: Turn,
     sent: usize,
 }
 
 impl Works {
-    /// What is next, if the peer allows one more read (`read`).
+    /// Selects the next work; `read`: the peer allows another read.
     ///
-    /// A message is sent whole before the next one that is posted. What is posted and responses take turns of
+    /// A message is sent in full before the next posted work. Posted work and responses alternate in turns of
     /// [`QUANTUM`] bytes, so that neither waits for long. Sends and read requests may go between the segments of a
-    /// response, but no writes: siw, and perhaps others, take no segments of two tagged messages in turns.
+    /// response, but writes may not: siw, and perhaps others, do not accept interleaved segments of two tagged
+    /// messages.
     pub(super) fn next(&mut self, read: bool) -> Option<Turn> {
         if read && !self.waiting.is_empty() {
             return Some(Turn::WaitingRead);
@@ -97,19 +95,19 @@ impl Works {
         Some(turn)
     }
 
-    /// `bytes` bytes of what was next are sent.
+    /// Records `bytes` sent bytes of the current turn.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }
 
-    /// Is there something to send?
+    /// Returns whether there is nothing to send.
     pub(super) fn is_empty(&self, read: bool) -> bool {
         self.posted.iter().all(|work| !read && matches!(work, Work::Read(_)))
             && self.responses.is_empty()
             && (!read || self.waiting.is_empty())
     }
 
-    /// Gives everything back.
+    /// Drops all work and completes it as flushed.
     pub(super) fn flush(&mut self, to: &mut VecDeque<Completion>) {
         self.responses.clear();
         to.extend(self.waiting.drain(..).filter_map(Read::flushed));

@@ -1,4 +1,4 @@
-//! Two ends of a connection do with each other what the verbs promise.
+//! Exchanges between two ends, as the verbs specify.
 
 use crate::support::{End, config, filled, noise, pair, rng, scattered, settle};
 use onego_buf::{List, SegmentMut};
@@ -6,7 +6,7 @@ use onego_rdma::iwarp::{Config, Established, Event, ReadyToReceive};
 use onego_rdma::{CompletedWork, Completion, Memory, PostError, QueuePair, Remote, SendFlags, Status};
 use rand::Rng as _;
 
-/// Every way to make a connection.
+/// All ways to establish a connection.
 fn configs() -> Vec<Config> {
     let mut all = Vec::new();
     for crc in [false, true] {
@@ -153,14 +153,14 @@ fn bulk_is_received_many_segments_at_a_time_and_in_place() {
         panic!("it was a sink");
     };
     assert!(*sink == bytes, "the write brought something else");
-    // The first receive was for small messages, as nobody knew what came.
+    // The first receive was for small messages, because the kind of data was unknown.
     assert!(receives.iter().all(|n| *n <= 10), "{receives:?} receives for a megabyte");
     for end in [&client, &server] {
         assert!(end.landed > LEN * 7 / 10, "only {} bytes came right into their place", end.landed);
     }
 }
 
-/// Carries everything there and back, in as few receives as there can be.
+/// Carries all bytes in both directions, in as few receives as possible.
 fn carry_whole(client: &mut End, server: &mut End) {
     while client.connection.has_output() || server.connection.has_output() {
         server.incoming.extend(client.output(usize::MAX).to_vec());
@@ -191,7 +191,8 @@ fn what_comes_otherwise_than_foreseen_is_read_as_what_it_is() {
         }
         client.incoming.extend(server.output(usize::MAX).to_vec());
         while client.feed(usize::MAX) > 0 {}
-        // Messages go in the middle of answers, and messages and writes between them, in each round at other places.
+        // Messages go between the segments of responses, and messages and writes between them, at other places in each
+        // round.
         let mut all = Vec::new();
         for step in 0.. {
             let out = client.output(1).to_vec();
@@ -242,7 +243,7 @@ fn what_is_foreseen_touches_nothing_that_was_written_before() {
     server.connection.post_receive(0, filled(100, 0)).unwrap();
     client.connection.post_send(0, b"go".to_vec().into(), SendFlags::default()).unwrap();
     carry_whole(&mut client, &mut server);
-    // From the last part to the first: behind each is one that has come.
+    // From the last part to the first: each is followed by one that has arrived.
     let bytes = noise(4 * PART, &mut rng);
     for part in [3, 2, 1, 0] {
         let (start, end) = (part * PART, (part + 1) * PART);
@@ -286,7 +287,7 @@ fn what_is_written_to_a_withdrawn_sink_is_dropped_and_harms_nothing() {
             0 => assert!(matches!(invalidated, Err(PostError::UnknownKey(_)))),
             _ => assert!(matches!(invalidated, Ok(Some(Memory::Sink(empty))) if empty.is_empty())),
         }
-        // And then it is gone.
+        // Afterwards it is gone.
         client.connection.post_write(4, List::from(vec![1]), Remote { key, offset: 0 }).unwrap();
         settle(&mut client, &mut server, &mut rng);
         assert!(server.fault().is_some());
@@ -369,7 +370,7 @@ fn queues_are_as_deep_as_configured() {
     assert_eq!(refused.error, PostError::QueueFull { queue: "table of regions", depth: 1 });
     assert!(matches!(server.connection.invalidate(key), Ok(Some(Memory::Sink(_)))));
     assert!(matches!(server.connection.invalidate(key), Err(PostError::UnknownKey(_))));
-    // What is sent and not polled still counts.
+    // Unpolled completions still count.
     let mut sent = List::new();
     client.connection.transmit(&mut sent, usize::MAX);
     assert_eq!(send(&mut client).unwrap_err().error, full);
@@ -390,12 +391,12 @@ fn large_payload_lands_in_place() {
         server.incoming.extend(client.output(1 << 20).to_vec());
         while server.feed(usize::MAX) > 0 {}
     }
-    // The first segments come before anyone knows that they are large.
+    // The first segments arrive before it is known that they are large.
     assert!(server.shared < (256 << 10) + 250 * (1 << 10), "{} bytes were copied", server.shared);
     assert_eq!(server.fault(), None);
 }
 
-/// Operations of the FPDUs in a stream, in their order, and whether each is the last of its message.
+/// Operations of the FPDUs in a stream, in order, and whether each is the last of its message.
 fn operations(stream: &[u8]) -> Vec<(u8, bool)> {
     let mut operations = Vec::new();
     let mut left = stream;
@@ -427,10 +428,10 @@ fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
     server.connection.post_send(3, b"behind".to_vec().into(), SendFlags::default()).unwrap();
     sent.extend(operations(&server.output(usize::MAX).to_vec()));
 
-    // Runs of one operation each, the write as one of its own.
+    // Runs of one operation each, with the write as its own run.
     let runs: Vec<(u8, usize)> = sent.chunk_by(|a, b| a.0 == b.0).map(|run| (run[0].0, run.len())).collect();
     let (answer, write, send) = (2, 0, 3);
-    // 256 KiB are 258 segments of 1020 bytes. The write waits for the end of an answer.
+    // 256 KiB are 258 segments of 1020 bytes. The write waits for the end of a response.
     assert_eq!(runs, [(answer, 258), (send, 2), (answer, 42 + 300), (write, 3), (send, 1)]);
 }
 

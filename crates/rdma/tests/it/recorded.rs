@@ -1,5 +1,5 @@
-//! Conversations of the kernel's NFS client and server, in which a connection takes the part of either: it takes what
-//! the other says, and what it says itself is what the kernel said, byte by byte.
+//! Recorded conversations of the kernel's NFS client and server, in which a connection takes either side: it accepts
+//! the peer's bytes, and sends what the kernel sent, byte for byte.
 
 use crate::support::{End, config, raw};
 use onego_buf::{List, SegmentMut};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const CONVERSATIONS: [&str; 2] = [include_str!("../data/nfs.txt"), include_str!("../data/null.txt")];
 
-/// FPDUs of the recorded peers are as long as fits a packet.
+/// FPDU size of the recorded peers, which fits a packet.
 const FPDU: usize = 1448;
 
 const WRITE: u8 = 0;
@@ -60,14 +60,14 @@ impl Line {
         self.bytes[at..at + 8].copy_from_slice(&offset.to_be_bytes());
     }
 
-    /// The FPDU, with payload made up.
+    /// Returns the FPDU with made-up payload.
     fn fpdu(&self) -> Vec<u8> {
         let payload = pattern(self.payload.unwrap());
         raw::fpdu(&[&self.bytes[2..], &payload].concat(), false)
     }
 }
 
-/// Any payload: each segment has the same.
+/// Returns any payload; all segments have the same.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| at as u8).collect()
 }
@@ -76,7 +76,7 @@ fn lines(recording: &str) -> VecDeque<Line> {
     recording.lines().filter(|line| !line.starts_with('#')).map(Line::parse).collect()
 }
 
-/// Where the regions of the client are: key, first offset, and the offset behind the last that is named.
+/// Regions of the client: key, first offset, and the end of the highest range used.
 fn regions(lines: &VecDeque<Line>) -> BTreeMap<u32, (u64, u64)> {
     let mut regions = BTreeMap::new();
     let mut add = |key, start: u64, len: u64| {
@@ -96,9 +96,9 @@ fn regions(lines: &VecDeque<Line>) -> BTreeMap<u32, (u64, u64)> {
     regions
 }
 
-/// Posts the message that begins with this line of ours; `to` translates keys of the client.
+/// Posts the message that begins with this line of our side; `to` translates the client's keys.
 fn post(end: &mut End, line: &Line, whole: usize, to: impl Fn(u32) -> u32) {
-    // Payload of a message of several segments begins anew in each.
+    // The payload of a message of several segments starts over in each.
     let mut bytes = List::new();
     let mut left = whole;
     while left > 0 {
@@ -116,7 +116,7 @@ fn post(end: &mut End, line: &Line, whole: usize, to: impl Fn(u32) -> u32) {
             let remote = Remote { key: Key(to(line.be32(36))), offset: line.be64(40) };
             connection.post_read(2, SegmentMut::zeroed(line.be32(32) as usize), remote).unwrap();
         }
-        // It is sent by itself.
+        // Sent automatically.
         READ_RESPONSE => {}
         opcode => {
             let invalidate = (opcode == SEND_INVALIDATE).then(|| Key(to(line.be32(4))));
@@ -125,7 +125,7 @@ fn post(end: &mut End, line: &Line, whole: usize, to: impl Fn(u32) -> u32) {
     }
 }
 
-/// The lines of the message that begins with the first. What the other side said meanwhile stays.
+/// Takes the lines of the message that begins with the first. Lines of the other side in between stay.
 fn message(lines: &mut VecDeque<Line>) -> Vec<Line> {
     let by_client = lines[0].by_client;
     let mut message: Vec<Line> = Vec::new();
@@ -146,7 +146,7 @@ fn settings() -> Config {
     Config { fpdu: FPDU, ord: 0, ..config() }
 }
 
-/// Checks what completed, and gives new buffers for messages that came.
+/// Checks completions, and posts new receives.
 fn check(end: &mut End) {
     for completion in std::mem::take(&mut end.completions) {
         assert_eq!(completion.status, Status::Success);
@@ -176,14 +176,14 @@ fn the_client_says_what_the_kernels_client_says() {
             matches!(&end.events[..], [Event::Established(how)] if how.private_data == reply.bytes[24..])
         );
 
-        // Keys of the recording, and those that stand for them here.
+        // Keys of the recording, and the corresponding keys of this run.
         let mut keys = BTreeMap::new();
         let sources: Vec<u32> =
             lines.iter().filter(|line| line.opcode() == READ_REQUEST).map(|line| line.be32(36)).collect();
         for (key, (start, stop)) in regions {
             let len = (stop - start) as usize;
             let memory = if sources.contains(&key) {
-                // Each segment of the answer is to have the same payload.
+                // All segments of the response must have the same payload.
                 Memory::Source((0..len).map(|at| (at % (FPDU - 20)) as u8).collect::<Vec<_>>().into())
             } else {
                 Memory::Sink(SegmentMut::zeroed(len))
@@ -228,7 +228,7 @@ fn the_server_says_what_the_kernels_server_says() {
         for _ in 0..8 {
             end.connection.post_receive(0, SegmentMut::zeroed(4096)).unwrap();
         }
-        // Sink of a read in the recording, and the key that it has here.
+        // Sink of a read in the recording, and its key in this run.
         let mut sinks = BTreeMap::new();
         while !lines.is_empty() {
             let mut message = message(&mut lines);

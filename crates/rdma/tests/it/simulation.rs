@@ -1,7 +1,7 @@
-//! Two ends that do random things with each other, by seed, on a stream that is cut anywhere: messages arrive in their
-//! order, memory holds what was written and read and nothing else, and everything comes back exactly once.
+//! Two ends that exchange random operations, by seed, over a stream that is split at random: messages arrive in order,
+//! memory holds exactly the bytes written and read, and everything comes back exactly once.
 //!
-//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
+//! [`onego_testkit::seeds`] documents how to run more seeds, or to repeat one.
 
 use crate::support::{End, carry, config, filled, noise, pair, rng, scattered, settle};
 use onego_buf::{Pool, Segment, SegmentMut};
@@ -17,16 +17,16 @@ const STEPS: usize = 400;
 const SEEDS: Seeds = Seeds { short: 200, long: 10_000 };
 const UNTOUCHED: u8 = 0x5a;
 
-/// A region as it has to be once all that was posted is done.
+/// Expected state of a region once all posted work is done.
 struct Region {
     base: u64,
     bytes: Vec<u8>,
     sink: bool,
-    /// What the other end does not write is undefined.
+    /// Bytes that the other end does not write are undefined.
     loose: bool,
 }
 
-/// A message that has to come.
+/// An expected message.
 struct Coming {
     message: Vec<u8>,
     /// The region that it invalidates.
@@ -34,29 +34,29 @@ struct Coming {
     solicited: bool,
 }
 
-/// Something that was posted and has to complete.
+/// Posted work that must complete.
 enum Expected {
     Sent,
     Written,
     Read(Vec<u8>),
 }
 
-/// One end, and what is known of what has to happen to it.
+/// One end, and its expected results.
 struct Side {
     end: End,
     regions: BTreeMap<u32, Region>,
     /// Work by its number.
     work: BTreeMap<u64, Expected>,
-    /// Reads in their order.
+    /// Reads in order.
     reads: VecDeque<u64>,
-    /// Receives in their order.
+    /// Receives in order.
     receives: VecDeque<u64>,
     /// Receives for which the other side has not sent a message yet.
     credits: usize,
     messages: VecDeque<Coming>,
     next: u64,
     foresees_writes: bool,
-    /// Sends, writes and reads that have succeeded.
+    /// Number of sends, writes and reads that have succeeded.
     succeeded: [usize; 3],
 }
 
@@ -107,7 +107,7 @@ impl Side {
         }
     }
 
-    /// Checks what completed.
+    /// Checks the completions.
     fn check(&mut self) {
         for completion in std::mem::take(&mut self.end.completions) {
             self.completed(completion);
@@ -162,7 +162,7 @@ impl Side {
         }
     }
 
-    /// Takes all regions back, once nothing is under way.
+    /// Takes all regions back once no work is in flight.
     fn invalidate_all(&mut self) {
         for (key, region) in std::mem::take(&mut self.regions) {
             let memory = self.end.connection.invalidate(Key(key)).unwrap().expect("nothing is under way");
@@ -199,7 +199,7 @@ fn size(rng: &mut SmallRng) -> usize {
     }
 }
 
-/// A region of that kind of the other side, and a range in it.
+/// Selects a region of that kind of the other side, and a range in it.
 fn target(of: &Side, sink: bool, rng: &mut SmallRng) -> Option<(u32, usize, usize)> {
     let keys: Vec<u32> = of.regions.iter().filter(|(_, at)| at.sink == sink).map(|(key, _)| *key).collect();
     let key = *keys.get(rng.random_range(0..keys.len().max(1)))?;
@@ -212,7 +212,7 @@ fn send(from: &mut Side, to: &mut Side, rng: &mut SmallRng) {
     if to.credits == 0 {
         return;
     }
-    // A region from which nothing is being read any more.
+    // A region with no read in flight.
     let region =
         if from.reads.is_empty() && rng.random_bool(0.3) { to.regions.keys().next().copied() } else { None };
     let message = {
@@ -297,7 +297,7 @@ fn run(seed: u64) -> [usize; 3] {
     }
     let [a, b] = &mut sides;
     if rng.random_bool(0.7) {
-        // The server of a connection that is not one of peers waits for the client's first message.
+        // Outside of peer-to-peer mode the server waits for the client's first message.
         b.receive(&mut rng);
         send(a, b, &mut rng);
         settle(&mut a.end, &mut b.end, &mut rng);
@@ -329,7 +329,7 @@ fn random_work_does_what_it_should() {
     }
 }
 
-/// A stream with all kinds of segments, cut in two at every byte, has the same effect as uncut.
+/// A stream with all kinds of segments has the same effect whole and split in two at any byte.
 #[test]
 fn a_cut_at_any_byte_changes_nothing() {
     for crc in [false, true] {
@@ -340,7 +340,7 @@ fn a_cut_at_any_byte_changes_nothing() {
     }
 }
 
-/// What a client sends, and all that it changes at the server if it comes in two pieces.
+/// Returns what a client sends, and the server's resulting state if it arrives in two pieces.
 fn effects(crc: bool, cut: Option<usize>) -> (Vec<u8>, Vec<String>) {
     let mut rng = rng(4);
     let settings = Config { crc, fpdu: 300, ..config() };

@@ -1,4 +1,4 @@
-//! Whatever breaks a rule is answered by the Terminate message for it, and touches no memory.
+//! Every protocol violation is answered by its Terminate message, and touches no memory.
 
 use crate::support::raw::{
     LAST, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, TERMINATE, WRITE, fpdu, fpdu_of, mpa_request,
@@ -11,13 +11,13 @@ use onego_rdma::{CompletedWork, Key, Memory, QueuePair, Remote, SendFlags, Statu
 const BASE: u64 = 1000;
 const IRD: u16 = 2;
 
-/// A server with a sink of 100 bytes, a source of 100 bytes, two receives of 50 bytes, and an RDMA Read of 100 bytes
-/// under way.
+/// A server with a sink of 100 bytes, a source of 100 bytes, two receives of 50 bytes, and an RDMA Read of 100 bytes in
+/// flight.
 struct Victim {
     end: End,
     sink: Key,
     source: Key,
-    /// The sink of the read.
+    /// Sink of the read.
     reading: u32,
 }
 
@@ -44,14 +44,14 @@ impl Victim {
         Self { end, sink, source, reading }
     }
 
-    /// Gives it bytes, and returns the Terminate message that it answers with.
+    /// Receives bytes, and returns the Terminate message of the reply.
     fn suffer(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.end.incoming.extend(bytes);
         while self.end.feed(usize::MAX) > 0 {}
         self.end.output(usize::MAX).to_vec()
     }
 
-    /// Nothing of the memory was touched, and all of it came back.
+    /// Checks that the memory was not touched, and that all of it came back.
     fn check_memory(&self) {
         let mut came = [0; 4];
         for completion in &self.end.completions {
@@ -70,7 +70,7 @@ impl Victim {
     }
 }
 
-/// Segments, and what is wrong with the last of them.
+/// Segments, with the violation of the last.
 fn cases(victim: &Victim) -> Vec<(Vec<Vec<u8>>, Violation, [u8; 2])> {
     let (sink, source, reading) = (victim.sink.0, victim.source.0, victim.reading);
     let one = |segment: Vec<u8>, violation, code| (vec![segment], violation, code);
@@ -127,7 +127,7 @@ fn cases(victim: &Victim) -> Vec<(Vec<Vec<u8>>, Violation, [u8; 2])> {
             Violation::Length(46),
             [0x02, 0xff],
         ),
-        // Answers to the read that is under way.
+        // Responses to the read in flight.
         one(
             tagged(READ_RESPONSE, reading ^ 1, 0, &[1; 100]),
             Violation::ResponseKey { found: reading ^ 1, expected: reading },
@@ -139,13 +139,14 @@ fn cases(victim: &Victim) -> Vec<(Vec<Vec<u8>>, Violation, [u8; 2])> {
         one(tagged(READ_RESPONSE, reading, 0, &[1; 99]), Violation::ResponseBounds(0), [0x11, 1]),
         one(tagged(READ_RESPONSE & !LAST, reading, 0, &[1; 100]), Violation::ResponseBounds(0), [0x11, 1]),
     ];
-    // Over the number of reads that was agreed on.
+    // Beyond the negotiated number of reads.
     let reads = (1..=u32::from(IRD) + 1).map(|msn| read_request(msn, source, BASE, 100)).collect();
     cases.push((reads, Violation::TooManyReads(IRD), [0x12, 2]));
-    // No receive is left: of the three, one was used up to begin with.
+    // No receive is left: the first of the three was consumed at the start.
     let sends = (2..5).map(|msn| send(msn, 0, b"")).collect();
     cases.push((sends, Violation::NoReceive, [0x12, 2]));
-    // A message that becomes too long with its second segment. The first is placed: it is as what was there.
+    // A message that becomes too long with its second segment. The first is placed, with the bytes that were there
+    // before.
     let parts = vec![untagged(SEND & !LAST, 0, [0, 2, 0], &[0xcc; 30]), send(2, 30, &[0xcc; 21])];
     cases.push((parts, Violation::MessageTooLong { len: 51, room: 50 }, [0x12, 5]));
     // A key that cannot be invalidated.
@@ -178,7 +179,7 @@ fn a_segment_that_breaks_a_rule_is_answered_and_touches_nothing() {
     }
 }
 
-/// The Terminate message says what it is about, and tells the headers of the segment.
+/// The Terminate message states its subject, with the headers of the segment.
 fn check_terminate(said: &[u8], code: [u8; 2], segment: &[u8], crc: bool) {
     let len = usize::from(u16::from_be_bytes([said[0], said[1]]));
     assert_eq!(said[2..20], untagged(TERMINATE, 0, [2, 1, 0], b""));
@@ -225,7 +226,7 @@ fn damage_is_found_wherever_it_is() {
         let mut victim = Victim::new(true);
         let mut bytes = segment(&victim);
         bytes[bit / 8] ^= 1 << (bit % 8);
-        // So that a length that became too long finds its bytes.
+        // Enough bytes for a length that became too long.
         bytes.resize(bytes.len() + (1 << 16), 0);
         let said = victim.suffer(&bytes);
         let fault = victim.end.fault().expect("damage is found");
@@ -239,7 +240,7 @@ fn damage_is_found_wherever_it_is() {
         };
         assert_eq!(said[20..22], code);
         assert!(victim.end.completions.iter().all(|done| done.status == Status::Flushed));
-        // Whatever the key and the offset became, nothing was written but within the region.
+        // Whatever the key and the offset became, only the region was written.
         if bit >= 128 {
             assert_eq!(fault, Error::Corrupt);
         }
@@ -276,7 +277,7 @@ fn the_peers_terminate_is_told_in_either_layout() {
 
 #[test]
 fn memory_that_is_taken_back_is_written_no_more() {
-    // Before its payload is here.
+    // Before its payload arrives.
     let mut victim = Victim::new(false);
     let bytes = fpdu(&tagged(WRITE, victim.sink.0, BASE, &[1; 100]), false);
     victim.suffer(&bytes[..16 + 10]);
@@ -340,7 +341,7 @@ fn the_handshake_is_checked() {
         (request(0, 0, b""), none, Some([0x20, 2])),
         (request(0, 3, b""), many, Some([0x20, 2])),
         (request(0, 1, &[0; 513]), Error::PrivateDataTooLong(513), None),
-        // Peer to peer, and no way to say that one is ready.
+        // Peer-to-peer mode without a ready-to-receive indication.
         (request(0x10, 2, &[0x80, 1, 0, 1]), Error::NoReadyToReceive, Some([0x30, 2])),
         ([request(0, 1, b""), vec![0]].concat(), Error::Impatient, None),
     ] {

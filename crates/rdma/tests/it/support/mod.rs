@@ -1,4 +1,4 @@
-//! Two connections, joined in memory by pipes that cut the bytes anywhere.
+//! Two connections, joined in memory by pipes that split the bytes at random.
 
 pub(crate) mod raw;
 
@@ -22,15 +22,15 @@ pub(crate) fn entropy(seed: u64) -> Entropy {
     Box::new(move || rng.next_u64())
 }
 
-/// One end, with the bytes that are on their way to it.
+/// One end, with the bytes in flight to it.
 pub(crate) struct End {
     pub(crate) connection: Connection,
     pub(crate) events: Vec<Event>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) incoming: Pipe,
-    /// Bytes that landed right in their place.
+    /// Bytes received directly into their place.
     pub(crate) landed: usize,
-    /// Bytes that came in shared memory.
+    /// Bytes received in shared memory.
     pub(crate) shared: usize,
 }
 
@@ -46,7 +46,7 @@ impl End {
         }
     }
 
-    /// A client's end whose transport is open.
+    /// Returns a client's end whose transport is open.
     pub(crate) fn client(config: Config, private_data: &[u8]) -> Self {
         let connection = Connection::connect(NOW, Arc::new(config), entropy(1), private_data);
         let mut this = Self::new(connection.unwrap());
@@ -58,7 +58,7 @@ impl End {
         Self::new(Connection::serve(NOW, Arc::new(config), entropy(2)))
     }
 
-    /// Gives the connection up to `limit` of the bytes that have come, as a driver would.
+    /// Gives the connection up to `limit` of the received bytes, as a driver would.
     pub(crate) fn feed(&mut self, limit: usize) -> usize {
         let connection = &mut self.connection;
         let delivered = self.incoming.deliver(connection.landing(), limit, |delivery| match delivery {
@@ -77,7 +77,7 @@ impl End {
         self.completions.extend(std::iter::from_fn(|| self.connection.poll()));
     }
 
-    /// What the connection has to send, at most about `limit` bytes of it.
+    /// Returns the connection's output, at most about `limit` bytes of it.
     pub(crate) fn output(&mut self, limit: usize) -> List {
         let mut out = List::new();
         let promised = self.connection.has_output();
@@ -87,7 +87,7 @@ impl End {
         out
     }
 
-    /// The fault that ended the connection.
+    /// Returns the fault that ended the connection.
     pub(crate) fn fault(&self) -> Option<Error> {
         self.events.iter().find_map(|event| match event {
             Event::Fault(error) => Some(*error),
@@ -96,7 +96,7 @@ impl End {
     }
 }
 
-/// Moves what `from` has to say to `to`, in pieces of random sizes.
+/// Moves the output of `from` to `to`, in pieces of random sizes.
 pub(crate) fn carry(from: &mut End, to: &mut End, rng: &mut SmallRng) -> usize {
     let limit = if rng.random_bool(0.5) { 1 } else { rng.random_range(1..1 << 20) };
     to.incoming.extend(from.output(limit).to_vec());
@@ -109,7 +109,7 @@ pub(crate) fn carry(from: &mut End, to: &mut End, rng: &mut SmallRng) -> usize {
     to.feed(cut)
 }
 
-/// Carries until nothing moves any more.
+/// Carries in both directions until no bytes are left.
 pub(crate) fn settle(a: &mut End, b: &mut End, rng: &mut SmallRng) {
     loop {
         let moved = carry(a, b, rng) + carry(b, a, rng);
@@ -122,7 +122,7 @@ pub(crate) fn settle(a: &mut End, b: &mut End, rng: &mut SmallRng) {
     }
 }
 
-/// Both ends of a connection that is established.
+/// Returns both ends of an established connection.
 pub(crate) fn pair(client: Config, server: Config, rng: &mut SmallRng) -> (End, End) {
     let (mut client, mut server) = (End::client(client, b"hello"), End::server(server));
     settle(&mut client, &mut server, rng);
@@ -140,14 +140,14 @@ pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }
 
-/// `len` bytes that are unlike any others.
+/// Returns `len` distinctive bytes.
 pub(crate) fn noise(len: usize, rng: &mut SmallRng) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rng.fill_bytes(&mut bytes);
     bytes
 }
 
-/// The same in a list of some segments.
+/// Returns the same bytes in a list of several segments.
 pub(crate) fn scattered(bytes: &[u8], rng: &mut SmallRng) -> List {
     let mut list = List::new();
     let mut rest = bytes;
@@ -159,7 +159,7 @@ pub(crate) fn scattered(bytes: &[u8], rng: &mut SmallRng) -> List {
     list
 }
 
-/// A buffer full of one byte.
+/// Returns a buffer filled with one byte.
 pub(crate) fn filled(len: usize, byte: u8) -> SegmentMut {
     SegmentMut::from(vec![byte; len])
 }

@@ -1,4 +1,4 @@
-//! A peer that sends what it likes: FPDUs put together by hand, from the RFCs' figures.
+//! A peer that sends arbitrary bytes: FPDUs assembled by hand, from the RFCs' figures.
 
 use onego_buf::crc32c;
 
@@ -10,12 +10,12 @@ pub(crate) const SEND_INVALIDATE: u16 = 0x4144;
 pub(crate) const TERMINATE: u16 = 0x4147;
 pub(crate) const LAST: u16 = 0x4000;
 
-/// A segment in its FPDU: length before it, padding and checksum behind it.
+/// Returns a segment in its FPDU: length before it, padding and checksum after it.
 pub(crate) fn fpdu(segment: &[u8], crc: bool) -> Vec<u8> {
     fpdu_of(segment.len() as u16, segment, crc)
 }
 
-/// The same with a length that need not be true.
+/// Returns the same with a length that may be wrong.
 pub(crate) fn fpdu_of(len: u16, segment: &[u8], crc: bool) -> Vec<u8> {
     let mut bytes = len.to_be_bytes().to_vec();
     bytes.extend_from_slice(segment);
@@ -38,7 +38,7 @@ pub(crate) fn send(msn: u32, mo: u32, payload: &[u8]) -> Vec<u8> {
     untagged(SEND, 0, [0, msn, mo], payload)
 }
 
-/// Of `len` bytes, from `key` and `offset`.
+/// An RDMA Read of `len` bytes, from `key` and `offset`.
 pub(crate) fn read_request(msn: u32, key: u32, offset: u64, len: u32) -> Vec<u8> {
     untagged(READ_REQUEST, 0, [1, msn, 0], &read_fields(key, offset, len))
 }
@@ -48,7 +48,7 @@ pub(crate) fn read_fields(key: u32, offset: u64, len: u32) -> Vec<u8> {
     [&sink[..], &len.to_be_bytes(), &key.to_be_bytes(), &offset.to_be_bytes()].concat()
 }
 
-/// A client's request in revision 1.
+/// Returns a client's request in revision 1.
 pub(crate) fn mpa_request(crc: bool) -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[if crc { 0x40 } else { 0 }, 1, 0, 0]].concat()
 }
