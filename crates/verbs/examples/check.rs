@@ -1,7 +1,8 @@
-//! Checks the provider on a device of this machine: `check ADDRESS DRIVER` has both ends, which meet at an address of the
-//! device. `check layout` prints a program in C that compiles if the libraries' headers say what the crate takes for granted.
+//! Checks the provider on a device of this machine: `check ADDRESS DRIVER` runs both ends, connected through an address
+//! of the device. `check layout` prints a C program that compiles if the libraries' headers match the crate's
+//! declarations.
 //!
-//! Nothing here polls without waiting for the descriptor: an end that is not told of something ends the check.
+//! Nothing polls without waiting for the descriptor, so a missing notification ends the check.
 #![forbid(unsafe_code)]
 
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -16,27 +17,26 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// How long anything may take: some of the errors of RoCE come after retries of seconds.
+/// Limit on each wait: some errors of RoCE follow after seconds of retries.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Depths of the queues: they are to be full now and then.
+/// Depths of the queues: small enough to be full at times.
 const CONFIG: Config = Config { send_queue: 32, receive_queue: 16 };
 
-/// Bytes of usual receives.
+/// Size of usual receives.
 const RECEIVE: usize = 4096;
 
-/// An end, and what it has told.
+/// An end with its results.
 struct CheckEnd {
     endpoint: Box<dyn Endpoint>,
     completions: VecDeque<Completion>,
     established: Option<Vec<u8>>,
     fault: Option<EndpointError>,
-    /// Receives that are posted, sends and so on that are: what has not come back.
+    /// Posted receives, and other posted work, that has not come back.
     receives: usize,
     sends: usize,
 }
 
-/// Both ends of a connection.
 struct Pair {
     client: CheckEnd,
     server: CheckEnd,
@@ -46,19 +46,19 @@ fn nothing() -> SendFlags {
     SendFlags::default()
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ from place to place.
 fn noise(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| ((at + seed) * (at + 7 * seed) / 13 + at / 251) as u8).collect()
 }
 
-/// The same bytes in `count` segments that do not touch.
+/// Returns the same bytes in `count` segments that are not adjacent.
 fn pieces(bytes: &[u8], count: usize) -> List {
     bytes.chunks(bytes.len().div_ceil(count)).map(Segment::copy_from).collect()
 }
 
 /// Waits until one of the descriptors is readable.
 fn wait(descriptors: &[BorrowedFd<'_>], since: Instant, what: &str) {
-    let left = PATIENCE.checked_sub(since.elapsed()).unwrap_or_else(|| panic!("{what}: nobody was told"));
+    let left = PATIENCE.checked_sub(since.elapsed()).unwrap_or_else(|| panic!("{what}: no notification"));
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
     poll(&mut polled, Some(&left)).expect("the descriptors can be waited for");
@@ -89,7 +89,7 @@ impl CheckEnd {
         self.sends += 1;
     }
 
-    /// Takes what there is, until there is nothing.
+    /// Takes all events and completions.
     fn look(&mut self) {
         self.endpoint.ready();
         while let Some(completion) = self.endpoint.poll() {
@@ -108,7 +108,7 @@ impl CheckEnd {
         }
     }
 
-    /// Takes the next message that has come, and posts another receive.
+    /// Takes the next received message, and posts another receive.
     fn message(&mut self) -> Option<Vec<u8>> {
         let at =
             self.completions.iter().position(|next| matches!(next.done, CompletedWork::Received { .. }))?;
@@ -142,7 +142,7 @@ impl Pair {
         pair
     }
 
-    /// Waits until something is the case.
+    /// Waits until a condition holds.
     fn until(&mut self, what: &str, is: impl Fn(&CheckEnd, &CheckEnd) -> bool) {
         let since = Instant::now();
         loop {
@@ -165,7 +165,7 @@ impl Pair {
         self.client.message().unwrap_or_else(|| panic!("{what}: {:?}", self.client.fault))
     }
 
-    /// Both ends are to fail, and to give everything back, among it `released` registrations of the server's.
+    /// Expects both ends to fail, and to return everything, including `released` registrations of the server.
     fn fails(mut self, what: &str, released: usize) {
         self.until(what, |client, server| client.fault.is_some() && server.fault.is_some());
         println!("  {what}: client: {}; server: {}", error(&self.client), error(&self.server));
@@ -187,19 +187,19 @@ fn is_message(completion: &Completion) -> bool {
     matches!(completion.done, CompletedWork::Received { .. })
 }
 
-/// A listener, and a client that asks it.
+/// Returns a listener, and a client that requests a connection.
 fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, CheckEnd) {
     let listener = verbs.listen(addr).expect("it listens");
     let endpoint = verbs.connect(listener.local_addr(), b"request.").expect("it connects");
     let mut client = CheckEnd::new(endpoint);
-    // Before there is a device.
+    // The device is not known yet.
     (0..8).for_each(|_| client.receive(RECEIVE));
     let early = client.endpoint.post_send(0, vec![1].into(), nothing()).expect_err("it is too early");
     assert_eq!(early.error, PostError::NotEstablished);
     (listener, client)
 }
 
-/// The client that asks, once it does.
+/// Waits for the client's request, and returns it.
 fn asked(listener: &mut Box<dyn Listener>, client: &mut CheckEnd) -> Asked {
     let since = Instant::now();
     loop {
@@ -212,7 +212,7 @@ fn asked(listener: &mut Box<dyn Listener>, client: &mut CheckEnd) -> Asked {
     }
 }
 
-/// Messages of many sizes go both ways, in their order, more than the queues hold.
+/// Messages of many sizes go both ways, in order, and more than the queues hold.
 fn messages(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     for round in 0..100 {
@@ -248,7 +248,7 @@ fn gathered(verbs: &Verbs, addr: SocketAddr) {
     }
 }
 
-/// What is written lands where it should, and nowhere else.
+/// Writes arrive at their destination, and nowhere else.
 fn writes(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     let len = 300_000;
@@ -266,20 +266,20 @@ fn writes(verbs: &Verbs, addr: SocketAddr) {
         at += part.len();
     }
     pair.client.send(b"written".to_vec());
-    assert_eq!(pair.at_server("the message behind what was written"), b"written");
+    assert_eq!(pair.at_server("the message after the write"), b"written");
     let Ok(Some(Memory::Sink(sink))) = pair.server.endpoint.invalidate(to.key) else {
         panic!("the sink does not come back");
     };
     assert!(sink[..at] == bytes[..at], "other bytes were written");
     assert!(sink[at..].iter().all(|byte| *byte == 0xbb), "more bytes were written");
     for beside in [rest, whole] {
-        assert!(beside.iter().all(|byte| *byte == 0xaa), "bytes beside were written");
+        assert!(beside.iter().all(|byte| *byte == 0xaa), "adjacent bytes were written");
     }
     let again = pair.server.endpoint.invalidate(to.key);
     assert!(matches!(again, Err(PostError::UnknownKey(key)) if key == to.key));
 }
 
-/// More reads than may be under way, of a source in one piece and of one in several.
+/// More reads than may be in flight, of a source in one piece and of one in several.
 fn reads(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     for count in [1, 30] {
@@ -310,8 +310,8 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
     }
 }
 
-/// What is posted after a read may complete before it.
-fn sends_behind_reads(verbs: &Verbs, addr: SocketAddr) {
+/// Work posted after a read may complete before it.
+fn sends_after_reads(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     let bytes = noise(100_000, 7);
     let from = pair.server.endpoint.register(Memory::Source(bytes.clone().into())).expect("it is registered");
@@ -328,7 +328,7 @@ fn sends_behind_reads(verbs: &Verbs, addr: SocketAddr) {
     }
 }
 
-/// The send queue takes as much as it says, and work that is polled makes room.
+/// The send queue takes exactly its depth, and polled work makes room.
 fn full_queues(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     let to = pair.server.endpoint.register(Memory::Sink(SegmentMut::zeroed(100_000))).expect("it is");
@@ -353,7 +353,7 @@ fn full_queues(verbs: &Verbs, addr: SocketAddr) {
     assert_eq!(refused.error, PostError::QueueFull { queue: "receive queue", depth: 16 });
 }
 
-/// What breaks the rules ends the connection at both ends, and changes nothing.
+/// Protocol violations end the connection at both ends, and change nothing.
 fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
     let sink = |pair: &mut Pair| {
         let memory = Memory::Sink(SegmentMut::from(vec![0xaa; 8192]));
@@ -381,7 +381,7 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
     pair.client.read(0, SegmentMut::zeroed(5000), Remote { offset: from.offset + 4096, ..from });
     pair.fails("a read beyond the end", 1);
 
-    // siw looks only whether the memory is registered.
+    // siw checks only whether the memory is registered.
     if driver != "siw" {
         let mut pair = Pair::new(verbs, addr);
         let to = sink(&mut pair);
@@ -404,7 +404,7 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
     pair.fails("more messages than receives", 0);
 }
 
-/// An end that goes leaves the other with all that it had.
+/// An end that disconnects returns all memory of the other.
 fn ends(verbs: &Verbs, addr: SocketAddr) {
     let Pair { mut client, server } = Pair::new(verbs, addr);
     let sink = Memory::Sink(SegmentMut::zeroed(4096));
@@ -425,7 +425,7 @@ fn ends(verbs: &Verbs, addr: SocketAddr) {
     assert_eq!((client.receives, client.fault), (0, None));
 }
 
-/// A server refuses a client; and nobody is there.
+/// A server rejects a client; and there is no server.
 fn refusals(verbs: &Verbs, addr: SocketAddr) {
     let (mut listener, mut client) = asking(verbs, addr);
     let mut asked = asked(&mut listener, &mut client);
@@ -440,8 +440,8 @@ fn refusals(verbs: &Verbs, addr: SocketAddr) {
     let port = listener.local_addr();
     drop((listener, asked));
     let mut client = CheckEnd::new(verbs.connect(port, b"").expect("it begins to connect"));
-    fault(&mut client, "nobody there");
-    println!("  nobody there: {}", error(&client));
+    fault(&mut client, "no server");
+    println!("  no server: {}", error(&client));
     let long = verbs.connect(port, &[0; 57]).expect_err("that is too long");
     assert!(long.to_string().contains("private data"), "{long}");
 }
@@ -470,7 +470,7 @@ fn main() {
         ("gathered", &gathered),
         ("writes", &writes),
         ("reads", &reads),
-        ("sends behind reads", &sends_behind_reads),
+        ("sends after reads", &sends_after_reads),
         ("full queues", &full_queues),
         ("violations", &|verbs, addr| violations(verbs, addr, &driver)),
         ("ends", &ends),

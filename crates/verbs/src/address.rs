@@ -1,10 +1,10 @@
-//! Addresses as the libraries take and give them.
+//! Conversion of socket addresses for the libraries.
 
 use libc::{sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
 
-/// An address in the form that C has for it.
+/// A C socket address.
 pub(crate) struct RawAddress(sockaddr_storage);
 
 impl RawAddress {
@@ -37,13 +37,12 @@ impl RawAddress {
         Self(storage)
     }
 
-    /// For functions that read it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut sockaddr {
         ptr::from_mut(&mut self.0).cast()
     }
 }
 
-/// The address in a storage of C's; that of nobody if it has none.
+/// Converts a C socket address; `0.0.0.0:0` if its family is not IP.
 pub(crate) fn from_raw(storage: &sockaddr_storage) -> SocketAddr {
     let storage = ptr::from_ref(storage);
     // SAFETY: the storage has the size and the alignment of every kind of address, and all of them are plain numbers.

@@ -1,19 +1,19 @@
-//! The bounds of a connection.
+//! Limits of a connection.
 
-/// Bytes of private data: what RoCE has room for in a request.
+/// Maximum length of private data in bytes: that of a RoCE request.
 pub const PRIVATE_DATA_MAX: usize = 56;
 
-/// Bounds of a connection, as far as the device allows them.
+/// Limits of a connection; the device may allow less.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
+    /// Limit on posted sends, RDMA Writes and RDMA Reads, including their unpolled completions.
     pub send_queue: u32,
-    /// Receives that may be posted, with their completions.
+    /// Limit on posted receives, including their unpolled completions.
     pub receive_queue: u32,
 }
 
 impl Default for Config {
-    /// What suits NFS with 128 calls under way.
+    /// Returns limits for NFS with 128 calls in flight.
     fn default() -> Self {
         Self { send_queue: 512, receive_queue: 256 }
     }

@@ -1,4 +1,4 @@
-//! What a device can do, and what it says of itself.
+//! Capabilities and errors of a device.
 
 use crate::ffi::*;
 use crate::objects::{Id, Reads, Room, WorkQueues};
@@ -9,39 +9,38 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Pieces of memory of one send, if the device takes as many: headers, and a payload that was cut a few times.
+/// Maximum number of memory pieces of a send, if the device takes as many: headers, and a payload in a few parts.
 const PIECES: c_int = 8;
 
-/// RDMA Reads under way at a time that are asked for, as far as the device goes: what Linux's server of NFS would have.
+/// Requested number of RDMA Reads in flight, as far as the device allows: that of Linux's NFS server.
 const READS: c_int = 128;
 
-/// What a device can do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) room: Room,
     pub(crate) reads: Reads,
-    /// Does it speak iWARP, where the sink of an RDMA Read is memory that the peer writes?
+    /// The device uses iWARP, where the sink of an RDMA Read is memory that the peer writes.
     pub(crate) is_iwarp: bool,
-    /// Does it send messages that invalidate memory of the peer?
+    /// The device can send messages that invalidate memory of the peer.
     pub(crate) invalidates: bool,
 }
 
 impl Limits {
-    /// Of a connection's device, for queues of these depths if it has as many.
+    /// Returns the limits of a connection's device, for queues of these depths if it supports them.
     pub(crate) fn of(id: &Id, sends: u32, receives: u32) -> io::Result<Self> {
         let device = id.device()?;
         // SAFETY: all bytes of it may be zero.
         let mut attributes: ibv_device_attr = unsafe { std::mem::zeroed() };
-        // SAFETY: the device is there as long as the connection, and there is room for what it says.
+        // SAFETY: the device exists as long as the connection, and there is room for its attributes.
         crate::library::errno(unsafe {
             (id.rdma_core().ibv_query_device)(device.as_ptr(), &mut attributes)
         })?;
-        // SAFETY: the device is there, and what it is does not change.
+        // SAFETY: the device exists, and its type does not change.
         let kind = unsafe { (*device.as_ptr()).device };
         // SAFETY: as above.
         let transport = unsafe { (*kind).transport_type };
         let positive = |number: c_int| u32::try_from(number).unwrap_or(0).max(1);
-        // There is room for the completions of everything that is posted.
+        // Leaves room for the completions of all posted work.
         let depth = positive(attributes.max_qp_wr).min(positive(attributes.max_cqe) / 2).max(1);
         let reads = |most: c_int| u8::try_from(most.clamp(0, READS)).unwrap_or(0);
         Ok(Self {
@@ -60,54 +59,54 @@ impl Limits {
     }
 }
 
-/// Where a device tells of errors: of all its queues in this process, in one place.
+/// Returns the descriptor on which a device reports errors of all its queues in this process.
 pub(crate) fn descriptor(id: &Id) -> io::Result<BorrowedFd<'_>> {
     let device = id.device()?;
-    // SAFETY: the device is there as long as the connection, and its descriptor does not change.
+    // SAFETY: the device exists as long as the connection, and its descriptor does not change.
     let number = unsafe { (*device.as_ptr()).async_fd };
-    // SAFETY: it is the device's own, which is open as long as it is there.
+    // SAFETY: the device owns it, and keeps it open as long as it exists.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     ioctl_fionbio(descriptor, true)?;
     Ok(descriptor)
 }
 
-/// Errors of work queues, by their [names](WorkQueues::name), which those who read them have found and left for those
-/// whom they concern.
+/// Errors of work queues by their [names](WorkQueues::name), kept for the queues' owners by any thread that reads a
+/// device's events.
 type Troubles = HashMap<usize, c_int>;
 
-/// It is locked while errors are read, so that who finds nothing to read finds everything here.
+/// Locks the errors. The lock is held while events are read, so that a thread that finds none finds all errors here.
 fn troubles() -> MutexGuard<'static, Troubles> {
     static TROUBLES: LazyLock<Mutex<Troubles>> = LazyLock::new(Mutex::default);
     TROUBLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What has gone wrong with these queues, if anything has.
+/// Returns the error of these queues, if there is one.
 pub(crate) fn trouble(id: &Id, queues: &WorkQueues) -> Option<String> {
     let mut troubles = troubles();
     read(id, &mut troubles);
     troubles.remove(&queues.name()).map(|event| id.rdma_core().device_event(event))
 }
 
-/// Nobody will ask for the trouble of queues that are gone: their name may become that of others.
+/// Drops the error of destroyed queues, whose name may be reused.
 pub(crate) fn forget(name: usize) {
     troubles().remove(&name);
 }
 
-/// Reads what a device tells.
+/// Reads a device's events.
 fn read(id: &Id, troubles: &mut Troubles) {
     let Ok(device) = id.device() else { return };
     let library = id.rdma_core();
     let mut event = ibv_async_event { element: std::ptr::null_mut(), event_type: 0 };
-    // SAFETY: the device is there as long as the connection, and there is a place for the event.
+    // SAFETY: the device exists as long as the connection, and there is room for the event.
     while unsafe { (library.ibv_get_async_event)(device.as_ptr(), &mut event) } == 0 {
         match event.event_type {
             IBV_EVENT_QP_FATAL | IBV_EVENT_QP_REQ_ERR | IBV_EVENT_QP_ACCESS_ERR => {
                 troubles.insert(event.element.addr(), event.event_type);
             }
-            // Completion queues do not overrun, and the rest is for those who manage devices.
-            other => tracing::debug!(event = library.device_event(other), "a device says something"),
+            // Completion queues do not overrun, and other events are for device administration.
+            other => tracing::debug!(event = library.device_event(other), "an event of a device"),
         }
-        // SAFETY: it was given by the function above, and is acknowledged once.
+        // SAFETY: the function above returned it, and it is acknowledged once.
         unsafe { (library.ibv_ack_async_event)(&mut event) };
     }
 }

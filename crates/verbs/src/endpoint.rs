@@ -19,31 +19,30 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Completions that are taken from the device at a time.
+/// Maximum number of completions taken from the device at a time.
 const BATCH: usize = 16;
 
-/// Names of what is waited for, in the data of epoll's events.
+/// Names of the watched descriptors in epoll's event data.
 const CONNECTION: u64 = 0;
 const COMPLETION: u64 = 1;
 const DEVICE: u64 = 2;
 const NAMES: usize = 3;
 
-/// How far a connection is.
 #[derive(Debug)]
 enum Phase {
-    /// A client looks for the server, and for the way to it.
+    /// A client resolves the server's address and route; holds its private data.
     Resolving(Vec<u8>),
-    /// A client has asked the server to be let in.
+    /// A client has requested the connection.
     Connecting,
-    /// A client waits for this side's user, and asks for these reads.
+    /// A client's request, with its numbers of reads, waits for this side's user.
     Asked(Reads),
-    /// The client was let in. It may say something before the system says that it is there.
+    /// The client was accepted. Its data may arrive before the event that the connection is established.
     Accepted,
     Ready,
     Over,
 }
 
-/// What a connection has of its device.
+/// A connection's resources on its device.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) work: WorkQueues,
@@ -57,7 +56,7 @@ impl Queues {
     fn new(id: &Arc<Id>, config: &Config) -> io::Result<Self> {
         let limits = Limits::of(id, config.send_queue, config.receive_queue)?;
         let domain = Domain::new(id)?;
-        // So it never overruns: there is no more work than this that is not complete.
+        // Never overruns: it has room for the completions of all work.
         let completions = CompletionQueue::new(id, limits.room.sends + limits.room.receives)?;
         let work = WorkQueues::new(&domain, &completions, limits.room)?;
         let memories = Memories::new(Arc::clone(&domain), limits.is_iwarp);
@@ -65,14 +64,14 @@ impl Queues {
     }
 }
 
-/// Memory that the peer may get at.
+/// Memory accessible to the peer.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) region: Region,
     pub(crate) memory: Memory,
 }
 
-/// One end of a connection over a device of the system's.
+/// One end of a connection over a device of the system.
 #[derive(Debug)]
 pub(crate) struct Connection {
     config: Config,
@@ -80,25 +79,25 @@ pub(crate) struct Connection {
     /// Readable when one of the descriptors below is.
     epoll: OwnedFd,
     id: Arc<Id>,
-    /// There is a device, and the connection is not over.
+    /// `None` before the device is known, and after the end of the connection.
     pub(crate) queues: Option<Queues>,
-    /// The device tells of the next completion.
+    /// The device will report the next completion.
     armed: bool,
     pub(crate) sends: Queue,
     pub(crate) reads: Queue,
     pub(crate) receives: Queue,
-    /// Receives that were posted before there was a device.
+    /// Receives posted before the device was known.
     pub(crate) early: VecDeque<(u64, SegmentMut)>,
     pub(crate) regions: HashMap<Key, Registered>,
     completions: VecDeque<Completion>,
     events: VecDeque<EndpointEvent>,
-    /// Work, with what is complete, that is not polled.
+    /// Posted or completed work that is not polled.
     pub(crate) unpolled_sends: usize,
     pub(crate) unpolled_receives: usize,
 }
 
 impl Connection {
-    /// The end of a client.
+    /// Creates a client's end and starts to resolve the server's address.
     pub(crate) fn connect(
         events: &Arc<Events>,
         config: Config,
@@ -110,7 +109,7 @@ impl Connection {
         Self::new(id, config, Phase::Resolving(private_data.to_vec()))
     }
 
-    /// The end of a server, on which a client asks.
+    /// Creates a server's end for a client's request.
     pub(crate) fn serve(id: Arc<Id>, config: Config, event: &Event) -> io::Result<Self> {
         let queues = Queues::new(&id, &config)?;
         let reads = Reads { answered: event.responder_resources, asked: event.initiator_depth };
@@ -141,7 +140,7 @@ impl Connection {
         })
     }
 
-    /// The device is known: what was posted before goes to it.
+    /// Sets up the device's resources, and posts the early receives to it.
     fn set_up(&mut self, queues: Queues) -> io::Result<()> {
         watch(&self.epoll, COMPLETION, queues.completions.descriptor())?;
         watch(&self.epoll, DEVICE, device::descriptor(&self.id)?)?;
@@ -167,7 +166,7 @@ impl Connection {
         matches!(self.phase, Phase::Over)
     }
 
-    /// What the connection has of its device; an error if it cannot take work.
+    /// Returns the connection's resources on its device. Fails if it cannot take work.
     pub(crate) fn established(&mut self) -> Result<&mut Queues, PostError> {
         match (&self.phase, &mut self.queues) {
             (Phase::Accepted | Phase::Ready, Some(queues)) => Ok(queues),
@@ -176,14 +175,14 @@ impl Connection {
         }
     }
 
-    /// Receives that there may be, with those that are not polled.
+    /// Returns the limit on receives, including unpolled ones.
     pub(crate) fn receive_depth(&self) -> usize {
         let depth =
             self.queues.as_ref().map_or(self.config.receive_queue, |queues| queues.limits.room.receives);
         depth as usize
     }
 
-    /// Looks at what the system tells of the connection.
+    /// Processes the connection's events.
     fn connection_events(&mut self) {
         while !self.is_over() {
             let event = match self.id.events().next() {
@@ -220,12 +219,12 @@ impl Connection {
             RDMA_CM_EVENT_DEVICE_REMOVAL => {
                 Err(EndpointError::Device(self.id.rdma_core().connection_event(event.kind)))
             }
-            // Of addresses that change, and of the time after an end.
+            // Address changes, and events after the end.
             _ => Ok(()),
         }
     }
 
-    /// The way is known: makes the queues, and asks the server to let us in.
+    /// Creates the queues once the route is known, and requests the connection.
     fn ask(&mut self) -> io::Result<()> {
         let Phase::Resolving(private_data) = &mut self.phase else { return Ok(()) };
         let private_data = std::mem::take(private_data);
@@ -236,7 +235,7 @@ impl Connection {
         self.id.connect(&private_data, reads)
     }
 
-    /// The device says that there are completions: it says so once.
+    /// Processes a notification of completions, which the device sends once per request.
     fn completion_events(&mut self) {
         let Some(queues) = &self.queues else { return };
         match queues.completions.was_told() {
@@ -245,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// Looks at what the device says of its errors.
+    /// Checks for errors of the device.
     fn trouble(&mut self) {
         let Some(queues) = &self.queues else { return };
         if let Some(what) = device::trouble(&self.id, &queues.work) {
@@ -253,7 +252,7 @@ impl Connection {
         }
     }
 
-    /// Takes completions from the device until there are some here, or it has been asked to tell of the next.
+    /// Takes completions from the device until there is one, or until the device will report the next.
     fn harvest(&mut self) {
         let mut taken = [EMPTY; BATCH];
         while self.completions.is_empty()
@@ -261,7 +260,7 @@ impl Connection {
         {
             let count = match queues.completions.poll(&mut taken) {
                 Ok(0) if self.armed => return,
-                // What comes between is not told of: there is one more look.
+                // Completions in between are not reported, so poll once more.
                 Ok(0) => queues.completions.arm().map(|()| {
                     self.armed = true;
                     0
@@ -278,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// Work is complete.
+    /// Processes a completion.
     fn completed(&mut self, entry: &ibv_wc) -> Result<(), EndpointError> {
         let (line, number) = Line::of(entry.wr_id);
         let Some(work) = self.line(line).complete(number) else {
@@ -303,13 +302,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the registration of memory.
+    /// Deregisters memory.
     pub(crate) fn take_back(&mut self, key: Key) -> Result<Memory, PostError> {
         let Registered { region, memory } = self.regions.remove(&key).ok_or(PostError::UnknownKey(key))?;
         match region.release() {
             Ok(()) => Ok(memory),
             Err((error, region)) => {
-                // The peer may write there for as long as there is a connection.
+                // The peer may write there as long as the connection exists.
                 self.regions.insert(key, Registered { region, memory });
                 self.fail(EndpointError::Device(error.to_string()));
                 Err(PostError::Over)
@@ -321,7 +320,7 @@ impl Connection {
         if self.is_over() {
             return;
         }
-        // Work is flushed for a reason, which the device or the system may have told.
+        // Flushed work has a cause, which the device or the system may have reported.
         if error == EndpointError::Disconnected
             && let Some(queues) = &self.queues
             && let Some(what) = device::trouble(&self.id, &queues.work)
@@ -336,13 +335,13 @@ impl Connection {
     pub(crate) fn end(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Over);
         if matches!(phase, Phase::Connecting | Phase::Accepted | Phase::Ready) {
-            // It fails where the peer was faster.
+            // Fails if the peer ended it first.
             let _ = self.id.disconnect();
         }
         if let Some(Queues { work, completions, .. }) = self.queues.take() {
             self.complete_rest(&completions);
             let name = work.name();
-            // From here on the device touches nothing.
+            // From here on the device accesses no memory.
             drop(work);
             device::forget(name);
         }
@@ -361,18 +360,18 @@ impl Connection {
         }
     }
 
-    /// Takes what the device had completed before the end.
+    /// Takes completions that the device had before the end.
     fn complete_rest(&mut self, queue: &CompletionQueue) {
         let mut taken = [EMPTY; BATCH];
         while let Ok(count @ 1..) = queue.poll(&mut taken) {
             for entry in &taken[..count] {
-                // What failed comes back flushed, like what is left.
+                // Failed work comes back flushed, like the rest.
                 let _ = self.completed(entry);
             }
         }
     }
 
-    /// The next completion.
+    /// Returns the next completion, if any.
     pub(crate) fn next_completion(&mut self) -> Option<Completion> {
         self.harvest();
         let completion = self.completions.pop_front()?;
@@ -384,7 +383,7 @@ impl Connection {
         Some(completion)
     }
 
-    /// Gives a receive to the device.
+    /// Posts a receive to the device.
     pub(crate) fn give_receive(
         &mut self,
         id: u64,
@@ -401,8 +400,8 @@ impl Connection {
             sg_list: &mut piece,
             num_sge: 1,
         };
-        // SAFETY: the buffer and its registration are kept in `self.receives`, which is not looked into, until the work
-        // is complete or the queues are gone.
+        // SAFETY: the buffer and its registration are kept in `self.receives`, and not accessed, until the work is
+        // complete or the queues are gone.
         match unsafe { queues.work.receive(&mut work) } {
             Ok(()) => {
                 self.receives.push(Work { id, kind: WorkKind::Receive(buffer), regions });
@@ -413,12 +412,10 @@ impl Connection {
     }
 }
 
-/// Is told when the descriptor is readable.
 fn watch(epoll: &OwnedFd, name: u64, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     Ok(epoll::add(epoll, descriptor, EventData::new_u64(name), EventFlags::IN)?)
 }
 
-/// The place of a completion.
 const EMPTY: ibv_wc = ibv_wc {
     wr_id: 0,
     status: 0,
@@ -435,12 +432,12 @@ const EMPTY: ibv_wc = ibv_wc {
     dlid_path_bits: 0,
 };
 
-/// What is told to the peer has its bound.
+/// Checks the length of private data.
 pub(crate) fn short(private_data: &[u8]) -> Result<(), PostError> {
     PostError::unless_short("private data", private_data.len(), PRIVATE_DATA_MAX)
 }
 
-/// An error of the system's in answer to a verb.
+/// Converts a system error of a verb.
 pub(crate) fn refused(what: &'static str, error: &io::Error) -> PostError {
     PostError::Device { what, errno: error.raw_os_error().unwrap_or(libc::EIO) }
 }
@@ -453,7 +450,7 @@ impl Endpoint for Connection {
     fn ready(&mut self) {
         let nothing = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let (mut found, at_once) = ([nothing; NAMES], Timespec { tv_sec: 0, tv_nsec: 0 });
-        // What a signal keeps back comes up again.
+        // A wait interrupted by a signal is repeated later.
         let count = epoll::wait(&self.epoll, &mut found[..], Some(&at_once)).unwrap_or(0);
         for event in &found[..count] {
             match event.data.u64() {

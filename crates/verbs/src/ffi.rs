@@ -1,16 +1,16 @@
-//! What rdma-core's programs and libraries agree on: the parts of its structures that are used here, and its constants.
+//! Binary interface of rdma-core: the parts of its structures that are used here, and its constants.
 //!
-//! Source: rdma-core `libibverbs/verbs.h` and `librdmacm/rdma_cma.h`. They are part of the libraries' binary interface,
-//! since the calls of the hot path are functions of the header that are compiled into programs. [`LAYOUT`] lists what has
-//! to agree, for a test that asks a C compiler.
+//! Source: rdma-core `libibverbs/verbs.h` and `librdmacm/rdma_cma.h`. The structures are part of the libraries' binary
+//! interface, because the calls of the hot path are inline functions of the header. [`LAYOUT`] lists the expected
+//! layouts, for a test that asks a C compiler.
 
-#![allow(non_camel_case_types, reason = "these are the names that C knows")]
-#![allow(dead_code, reason = "what is not used keeps the rest in its place")]
+#![allow(non_camel_case_types, reason = "C names")]
+#![allow(dead_code, reason = "unused fields determine the offsets of others")]
 
 use libc::{c_int, c_void, sockaddr_storage};
 use std::marker::{PhantomData, PhantomPinned};
 
-/// A structure of the libraries' of which nothing is looked at here.
+/// Declares opaque structures of the libraries.
 macro_rules! opaque {
     ($($name:ident)*) => {$(
         #[repr(C)]
@@ -21,12 +21,14 @@ macro_rules! opaque {
     )*};
 }
 
-/// Structures, and their sizes and offsets as C calls them. Of `(part)` structures, more follows in the header.
+/// Declares structures, with their sizes and offsets under their C names. More fields of `(part)` structures follow in
+/// the header.
 macro_rules! layout {
     ($($(#[$($meta:tt)*])* $kind:tt struct $name:ident { $($field:ident: $type:ty,)* })*) => {
         $(#[repr(C)] #[derive(Clone, Copy)] $(#[$($meta)*])* pub(crate) struct $name { $(pub(crate) $field: $type,)* })*
 
-        /// What is to hold in C: of each structure its size, if all of it is declared here, and where its fields are.
+        /// Expected layout in C: of each structure its size, if it is declared completely, and the offsets of its
+        /// fields.
         pub(crate) const LAYOUT: &[(&str, Option<usize>, &[(&str, usize)])] = &[
             $((stringify!($name), layout!(@size $kind $name), &[
                 $((stringify!($field), std::mem::offset_of!($name, $field)),)*
@@ -228,7 +230,7 @@ layout! {
     }
 }
 
-/// What an RDMA Write or Read adds to a piece of work: in C, one of several structures in a union without a name.
+/// Fields of an RDMA Write or Read in a work request; in C, a member of an anonymous union.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ibv_send_wr_rdma {
@@ -237,12 +239,12 @@ pub(crate) struct ibv_send_wr_rdma {
     pub(crate) _other: [u32; 5],
 }
 
-/// Constants, with the names that they have in C.
+/// Declares constants under their C names.
 macro_rules! constants {
     ($($name:ident = $value:expr;)*) => {
         $(pub(crate) const $name: c_int = $value;)*
 
-        /// What is to hold in C.
+        /// Expected values in C.
         pub(crate) const CONSTANTS: &[(&str, c_int)] = &[$((stringify!($name), $name),)*];
     };
 }

@@ -1,17 +1,17 @@
-//! Remote direct memory access by the system's devices: a provider over rdma-core (libibverbs and librdmacm).
+//! Provider of remote direct memory access over rdma-core (libibverbs and librdmacm), for the system's devices.
 //!
-//! [`Verbs`] opens and accepts connections over every device that Linux has a driver for: hardware, and the drivers siw
-//! (iWARP) and rxe (RoCE) in software. What it is used by are the traits of `onego-rdma`.
+//! [`Verbs`] opens and accepts connections over every device with a Linux driver: hardware, and the software drivers
+//! siw (iWARP) and rxe (RoCE). Users access it through the traits of `onego-rdma`.
 //!
-//! - **Libraries** are looked up when they are first needed, so that a program with this crate in it is built and runs
-//!   on a machine without them.
-//! - **Memory** crosses the interface by ownership, as with every provider. What work needs is registered with the device:
-//!   blocks of a registrable pool once a slab, other memory for each piece of work. What the peer may get at is
-//!   registered each time, for itself, and in a protection domain of this connection alone.
-//! - **Bounds**: the queues are as long as the device allows, and the completion queue has room for all that is posted.
-//! - **The end**: everything comes back once the work queues are gone, which is when the device has let go of it.
+//! - **Libraries** are loaded on first use, so that a program with this crate builds and runs on a machine without
+//!   them.
+//! - **Memory** crosses the interface by ownership, as with every provider. Memory for work is registered with the
+//!   device: blocks of a registrable pool once per slab, other memory for each piece of work. Memory for the peer is
+//!   registered each time, by itself, and in a protection domain of this connection only.
+//! - **Limits**: the queues are as long as the device allows, and the completion queue has room for all posted work.
+//! - **Shutdown**: all memory comes back once the work queues are destroyed, which is when the device has released it.
 //!
-//! A peer cannot invalidate registrations of user space: users of this provider should not offer it.
+//! A peer cannot invalidate user-space registrations: users of this provider should not offer that.
 
 mod address;
 mod config;
@@ -35,10 +35,10 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Clients that may wait to be accepted.
+/// Maximum number of clients waiting to be accepted.
 const BACKLOG: libc::c_int = 128;
 
-/// The devices of the system. The one that leads to an address is chosen by the system.
+/// The system's RDMA devices. The system selects the device that leads to an address.
 #[derive(Debug, Clone)]
 pub struct Verbs {
     rdma_core: &'static Library,
@@ -46,7 +46,7 @@ pub struct Verbs {
 }
 
 impl Verbs {
-    /// Looks the libraries up; an error says what is missing.
+    /// Loads the libraries. Fails with the name of the missing one.
     pub fn open(config: Config) -> io::Result<Self> {
         Ok(Self { rdma_core: Library::get()?, config })
     }
@@ -68,17 +68,16 @@ impl Provider for Verbs {
     }
 }
 
-/// Opens a channel. Its error is the first that a machine without RDMA shows.
+/// Opens an event channel, the first call that fails on a machine without RDMA.
 fn open_events(rdma_core: &'static Library) -> io::Result<Arc<Events>> {
     Events::open(rdma_core).map_err(|error| {
         let text = format!(
-            "there is no RDMA here: {error} (is the kernel's module rdma_ucm loaded, and is there a device?)"
+            "RDMA is unavailable: {error} (is the kernel's module rdma_ucm loaded, and is there a device?)"
         );
         io::Error::new(error.kind(), text)
     })
 }
 
-/// A listener.
 #[derive(Debug)]
 struct Listening {
     id: Arc<Id>,
@@ -102,7 +101,7 @@ impl Listener for Listening {
             };
             match Id::of_client(self.id.events(), &mut event) {
                 Ok(Some(id)) => return Some(self.asked(id, event)),
-                // Something else than a client, such as a device that is gone.
+                // Another event than a client, such as the removal of a device.
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -118,7 +117,7 @@ impl Listening {
     }
 }
 
-/// A program in C that compiles if the libraries' headers say what this crate takes for granted: for a test.
+/// Returns a C program that compiles if the libraries' headers match this crate's declarations; for a test.
 #[doc(hidden)]
 pub fn layout_in_c() -> String {
     let mut text = String::from("#include <stddef.h>\n#include <rdma/rdma_cma.h>\n");

@@ -1,4 +1,4 @@
-//! The libraries, looked up when they are first needed: a program with this crate in it runs without them, too.
+//! The libraries, loaded on first use: a program with this crate runs without them, too.
 
 use crate::ffi::*;
 use libc::{c_char, c_int, c_void, sockaddr};
@@ -7,11 +7,11 @@ use std::fmt;
 use std::io;
 use std::sync::OnceLock;
 
-/// Names of the libraries, with the version of their binary interface.
+/// Names of the libraries, with the versions of their binary interfaces.
 const LIBIBVERBS: &CStr = c"libibverbs.so.1";
 const LIBRDMACM: &CStr = c"librdmacm.so.1";
 
-/// The functions that are called, by the names that they have in C.
+/// Declares the functions used, under their C names.
 macro_rules! functions {
     ($($library:ident { $(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)* })*) => {
         pub(crate) struct Library {
@@ -20,13 +20,13 @@ macro_rules! functions {
 
         impl Library {
             fn load() -> Result<Self, String> {
-                // In the order of their dependence.
+                // In the order of their dependencies.
                 $(let handle = open($library)?;
                 $(let $name = symbol(handle, $library, concat!(stringify!($name), "\0"))?;)*)*
                 Ok(Self {
                     $($($name: {
-                        // SAFETY: the library declares the function of that name so, in every version that has this
-                        // name for its binary interface.
+                        // SAFETY: the library declares the function with this signature in every version with this
+                        // binary interface.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -87,7 +87,7 @@ impl fmt::Debug for Library {
 }
 
 impl Library {
-    /// The libraries, if they are installed.
+    /// Returns the libraries, if they are installed.
     pub(crate) fn get() -> io::Result<&'static Self> {
         static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
         LIBRARY.get_or_init(Self::load).as_ref().map_err(|why| {
@@ -100,41 +100,41 @@ impl Library {
         })
     }
 
-    /// What a completion's status means.
+    /// Returns the meaning of a completion's status.
     pub(crate) fn status(&self, status: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.ibv_wc_status_str)(status) };
-        // SAFETY: it gives a text that lives for ever.
+        // SAFETY: it returns a static string.
         unsafe { text(said) }
     }
 
-    /// What an event of a device means.
+    /// Returns the meaning of a device's event.
     pub(crate) fn device_event(&self, event: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.ibv_event_type_str)(event) };
-        // SAFETY: it gives a text that lives for ever.
+        // SAFETY: it returns a static string.
         unsafe { text(said) }
     }
 
-    /// What an event of a connection means.
+    /// Returns the meaning of a connection's event.
     pub(crate) fn connection_event(&self, event: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.rdma_event_str)(event) };
-        // SAFETY: it gives a text that lives for ever.
+        // SAFETY: it returns a static string.
         unsafe { text(said) }
     }
 }
 
-/// Opens a library, for as long as the process lives.
+/// Opens a library for the lifetime of the process.
 fn open(name: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: to load a library runs its initialisation, which these two, as any other program's, are made for.
+    // SAFETY: loading a library runs its initialisers, which these two, as any other, provide for every program.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() { Err(last_error()) } else { Ok(handle) }
 }
 
 fn symbol(handle: *mut c_void, library: &CStr, name: &'static str) -> Result<*mut c_void, String> {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the handle is of a library that is open.
+    // SAFETY: the handle is that of an open library.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
         return Err(format!("{} has no function {}", library.to_string_lossy(), name.to_string_lossy()));
@@ -142,32 +142,32 @@ fn symbol(handle: *mut c_void, library: &CStr, name: &'static str) -> Result<*mu
     Ok(found)
 }
 
-/// Why the last library could not be opened.
+/// Returns the error of the last failed load.
 fn last_error() -> String {
-    // SAFETY: the function takes nothing.
+    // SAFETY: the function takes no arguments.
     let said = unsafe { libc::dlerror() };
-    // SAFETY: it gives null or a text that lives until the thread's next such call.
+    // SAFETY: it returns null or a string that is valid until the thread's next such call.
     unsafe { text(said) }
 }
 
-/// A text of a library's.
+/// Converts a string of a library.
 ///
 /// # Safety
-/// It is null or a text that lives until this returns.
+/// It is null or valid until this returns.
 unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return "unknown".to_owned();
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// The result of a function that gives a number other than 0, and `errno`, if it fails.
+/// Converts the result of a function that returns a number other than 0, and sets `errno`, if it fails.
 pub(crate) fn done(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The result of a function that gives an error's number if it fails.
+/// Converts the result of a function that returns an error number if it fails.
 pub(crate) fn errno(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
 }

@@ -1,7 +1,7 @@
-//! Memory for work: what the device reads messages from, and puts them into.
+//! Memory for work, which the device reads messages from and writes them to.
 //!
-//! To register memory is a system call that pins its pages. Blocks of a [registrable](onego_buf::Pool::registrable) pool
-//! are cut from slabs, each of which is registered once; other memory is registered for the one piece of work that has it.
+//! Registering memory is a system call that pins its pages. Blocks of a [registrable](onego_buf::Pool::registrable)
+//! pool are cut from slabs, each of which is registered once; other memory is registered for one piece of work.
 
 use crate::ffi::*;
 use crate::objects::{Domain, Region};
@@ -12,22 +12,22 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-/// Slabs that one connection has registered, at the most: 512 MiB of usual ones.
+/// Maximum number of slabs that a connection registers: 512 MiB of the usual size.
 const SLABS: usize = 256;
 
-/// What work has registered for itself.
+/// Registrations for one piece of work.
 pub(crate) type Regions = SmallVec<[Region; 1]>;
 
-/// A list of pieces for the device.
 pub(crate) type Pieces = SmallVec<[ibv_sge; 8]>;
 
-/// Memory that the device knows.
+/// Memory registered with the device.
 #[derive(Debug)]
 pub(crate) struct Memories {
     domain: Arc<Domain>,
-    /// By the names of slabs. A slab may be gone, and its pages are pinned all the same, until this goes.
+    /// Registrations by the ids of slabs. They pin a slab's pages until this value is dropped, even if the slab is
+    /// gone.
     slabs: HashMap<u64, Region>,
-    /// As many of them as there may be.
+    /// Limit on their number.
     most: usize,
     is_iwarp: bool,
 }
@@ -37,7 +37,7 @@ impl Memories {
         Self { domain, slabs: HashMap::new(), most: SLABS, is_iwarp }
     }
 
-    /// The pieces of what is to be sent, at most `most` of them: what is in more lies in one copy behind the others.
+    /// Returns the pieces of a list to send, at most `most`: further segments are copied into the last piece.
     pub(crate) fn list(&mut self, bytes: &mut List, most: usize) -> io::Result<(Pieces, Regions)> {
         if bytes.segments().len() > most {
             let kept = bytes.segments().take(most - 1).map(|segment| segment.len()).sum();
@@ -53,13 +53,13 @@ impl Memories {
         Ok((pieces, regions))
     }
 
-    /// The piece of what a message of the peer is to be put into.
+    /// Returns the piece for a message of the peer.
     pub(crate) fn buffer(&mut self, buffer: &mut SegmentMut) -> io::Result<(ibv_sge, Regions)> {
         self.sink_with(buffer, IBV_ACCESS_LOCAL_WRITE)
     }
 
-    /// The piece of what an RDMA Read is to fill. With iWARP it is memory that the peer writes: there a slab must not be
-    /// registered as a whole.
+    /// Returns the piece that an RDMA Read fills. With iWARP the peer writes it, so a slab must not be registered as a
+    /// whole.
     pub(crate) fn sink(&mut self, sink: &mut SegmentMut) -> io::Result<(ibv_sge, Regions)> {
         let remote = if self.is_iwarp { IBV_ACCESS_REMOTE_WRITE } else { 0 };
         self.sink_with(sink, IBV_ACCESS_LOCAL_WRITE | remote)
@@ -85,8 +85,8 @@ impl Memories {
             Some(key) => key,
             None if bytes.is_empty() => 0,
             None => {
-                // SAFETY: the peer gets at it only where the caller asked for that, for a sink: then work holds both, and
-                // nobody else touches the sink until it is complete.
+                // SAFETY: the peer has access only where the caller requested it, for a sink: then the work holds both,
+                // and the sink is not used otherwise until the work is complete.
                 let region = unsafe { Region::new(&self.domain, bytes.as_ptr(), bytes.len(), access)? };
                 let key = region.local_key();
                 regions.push(region);
@@ -97,7 +97,7 @@ impl Memories {
         Ok(ibv_sge { addr, length: bytes.len() as u32, lkey })
     }
 
-    /// The key of a slab; none if there are too many of them, or if so much memory may not be pinned.
+    /// Returns the key of a slab; `None` if there are too many, or if no more memory may be pinned.
     fn slab(&mut self, slab: &Arc<Slab>) -> Option<u32> {
         if let Some(region) = self.slabs.get(&slab.id()) {
             return Some(region.local_key());
@@ -105,7 +105,7 @@ impl Memories {
         if self.slabs.len() >= self.most {
             return None;
         }
-        // SAFETY: the peer has no rights to it.
+        // SAFETY: the peer has no access rights.
         match unsafe { Region::new(&self.domain, slab.as_ptr(), slab.len(), IBV_ACCESS_LOCAL_WRITE) } {
             Ok(region) => {
                 let key = region.local_key();
@@ -113,7 +113,7 @@ impl Memories {
                 Some(key)
             }
             Err(error) => {
-                tracing::warn!(%error, "RDMA costs more: no more memory can be registered at once (see `ulimit -l`)");
+                tracing::warn!(%error, "cannot register a whole slab of memory (see `ulimit -l`): RDMA costs more");
                 self.most = self.slabs.len();
                 None
             }

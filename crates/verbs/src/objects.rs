@@ -1,6 +1,7 @@
-//! The libraries' objects. Each holds those that it depends on, so that they are always destroyed in the right order.
+//! Owners of the libraries' objects. Each holds those that it depends on, so that they are destroyed in the right
+//! order.
 //!
-//! The libraries lock what they share. An object belongs to one endpoint or one listener, whose methods take `&mut self`.
+//! The libraries lock shared state. An object belongs to one endpoint or one listener, whose methods take `&mut self`.
 
 use crate::address::{self, RawAddress};
 use crate::ffi::*;
@@ -13,15 +14,15 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// How long the system may look for a server's address, and for a way to it.
+/// Limit on resolving a server's address, and its route, in milliseconds.
 const RESOLVE_MS: c_int = 5000;
 
-/// An object of C's, which nobody else has.
+/// An owned C object.
 type Raw<T> = NonNull<T>;
 
 macro_rules! between_threads {
     ($($name:ident)*) => {$(
-        // SAFETY: the libraries' functions may be called from any thread, and lock what objects share.
+        // SAFETY: the libraries' functions may be called from any thread, and lock shared state.
         unsafe impl Send for $name {}
         // SAFETY: as above; and only one endpoint or listener uses it at a time.
         unsafe impl Sync for $name {}
@@ -30,28 +31,28 @@ macro_rules! between_threads {
 
 between_threads! { Events Id Domain Region CompletionEvents CompletionQueue WorkQueues }
 
-/// A new object, or what `errno` says.
+/// Checks a new object for null, reporting `errno`.
 fn made<T>(raw: *mut T) -> io::Result<Raw<T>> {
     NonNull::new(raw).ok_or_else(io::Error::last_os_error)
 }
 
-/// The end of an object. That it fails is a fault of this crate or of the driver; it is lost then.
+/// Reports a failed destruction, which is a fault of this crate or of the driver and leaks the object.
 fn ended(what: &str, result: io::Result<()>) {
     if let Err(error) = result {
         tracing::error!(%error, "cannot destroy {what}");
     }
 }
 
-/// The descriptor of that number.
+/// Borrows the descriptor with that number.
 ///
 /// # Safety
 /// It is open, and stays open for as long as the result is used.
 unsafe fn descriptor<'a>(number: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// `None` where there is nothing, without waiting.
+/// Maps `WouldBlock` to `None`.
 fn unless_nothing(result: io::Result<()>) -> io::Result<Option<()>> {
     match result {
         Ok(()) => Ok(Some(())),
@@ -60,29 +61,28 @@ fn unless_nothing(result: io::Result<()>) -> io::Result<Option<()>> {
     }
 }
 
-/// Where events of connections come (`rdma_event_channel`).
+/// Event channel of connections (`rdma_event_channel`).
 #[derive(Debug)]
 pub(crate) struct Events {
     raw: Raw<rdma_event_channel>,
     rdma_core: &'static Library,
 }
 
-/// An event of a connection.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) kind: c_int,
     pub(crate) status: c_int,
     pub(crate) private_data: Vec<u8>,
-    /// RDMA Reads that the peer would have under way, and that it answers at a time.
+    /// Numbers of RDMA Reads that the peer wants in flight, and that it answers at a time.
     pub(crate) responder_resources: u8,
     pub(crate) initiator_depth: u8,
-    /// The connection of a client that asks.
+    /// The connection of a requesting client.
     asked: Option<Raw<rdma_cm_id>>,
 }
 
 impl Events {
     pub(crate) fn open(rdma_core: &'static Library) -> io::Result<Arc<Self>> {
-        // SAFETY: the function takes nothing.
+        // SAFETY: the function takes no arguments.
         let raw = made(unsafe { (rdma_core.rdma_create_event_channel)() })?;
         let this = Arc::new(Self { raw, rdma_core });
         ioctl_fionbio(this.descriptor(), true)?;
@@ -90,21 +90,21 @@ impl Events {
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is there as long as `self`, and nobody writes to it.
+        // SAFETY: the channel exists as long as `self`, and is not written.
         let number = unsafe { (*self.raw.as_ptr()).fd };
-        // SAFETY: it is the channel's own, which is open as long as it is there.
+        // SAFETY: the channel owns it, and keeps it open as long as it exists.
         unsafe { descriptor(number) }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if any.
     pub(crate) fn next(&self) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the channel is there, and there is a place for the event.
+        // SAFETY: the channel exists, and there is room for the event.
         let result = done(unsafe { (self.rdma_core.rdma_get_cm_event)(self.raw.as_ptr(), &mut raw) });
         if unless_nothing(result)?.is_none() {
             return Ok(None);
         }
-        // SAFETY: the function gave an event, which is there until it is acknowledged.
+        // SAFETY: the function returned an event, which is valid until it is acknowledged.
         let event = unsafe { *raw };
         let private_data = if event.param.private_data.is_null() {
             Vec::new()
@@ -114,7 +114,7 @@ impl Events {
             unsafe { std::slice::from_raw_parts(data, len.into()) }.to_vec()
         };
         let asked = (event.event == RDMA_CM_EVENT_CONNECT_REQUEST).then_some(event.id);
-        // SAFETY: the event is acknowledged once, and not looked at any more.
+        // SAFETY: the event is acknowledged once, and not used afterwards.
         ended("an event", done(unsafe { (self.rdma_core.rdma_ack_cm_event)(raw) }));
         Ok(Some(Event {
             kind: event.event,
@@ -134,7 +134,7 @@ impl Drop for Events {
     }
 }
 
-/// A connection, or a listener (`rdma_cm_id`).
+/// A connection or a listener (`rdma_cm_id`).
 #[derive(Debug)]
 pub(crate) struct Id {
     raw: Raw<rdma_cm_id>,
@@ -144,7 +144,7 @@ pub(crate) struct Id {
 impl Id {
     pub(crate) fn new(events: &Arc<Events>) -> io::Result<Arc<Self>> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the channel is there, and there is a place for the connection.
+        // SAFETY: the channel exists, and there is room for the connection.
         let made = unsafe {
             (events.rdma_core.rdma_create_id)(events.raw.as_ptr(), &mut raw, ptr::null_mut(), RDMA_PS_TCP)
         };
@@ -153,13 +153,13 @@ impl Id {
         Ok(Arc::new(Self { raw, events: Arc::clone(events) }))
     }
 
-    /// The connection of a client that asks, whose events go to a channel of its own from now on. `listened` is where it
-    /// asked.
+    /// Takes the connection of a requesting client, and moves its events from the listener's channel `listened` to its
+    /// own.
     pub(crate) fn of_client(listened: &Arc<Events>, event: &mut Event) -> io::Result<Option<Arc<Self>>> {
         let Some(raw) = event.asked.take() else { return Ok(None) };
         let mut id = Self { raw, events: Arc::clone(listened) };
         let events = Events::open(id.rdma_core())?;
-        // SAFETY: both are there; no event of the connection is unacknowledged.
+        // SAFETY: both exist; no event of the connection is unacknowledged.
         done(unsafe { (events.rdma_core.rdma_migrate_id)(raw.as_ptr(), events.raw.as_ptr()) })?;
         id.events = events;
         Ok(Some(Arc::new(id)))
@@ -174,12 +174,12 @@ impl Id {
     }
 
     fn get(&self) -> rdma_cm_id {
-        // SAFETY: it is there as long as `self`, and written only within the library's functions, none of which runs:
-        // they are called by the owner of `self` alone.
+        // SAFETY: it exists as long as `self`, and only the library's functions write it, none of which is running:
+        // only the owner of `self` calls them.
         unsafe { *self.raw.as_ptr() }
     }
 
-    /// The device, once it is known.
+    /// Returns the device, once it is known.
     pub(crate) fn device(&self) -> io::Result<Raw<ibv_context>> {
         let device = self.get().verbs;
         NonNull::new(device).ok_or_else(|| io::Error::other("the connection has no device"))
@@ -195,74 +195,70 @@ impl Id {
 
     pub(crate) fn listen(&self, addr: SocketAddr, backlog: c_int) -> io::Result<()> {
         let mut addr = RawAddress::new(addr);
-        // SAFETY: the connection is there, and the address is read during the call.
+        // SAFETY: the connection exists, and the address is read during the call.
         done(unsafe { (self.rdma_core().rdma_bind_addr)(self.raw.as_ptr(), addr.as_mut_ptr()) })?;
-        // SAFETY: the connection is there.
+        // SAFETY: the connection exists.
         done(unsafe { (self.rdma_core().rdma_listen)(self.raw.as_ptr(), backlog) })
     }
 
-    /// Begins to look for a server.
+    /// Starts to resolve a server's address.
     pub(crate) fn resolve_address(&self, server: SocketAddr) -> io::Result<()> {
         let mut addr = RawAddress::new(server);
         let raw = self.raw.as_ptr();
-        // SAFETY: the connection is there, and the address is read during the call.
+        // SAFETY: the connection exists, and the address is read during the call.
         done(unsafe {
             (self.rdma_core().rdma_resolve_addr)(raw, ptr::null_mut(), addr.as_mut_ptr(), RESOLVE_MS)
         })
     }
 
-    /// Begins to look for a way to the server.
+    /// Starts to resolve the route to the server.
     pub(crate) fn resolve_route(&self) -> io::Result<()> {
-        // SAFETY: the connection is there.
+        // SAFETY: the connection exists.
         done(unsafe { (self.rdma_core().rdma_resolve_route)(self.raw.as_ptr(), RESOLVE_MS) })
     }
 
-    /// Asks the server to let us in.
     pub(crate) fn connect(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
         let mut parameters = parameters(private_data, reads);
-        // SAFETY: the connection is there; parameters and private data are read during the call.
+        // SAFETY: the connection exists; parameters and private data are read during the call.
         done(unsafe { (self.rdma_core().rdma_connect)(self.raw.as_ptr(), &mut parameters) })
     }
 
-    /// Lets a client in.
     pub(crate) fn accept(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
         let mut parameters = parameters(private_data, reads);
         // SAFETY: as above.
         done(unsafe { (self.rdma_core().rdma_accept)(self.raw.as_ptr(), &mut parameters) })
     }
 
-    /// Refuses a client.
     pub(crate) fn reject(&self, private_data: &[u8]) -> io::Result<()> {
         let (data, len) = (private_data.as_ptr().cast(), private_data.len() as u8);
-        // SAFETY: the connection is there; private data is read during the call.
+        // SAFETY: the connection exists; private data is read during the call.
         done(unsafe { (self.rdma_core().rdma_reject)(self.raw.as_ptr(), data, len) })
     }
 
     pub(crate) fn disconnect(&self) -> io::Result<()> {
-        // SAFETY: the connection is there.
+        // SAFETY: the connection exists.
         done(unsafe { (self.rdma_core().rdma_disconnect)(self.raw.as_ptr()) })
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: whatever uses the connection or its device holds it, so there is nothing; all its events are
+        // SAFETY: all users of the connection or its device hold it, so there are none; all its events are
         // acknowledged.
         ended("a connection", done(unsafe { (self.rdma_core().rdma_destroy_id)(self.raw.as_ptr()) }));
     }
 }
 
-/// How many RDMA Reads may be under way in each direction.
+/// Limits on RDMA Reads in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
-    /// Of the peer.
+    /// Reads of the peer.
     pub(crate) answered: u8,
-    /// Of this side.
+    /// Reads of this side.
     pub(crate) asked: u8,
 }
 
-/// Times that a packet is sent again which the peer does not acknowledge. Only some transports count: the most that they
-/// can.
+/// Retransmissions of an unacknowledged packet, at their maximum. Only some transports use the value.
 const RETRIES: u8 = 7;
 
 fn parameters(private_data: &[u8], reads: Reads) -> rdma_conn_param {
@@ -273,14 +269,14 @@ fn parameters(private_data: &[u8], reads: Reads) -> rdma_conn_param {
         initiator_depth: reads.asked,
         flow_control: 0,
         retry_count: RETRIES,
-        // A message that finds no receive ends the connection, on every transport.
+        // A message without a posted receive ends the connection, on every transport.
         rnr_retry_count: 0,
         srq: 0,
         qp_num: 0,
     }
 }
 
-/// A protection domain: what is registered in it, its own work queues alone can use.
+/// A protection domain: only its own work queues can use its registrations.
 #[derive(Debug)]
 pub(crate) struct Domain {
     raw: Raw<ibv_pd>,
@@ -290,7 +286,7 @@ pub(crate) struct Domain {
 impl Domain {
     pub(crate) fn new(id: &Arc<Id>) -> io::Result<Arc<Self>> {
         let device = id.device()?;
-        // SAFETY: the device is there as long as the connection.
+        // SAFETY: the device exists as long as the connection.
         let raw = made(unsafe { (id.rdma_core().ibv_alloc_pd)(device.as_ptr()) })?;
         Ok(Arc::new(Self { raw, id: Arc::clone(id) }))
     }
@@ -298,7 +294,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: whatever uses the domain holds it, so there is nothing.
+        // SAFETY: all users of the domain hold it, so there are none.
         ended(
             "a protection domain",
             errno(unsafe { (self.id.rdma_core().ibv_dealloc_pd)(self.raw.as_ptr()) }),
@@ -306,7 +302,7 @@ impl Drop for Domain {
     }
 }
 
-/// Memory that a device knows (`ibv_mr`).
+/// Registered memory (`ibv_mr`).
 #[derive(Debug)]
 pub(crate) struct Region {
     raw: Raw<ibv_mr>,
@@ -314,11 +310,10 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Registers memory, with rights of the device and of the peer (`IBV_ACCESS_`).
+    /// Registers memory, with access rights of the device and of the peer (`IBV_ACCESS_`).
     ///
     /// # Safety
-    /// As long as the result is there, and work queues of the domain are, the peer may do with the memory what its rights
-    /// say.
+    /// As long as the result and work queues of the domain exist, the peer may access the memory as its rights allow.
     pub(crate) unsafe fn new(
         domain: &Arc<Domain>,
         start: *const u8,
@@ -326,32 +321,30 @@ impl Region {
         access: c_int,
     ) -> io::Result<Self> {
         let library = domain.id.rdma_core();
-        // SAFETY: the domain is there; the rest is promised by the caller.
+        // SAFETY: the domain exists; the rest is guaranteed by the caller.
         let raw = unsafe {
             (library.ibv_reg_mr)(domain.raw.as_ptr(), start.cast_mut().cast::<c_void>(), len, access)
         };
         Ok(Self { raw: made(raw)?, domain: Arc::clone(domain) })
     }
 
-    /// Its name for the device.
     pub(crate) fn local_key(&self) -> u32 {
-        // SAFETY: it is there as long as `self`, and does not change.
+        // SAFETY: it exists as long as `self`, and does not change.
         unsafe { (*self.raw.as_ptr()).lkey }
     }
 
-    /// Its name for the peer.
     pub(crate) fn remote_key(&self) -> u32 {
         // SAFETY: as above.
         unsafe { (*self.raw.as_ptr()).rkey }
     }
 
-    /// Takes it back: neither the device nor the peer uses it any more.
+    /// Deregisters the memory: neither the device nor the peer uses it afterwards.
     pub(crate) fn release(self) -> Result<(), (io::Error, Self)> {
-        // SAFETY: it is there, and if the call succeeds it is not used any more.
+        // SAFETY: it exists, and if the call succeeds it is not used afterwards.
         match errno(unsafe { (self.domain.id.rdma_core().ibv_dereg_mr)(self.raw.as_ptr()) }) {
             Ok(()) => {
                 let this = std::mem::ManuallyDrop::new(self);
-                // SAFETY: `this` is not dropped, and so gives its domain up only here.
+                // SAFETY: `this` is not dropped, so its domain is released only here.
                 drop(unsafe { ptr::read(&this.domain) });
                 Ok(())
             }
@@ -362,13 +355,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it is there, and is not used after this.
+        // SAFETY: it exists, and is not used afterwards.
         let result = unsafe { (self.domain.id.rdma_core().ibv_dereg_mr)(self.raw.as_ptr()) };
         ended("a registration of memory", errno(result));
     }
 }
 
-/// Where a device says that there are completions (`ibv_comp_channel`).
+/// Channel for notifications of completions (`ibv_comp_channel`).
 #[derive(Debug)]
 pub(crate) struct CompletionEvents {
     raw: Raw<ibv_comp_channel>,
@@ -378,7 +371,7 @@ pub(crate) struct CompletionEvents {
 impl CompletionEvents {
     fn new(id: &Arc<Id>) -> io::Result<Self> {
         let device = id.device()?;
-        // SAFETY: the device is there as long as the connection.
+        // SAFETY: the device exists as long as the connection.
         let raw = made(unsafe { (id.rdma_core().ibv_create_comp_channel)(device.as_ptr()) })?;
         let this = Self { raw, id: Arc::clone(id) };
         ioctl_fionbio(this.descriptor(), true)?;
@@ -386,9 +379,9 @@ impl CompletionEvents {
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is there as long as `self`, and its descriptor does not change.
+        // SAFETY: the channel exists as long as `self`, and its descriptor does not change.
         let number = unsafe { (*self.raw.as_ptr()).fd };
-        // SAFETY: it is the channel's own, which is open as long as it is there.
+        // SAFETY: the channel owns it, and keeps it open as long as it exists.
         unsafe { descriptor(number) }
     }
 }
@@ -401,7 +394,7 @@ impl Drop for CompletionEvents {
     }
 }
 
-/// Where completions come (`ibv_cq`).
+/// Completion queue (`ibv_cq`).
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     raw: Raw<ibv_cq>,
@@ -409,12 +402,12 @@ pub(crate) struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// A queue with room for `depth` completions.
+    /// Creates a queue with room for `depth` completions.
     pub(crate) fn new(id: &Arc<Id>, depth: u32) -> io::Result<Arc<Self>> {
         let events = CompletionEvents::new(id)?;
         let depth = c_int::try_from(depth).unwrap_or(c_int::MAX);
         let (device, channel) = (id.device()?.as_ptr(), events.raw.as_ptr());
-        // SAFETY: device and channel are there, and the queue holds both.
+        // SAFETY: device and channel exist, and the queue holds both.
         let raw = unsafe { (id.rdma_core().ibv_create_cq)(device, depth, ptr::null_mut(), channel, 0) };
         Ok(Arc::new(Self { raw: made(raw)?, events }))
     }
@@ -424,36 +417,36 @@ impl CompletionQueue {
     }
 
     fn ops(&self) -> &ibv_context_ops {
-        // SAFETY: the queue is there as long as `self`, and its device does not change.
+        // SAFETY: the queue exists as long as `self`, and its device does not change.
         let device = unsafe { (*self.raw.as_ptr()).context };
-        // SAFETY: the device is there as long as the queue, and its functions do not change.
+        // SAFETY: the device exists as long as the queue, and its functions do not change.
         unsafe { &(*device).ops }
     }
 
-    /// Readable after the completion that follows [`arm`](Self::arm).
+    /// Returns the descriptor that becomes readable after the completion that follows [`arm`](Self::arm).
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.events.descriptor()
     }
 
-    /// Takes completions, as many as there are and fit, and says how many.
+    /// Takes as many completions as there are and fit, and returns their number.
     pub(crate) fn poll(&self, into: &mut [ibv_wc]) -> io::Result<usize> {
         let room = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
         // SAFETY: the queue exists, and `into` has room for `room` completions.
         let count = unsafe { (self.ops().poll_cq)(self.raw.as_ptr(), room, into.as_mut_ptr()) };
-        usize::try_from(count).map_err(|_| io::Error::other("completions cannot be polled"))
+        usize::try_from(count).map_err(|_| io::Error::other("cannot poll completions"))
     }
 
-    /// Asks to be told of the next completion. What came before may not be told: poll once more.
+    /// Requests notification of the next completion. Earlier ones may not be reported: poll once more.
     pub(crate) fn arm(&self) -> io::Result<()> {
-        // SAFETY: the queue is there.
+        // SAFETY: the queue exists.
         errno(unsafe { (self.ops().req_notify_cq)(self.raw.as_ptr(), 0) })
     }
 
-    /// Was there a completion since [`arm`](Self::arm)? It is told once.
+    /// Returns whether there was a completion since [`arm`](Self::arm); reports it once.
     pub(crate) fn was_told(&self) -> io::Result<bool> {
         let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
         let channel = self.events.raw.as_ptr();
-        // SAFETY: the channel is there, and there are places for what the event is about.
+        // SAFETY: the channel exists, and there is room for the event.
         let result = done(unsafe { (self.rdma_core().ibv_get_cq_event)(channel, &mut queue, &mut context) });
         let told = unless_nothing(result)?.is_some();
         if told {
@@ -471,16 +464,16 @@ impl Drop for CompletionQueue {
     }
 }
 
-/// What work queues have room for.
+/// Capacity of work queues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) sends: u32,
     pub(crate) receives: u32,
-    /// Pieces of memory of a send.
+    /// Maximum number of memory pieces of a send.
     pub(crate) pieces: u32,
 }
 
-/// The two work queues of a connection (`ibv_qp`). Once they are dropped the device touches no memory of theirs.
+/// The two work queues of a connection (`ibv_qp`). Once they are dropped the device does not access their memory.
 #[derive(Debug)]
 pub(crate) struct WorkQueues {
     raw: Raw<ibv_qp>,
@@ -512,7 +505,7 @@ impl WorkQueues {
             sq_sig_all: 0,
         };
         let domain = Arc::clone(domain);
-        // SAFETY: connection, domain and completion queue are there, and the work queues hold them.
+        // SAFETY: connection, domain and completion queue exist, and the work queues hold them.
         done(unsafe {
             (id.rdma_core().rdma_create_qp)(id.raw.as_ptr(), domain.raw.as_ptr(), &mut attributes)
         })?;
@@ -520,26 +513,26 @@ impl WorkQueues {
         Ok(Self { raw, id, _domain: domain, _completions: Arc::clone(completions) })
     }
 
-    /// Names them in events of the device.
+    /// Returns their name in events of the device.
     pub(crate) fn name(&self) -> usize {
         self.raw.as_ptr().addr()
     }
 
     fn ops(&self) -> &ibv_context_ops {
-        // SAFETY: the queues are there as long as `self`, and their device does not change.
+        // SAFETY: the queues exist as long as `self`, and their device does not change.
         let device = unsafe { (*self.raw.as_ptr()).context };
-        // SAFETY: the device is there as long as the queues, and its functions do not change.
+        // SAFETY: the device exists as long as the queues, and its functions do not change.
         unsafe { &(*device).ops }
     }
 
     /// Posts work.
     ///
     /// # Safety
-    /// Until it is complete, or `self` dropped, the memory that it names stays where it is, is registered, and is not
-    /// written by others; if the work writes it, not read either.
+    /// Until it is complete, or `self` dropped, its memory stays in place and registered, and is not written by others;
+    /// if the work writes it, not read either.
     pub(crate) unsafe fn send(&self, work: &mut ibv_send_wr) -> io::Result<()> {
         let mut refused = ptr::null_mut();
-        // SAFETY: the queues are there, and the list of work has one entry; the rest is promised by the caller.
+        // SAFETY: the queues exist, and the list of work has one entry; the rest is guaranteed by the caller.
         errno(unsafe { (self.ops().post_send)(self.raw.as_ptr(), work, &mut refused) })
     }
 
@@ -556,7 +549,7 @@ impl WorkQueues {
 
 impl Drop for WorkQueues {
     fn drop(&mut self) {
-        // SAFETY: they are the connection's, and not used any more.
+        // SAFETY: they belong to the connection, and are not used afterwards.
         unsafe { (self.id.rdma_core().rdma_destroy_qp)(self.id.raw.as_ptr()) };
     }
 }

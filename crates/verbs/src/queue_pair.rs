@@ -1,4 +1,4 @@
-//! The verbs on a connection.
+//! The verbs of a connection.
 
 use crate::endpoint::{Connection, Registered, refused};
 use crate::ffi::*;
@@ -9,14 +9,14 @@ use libc::c_int;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_rdma::{Completion, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
 
-/// Bytes of a message, of an RDMA Write or Read: less than the 2 GiB that InfiniBand allows, and iWARP, too.
+/// Maximum length of a message, an RDMA Write or an RDMA Read: below the limit of 2 GiB of InfiniBand, and iWARP.
 const LEN_MAX: usize = 1 << 30;
 
 fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
     PostError::unless_short(what, len, LEN_MAX)
 }
 
-/// What the device is asked to do with pieces of memory.
+/// An operation on pieces of memory.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     opcode: c_int,
@@ -35,7 +35,7 @@ impl Order {
     fn send(flags: SendFlags, invalidates: bool) -> Self {
         let solicited = if flags.solicited { IBV_SEND_SOLICITED } else { 0 };
         match flags.invalidate.filter(|_| invalidates) {
-            // rdma-core's siw takes the key from where the peer's memory is named (providers/siw/siw.c, push_send_wqe).
+            // rdma-core's siw takes the key from the field for the peer's memory (providers/siw/siw.c, push_send_wqe).
             Some(key) => Self {
                 flags: solicited,
                 invalidate: key.0,
@@ -59,11 +59,11 @@ impl Connection {
         PostError::unless_room("receive queue", self.unpolled_receives, self.receive_depth())
     }
 
-    /// Gives work to the device.
+    /// Posts work to the device.
     ///
     /// # Safety
-    /// The memory of the pieces is kept with the work that is [pushed](Self::push) to that line next, and is not looked at
-    /// if the work writes it.
+    /// The memory of the pieces is kept with the next work that is [pushed](Self::push) to the same line, and is not
+    /// accessed if the work writes it.
     unsafe fn give(&mut self, line: Line, mut pieces: Pieces, order: Order) -> Result<(), PostError> {
         let mut work = ibv_send_wr {
             wr_id: line.name(self.line(line).next()),
@@ -81,7 +81,7 @@ impl Connection {
             qp_type: [0; 7],
         };
         let queues = self.established()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { queues.work.send(&mut work) }.map_err(|error| refused("take work", &error))
     }
 
@@ -90,7 +90,7 @@ impl Connection {
         self.line(line).push(work);
     }
 
-    /// Sends or writes what is in a list.
+    /// Sends or writes the bytes of a list.
     fn post_list(
         &mut self,
         id: u64,
@@ -103,7 +103,7 @@ impl Connection {
             queues.memories.list(&mut bytes, most).map_err(|error| refused("register memory", &error))
         });
         let posted = prepared.and_then(|(pieces, regions)| {
-            // SAFETY: the list is shared memory that nobody writes, and is kept with the work below.
+            // SAFETY: the list is immutable shared memory, and is kept with the work below.
             unsafe { self.give(Line::Sends, pieces, order) }.map(|()| regions)
         });
         match posted {
@@ -117,8 +117,8 @@ impl Connection {
 }
 
 impl QueuePair for Connection {
-    /// The offset is an address: not every device takes another (siw counts by addresses, whatever it is told). A source
-    /// in several segments is copied to one: a region is one piece of memory.
+    /// The offset is an address, because not every device takes another (siw always uses addresses). A source in
+    /// several segments is copied into one: a region is one piece of memory.
     fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
         let checked = self.established().map(|_| ()).and_then(|()| bounded("a region", memory.len()));
         let mut memory = match Refused::unless(checked, memory)?.taken() {
@@ -139,8 +139,8 @@ impl QueuePair for Connection {
         };
         let len = memory.len();
         let registered = self.established().and_then(|queues| {
-            // SAFETY: a source is shared memory that nobody writes; a sink belongs to this connection alone. Both are kept
-            // in `self.regions`, and not looked at, until the registration is over or the queues are gone.
+            // SAFETY: a source is immutable shared memory; a sink belongs to this connection only. Both are kept in
+            // `self.regions`, and not accessed, until they are deregistered or the queues are gone.
             unsafe { Region::new(&queues.domain, start, len, access) }
                 .map_err(|error| refused("register memory", &error))
         });
@@ -159,7 +159,7 @@ impl QueuePair for Connection {
         self.take_back(key).map(Some)
     }
 
-    /// A device answers a late write to any key that is not registered by ending the connection.
+    /// The device answers a late write to an unregistered key by ending the connection.
     fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
         self.invalidate(key)
     }
@@ -198,7 +198,7 @@ impl QueuePair for Connection {
         });
         let posted = prepared.and_then(|(piece, regions)| {
             let order = Order::with(IBV_WR_RDMA_READ, from);
-            // SAFETY: the sink belongs to this connection alone, and is kept with the work below.
+            // SAFETY: the sink belongs to this connection only, and is kept with the work below.
             unsafe { self.give(Line::Reads, Pieces::from_slice(&[piece]), order) }.map(|()| regions)
         });
         match posted {

@@ -1,21 +1,21 @@
-//! Work that the device has, and the memory that it holds.
+//! Work in the device's hands, and its memory.
 
 use crate::memory::Regions;
 use onego_buf::{List, SegmentMut};
 use onego_rdma::{CompletedWork, Completion, Status};
 use std::collections::VecDeque;
 
-/// Work that is posted. Its memory is the device's until it is complete.
+/// Posted work. Its memory is the device's until it is complete.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// The caller's name for it.
+    /// The caller's id.
     pub(crate) id: u64,
     pub(crate) kind: WorkKind,
-    /// What is registered for it alone, until it is complete.
+    /// Registrations for this work, released when it is complete.
     pub(crate) regions: Regions,
 }
 
-/// Kinds of work, with what the device reads or writes for it.
+/// Kinds of work, with the memory that the device reads or writes.
 #[derive(Debug)]
 pub(crate) enum WorkKind {
     Send(#[expect(dead_code, reason = "the device reads it")] List),
@@ -25,7 +25,6 @@ pub(crate) enum WorkKind {
 }
 
 impl WorkKind {
-    /// What it is called in messages for people.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Send(_) => "a send",
@@ -37,9 +36,9 @@ impl WorkKind {
 }
 
 impl Work {
-    /// It is complete; `len` are the bytes of a message.
+    /// Completes the work; `len` is the length of a message.
     pub(crate) fn end(self, status: Status, len: usize) -> Completion {
-        // Nobody but their owner uses the memory any more.
+        // The device no longer uses the memory.
         drop(self.regions);
         let done = match self.kind {
             WorkKind::Send(_) => CompletedWork::Sent,
@@ -54,10 +53,10 @@ impl Work {
     }
 }
 
-/// Work that completes in its order.
+/// Work that completes in order.
 ///
-/// A device has two queues, but there is no order between an RDMA Read and what was posted after it to the same queue: siw
-/// completes a send once it is on its way, and a Read once it is answered.
+/// A device has two queues, but does not order an RDMA Read and later work of the same queue: siw completes a send once
+/// it is in flight, and a Read once its response has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
     /// Sends and RDMA Writes.
@@ -67,15 +66,15 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// Bits of a device's name for work that say what it is.
+    /// Bits of a work request id that encode the line.
     const BITS: u32 = 2;
 
-    /// The device's name for work: which it is, and where.
+    /// Returns the work request id for the work with this number.
     pub(crate) fn name(self, number: u64) -> u64 {
         number << Self::BITS | self as u64
     }
 
-    /// What a device means by its name.
+    /// Splits a work request id.
     pub(crate) fn of(name: u64) -> (Self, u64) {
         let line = match name & ((1 << Self::BITS) - 1) {
             0 => Self::Sends,
@@ -86,16 +85,16 @@ impl Line {
     }
 }
 
-/// The work of a line that the device has.
+/// A line's work in the device's hands.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     works: VecDeque<Work>,
-    /// The number of the first of them: they are counted.
+    /// Number of the first work in `works`.
     first: u64,
 }
 
 impl Queue {
-    /// The number of the work that is pushed next.
+    /// Returns the number of the next work.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.works.len() as u64
     }
@@ -104,7 +103,7 @@ impl Queue {
         self.works.push_back(work);
     }
 
-    /// Takes the work of that number, which is to be the first.
+    /// Takes the work with that number, which must be the first.
     pub(crate) fn complete(&mut self, number: u64) -> Option<Work> {
         if number != self.first {
             return None;
@@ -114,7 +113,7 @@ impl Queue {
         Some(work)
     }
 
-    /// Takes what is left.
+    /// Takes the remaining work.
     pub(crate) fn take(&mut self) -> VecDeque<Work> {
         self.first = self.next();
         std::mem::take(&mut self.works)
