@@ -1,18 +1,18 @@
-//! CPU time of this process and of others, in seconds.
+//! CPU time of this process and others, in seconds.
 
 use crate::row::Ends;
 use std::fs;
 
-/// CPU time of this process, all threads.
+/// Returns the CPU time of this process, all threads included.
 pub fn own() -> f64 {
     let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
 }
 
-/// CPU time of another process.
+/// Returns the CPU time of another process, if it exists.
 ///
-/// The scheduler's own count has nanoseconds, but only of threads that are alive; `stat` has all of them, in hundredths of
-/// a second. So the larger of both counts.
+/// The scheduler's own count has nanoseconds, but covers only live threads; `stat` covers all, in hundredths of a
+/// second. The result is the larger of both.
 pub fn of(pid: u32) -> Option<f64> {
     let ticks = of_by_ticks(pid)?;
     Some(of_threads(pid).map_or(ticks, |threads| threads.max(ticks)))
@@ -30,13 +30,13 @@ fn of_threads(pid: u32) -> Option<f64> {
 
 fn of_by_ticks(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, in parentheses, may hold anything; utime and stime are the 12th and 13th field behind it.
+    // The program's name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Counts the CPU time of both ends from when it was made.
+/// Measures the CPU time of both ends from its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct Meter {
     server: Option<u32>,
@@ -44,12 +44,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Starts to count: this process, and the server's, if it is known and on this machine.
+    /// Starts to measure this process, and the server's, if it is known and on this machine.
     pub fn start(server: Option<u32>) -> Self {
         Self { server, before: Ends { client: Some(own()), server: server.and_then(of) } }
     }
 
-    /// What was spent since.
+    /// Returns the CPU time since the start.
     pub fn spent(&self) -> Ends {
         let since = |now: Option<f64>, before: Option<f64>| now.zip(before).map(|(now, before)| now - before);
         Ends {

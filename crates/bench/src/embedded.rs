@@ -1,4 +1,4 @@
-//! Embedded servers in processes of their own, so that their CPU time is told apart.
+//! Embedded servers in their own processes, so that their CPU time is measured separately.
 
 use crate::Error;
 use std::io::{self, BufRead, BufReader};
@@ -6,18 +6,18 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The line that a server of `onego` prints when it serves starts with this.
+/// Prefix of the line that a server of `onego` prints when it is ready.
 pub const READY: &str = "ready:";
 
-/// The option of a server of `onego` that makes it end when the process that started it ends, in whatever way.
+/// Option of an `onego` server that ends it with the process that started it, however that ends.
 pub const DIE_WITH_PARENT: &str = "--die-with-parent";
 
-/// A server that runs. It ends with this.
+/// A running server, killed when this is dropped.
 struct Running(Child);
 
 impl Running {
-    /// Starts `program` with these arguments, waits until it serves, and gives what it says then, as `ready` finds it in a
-    /// line.
+    /// Starts `program` with these arguments and waits until it is ready. Returns the value that `ready` finds in a
+    /// line of its output.
     fn start<T>(
         program: &Path,
         arguments: &[&str],
@@ -29,10 +29,10 @@ impl Running {
             .args(arguments)
             .arg(DIE_WITH_PARENT)
             .args(options)
-            // A pipe that is closed at once, where /dev/null would be needed: containers may have no such device.
+            // A pipe that is closed at once instead of /dev/null: containers may lack that device.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // An interrupt at the terminal is for the process that uses the server, and still needs it to clean up.
+            // An interrupt at the terminal is for the parent process, which still needs the server to clean up.
             .process_group(0)
             .spawn()
             .map_err(Error::io(failed()))?;
@@ -43,27 +43,27 @@ impl Running {
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
         let said = lines.find_map(|line| ready(&line));
         let early =
-            || Error::Unfit("the embedded server ended before it was ready; it says why above".into());
+            || Error::Unfit("the embedded server ended before it was ready; see its messages above".into());
         Ok((running, said.ok_or_else(early)?))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It keeps nothing, so there is nothing that it would have to end in order for.
+        // It is stateless, so there is nothing to shut down.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A running cluster. It ends with this.
+/// A running cluster, killed when this is dropped.
 pub struct EmbeddedCluster {
     running: Running,
     directory: tempfile::TempDir,
 }
 
 impl EmbeddedCluster {
-    /// Starts `program cluster start` with these options, and waits until it serves.
+    /// Starts `program cluster start` with these options, and waits until it is ready.
     pub fn start(program: &Path, options: &[String]) -> Result<Self, Error> {
         let directory =
             tempfile::Builder::new().prefix("onego-").tempdir().map_err(Error::io("making a directory"))?;
@@ -74,24 +74,24 @@ impl EmbeddedCluster {
         Ok(Self { running, directory })
     }
 
-    /// Its `ceph.conf`.
+    /// Returns the path of its `ceph.conf`.
     pub fn conf(&self) -> PathBuf {
         self.directory.path().join("ceph.conf")
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.running.0.id()
     }
 }
 
-/// A running server of files in memory, over TCP and over RDMA. It ends with this.
+/// A running in-memory file server, over TCP and RDMA, killed when this is dropped.
 pub struct EmbeddedFiles {
     running: Running,
     said: Files,
 }
 
-/// What the server says of itself.
+/// The server's description of itself.
 #[derive(serde::Deserialize)]
 struct Files {
     url: String,
@@ -99,7 +99,7 @@ struct Files {
 }
 
 impl EmbeddedFiles {
-    /// Starts `program nfs serve --mem` with these options, and waits until it serves.
+    /// Starts `program nfs serve --mem` with these options, and waits until it is ready.
     pub fn start(program: &Path, options: &[String]) -> Result<Self, Error> {
         let arguments =
             ["nfs", "serve", "--mem", "--insecure", "--tcp", "0", "--rdma", "0", "--format", "json"];
@@ -108,17 +108,17 @@ impl EmbeddedFiles {
         Ok(Self { running, said })
     }
 
-    /// What it serves.
+    /// Returns the export's URL.
     pub fn url(&self) -> &str {
         &self.said.url
     }
 
-    /// Where it serves it over RDMA.
+    /// Returns the port for RDMA.
     pub fn rdma_port(&self) -> u16 {
         self.said.rdma_port
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.running.0.id()
     }

@@ -1,40 +1,40 @@
 use std::io;
 use thiserror::Error;
 
-/// Why something could not be measured.
+/// Error of a measurement.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client could not do something.
+    /// Error of the Ceph client.
     #[error(transparent)]
     Client(#[from] onego::ceph::Error),
-    /// The client of a file server could not do something.
+    /// Error of the NFS client.
     #[error(transparent)]
     Nfs(#[from] onego::nfs::Error),
-    /// The machine refused something.
+    /// Error of the operating system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed action.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The thresholds of zero-copy sends cannot be used.
+    /// The thresholds of zero-copy sends are unusable.
     #[error(transparent)]
     Thresholds(#[from] onego_engine::zero_copy::BadThresholds),
-    /// What was asked for does not fit together.
+    /// The requested parameters are inconsistent.
     #[error("{0}")]
     Unfit(String),
-    /// The other half of a measurement, or the way to it, failed.
+    /// The other half of a measurement, or the connection to it, failed.
     #[error("{0}")]
     Failed(String),
-    /// The user has had enough.
+    /// The user has interrupted the measurement.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// Says what was tried when the machine refused it.
+    /// Returns a converter that adds the failed action to a system error.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -1,7 +1,7 @@
-//! The floor: bare sockets that move the same bytes at the same depth, and nothing else.
+//! The floor: bare sockets that move the same bytes at the same depth, without a protocol.
 //!
-//! Each client has connections to a server in another process; receives are large, and one send takes all that
-//! there is to send. What a protocol costs beyond this is its own.
+//! Each client has connections to a server in another process; receives are large, and one send takes everything that
+//! is pending. The difference to this is the cost of a protocol.
 
 mod exchange;
 
@@ -20,31 +20,31 @@ use std::time::Duration;
 
 pub use exchange::Sizes;
 
-/// Bytes of a request or reply beside its data: preamble, header, front, checksums of an operation on an object.
+/// Bytes of a request or reply in addition to its data: preamble, header, front, checksums of an object operation.
 const REQUEST_HEAD: usize = 250;
 const REPLY_HEAD: usize = 300;
 
-/// What is moved, and by how many.
+/// Traffic of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes of the messages.
+    /// Sizes of the messages.
     pub sizes: Sizes,
-    /// Clients at a time, each with a thread of its own, and with one on the server.
+    /// Number of clients, each with a thread of its own and one on the server.
     pub clients: u32,
-    /// Connections of a client.
+    /// Connections per client.
     pub connections: u32,
-    /// Requests in flight on a connection.
+    /// Requests in flight per connection.
     pub io_depth: u32,
 }
 
 impl Traffic {
-    /// What the operations of a load on objects move.
+    /// Returns the traffic of an object load.
     pub fn of(load: Load) -> Self {
         let block = load.block_size as usize;
         let (out, back) = match load.rw {
             Pattern::RandRead | Pattern::Read | Pattern::Reread => (0, block),
             Pattern::RandWrite | Pattern::Write | Pattern::Rewrite => (block, 0),
-            // Half of the requests read, half write: the same bytes, evenly spread.
+            // Half of the requests read, half write: the same bytes, evenly distributed.
             Pattern::RandRw => (block / 2, block / 2),
         };
         let sizes = Sizes { request: REQUEST_HEAD + out, reply: REPLY_HEAD + back };
@@ -52,8 +52,8 @@ impl Traffic {
     }
 }
 
-/// Serves `clients` clients of `connections` connections each, then says how many system calls it took: the other half of
-/// [`measure`], in a process of its own.
+/// Serves `clients` clients with `connections` connections each, then prints the number of system calls: the other half
+/// of [`measure`], in a process of its own.
 pub fn serve(clients: u32, connections: u32) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?.port());
@@ -72,7 +72,7 @@ pub fn serve(clients: u32, connections: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The connections of a client. Clients connect one after the other.
+/// Accepts the connections of a client. Clients connect one after the other.
 fn accept(listener: &TcpListener, connections: u32) -> io::Result<(Vec<TcpStream>, Sizes)> {
     let streams: Vec<_> =
         (0..connections).map(|_| listener.accept().map(|(stream, _)| stream)).collect::<io::Result<_>>()?;
@@ -83,14 +83,13 @@ fn accept(listener: &TcpListener, connections: u32) -> io::Result<(Vec<TcpStream
     Ok((streams, Sizes::from_bytes(sizes)))
 }
 
-/// Answers all requests, and says how many system calls it took.
+/// Answers all requests, and returns the number of system calls.
 fn answer_all(streams: Vec<TcpStream>, sizes: Sizes) -> io::Result<u64> {
     let mut exchanges = Exchanges::new(streams, sizes.request, sizes.reply)?;
     while exchanges.turn(|_, requests| requests)? {}
     Ok(exchanges.calls())
 }
 
-/// A client of the floor: what it has in flight, by when it was sent, and what it has measured.
 struct FloorClient {
     exchanges: Exchanges,
     in_flight: Vec<InFlight>,
@@ -122,7 +121,7 @@ impl FloorClient {
         self.span = (start, start);
         self.in_flight.iter_mut().for_each(|in_flight| in_flight.sent(start, depth));
         self.exchanges.send_on_all(depth)?;
-        // What has no request in it would measure nothing, however long the first takes.
+        // A measurement needs at least one request, however long the first takes.
         while self.ios == 0 || self.span.1 < start + length {
             let open = self.exchanges.turn(|connection, replies| {
                 let now = now();
@@ -140,12 +139,12 @@ impl FloorClient {
     }
 }
 
-/// What was measured, and what it took of system calls a request, at both ends.
+/// Figures of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The figures.
+    /// Figures of the exchange.
     pub count: Count,
-    /// System calls of each end.
+    /// Total system calls of each end.
     pub system_calls: Ends,
 }
 
@@ -153,7 +152,7 @@ pub struct Measured {
 pub fn measure(server: &Peer, traffic: Traffic, seconds: f64) -> io::Result<Measured> {
     let mut serving = server.start(&[traffic.clients.to_string(), traffic.connections.to_string()])?;
     let port = serving.port()?;
-    // One client after the other connects, so that the server knows whose a connection is.
+    // Clients connect one after the other, so that the server can assign connections to clients.
     let connecting = std::sync::Mutex::new(());
     let (clients, cpu_seconds) = jobs::run(
         traffic.clients,

@@ -1,24 +1,24 @@
-//! Requests in flight on a connection that answers them in order.
+//! Requests in flight on a connection that answers in order.
 
 use hdrhistogram::Histogram;
 use onego_wire::Time;
 use std::collections::VecDeque;
 
-/// What is in flight, by when it was sent: as many entries as there were looks at the clock, not as there are requests.
+/// Requests in flight by send time: one entry per reading of the clock, not per request.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     runs: VecDeque<(Time, usize)>,
 }
 
 impl InFlight {
-    /// `n` more requests go out.
+    /// Adds `n` requests.
     pub(crate) fn sent(&mut self, now: Time, n: usize) {
         if n > 0 {
             self.runs.push_back((now, n));
         }
     }
 
-    /// The oldest `n` requests are answered.
+    /// Completes the oldest `n` requests.
     pub(crate) fn answered(&mut self, now: Time, mut n: usize, latency: &mut Histogram<u64>) {
         while let Some((sent, left)) = self.runs.front_mut() {
             let done = n.min(*left);
@@ -32,7 +32,7 @@ impl InFlight {
         }
     }
 
-    /// How many are in flight.
+    /// Returns the number of requests in flight.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.runs.iter().map(|(_, n)| n).sum()

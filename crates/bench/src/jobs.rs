@@ -1,4 +1,4 @@
-//! Several clients that do the measured part of their work together.
+//! Several clients that run the measured part of their work together.
 
 use crate::cpu::Meter;
 use crate::row::Ends;
@@ -6,10 +6,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Runs `jobs` clients, the first on this thread and each other one on its own. Each is prepared; when all are, they
-/// work at the same time; when all have, each finishes. Returns what they give, and the CPU time of the middle part.
+/// Runs `jobs` clients, the first on this thread and each other on its own. All are prepared, then all work at the same
+/// time, then each finishes. Returns their results, and the CPU time of the middle part.
 ///
-/// What a client works with never leaves its thread. The first error ends it all, once nobody waits for anybody.
+/// A client's state never leaves its thread. The first error ends all clients once none waits for another.
 pub(crate) fn run<Client, Done: Send, Error: Send>(
     jobs: u32,
     server: Option<u32>,
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn one_that_fails_ends_the_others() {
         let prepare = |number| if number == 2 { Err("no") } else { Ok(()) };
-        let work = |_: &mut ()| panic!("nobody is to work");
+        let work = |_: &mut ()| panic!("no client must work");
         assert_eq!(run(4, None, prepare, work, Ok).unwrap_err(), "no");
 
         let failed = run(3, None, Ok, |number| if *number == 1 { Err("late") } else { Ok(()) }, Ok);

@@ -1,7 +1,7 @@
 //! Workloads, tables and pictures.
 //!
-//! A figure is worth something beside another one taken in the same run: every measurement has CPU time of both ends
-//! beside its throughput, and bare sockets that move the same bytes beside it ([`floor`]).
+//! A figure is meaningful compared with another one of the same run: every measurement has the CPU time of both ends
+//! next to its throughput, and bare sockets that move the same bytes for comparison ([`floor`]).
 #![forbid(unsafe_code)]
 
 pub mod block;

@@ -1,4 +1,4 @@
-//! The transport alone: two messengers with no storage behind them, and bare sockets that move the same bytes.
+//! Benchmark of the transport: two messengers without storage, and bare sockets that move the same bytes.
 //!
 //! As in fio's engine for Ceph's messenger, a request carries data and a small message answers it.
 
@@ -27,26 +27,26 @@ pub use load::{EndOptions, Load};
 pub use row::{Measured, MsgrRow};
 pub use server::serve;
 
-/// How often it is told how far a load is.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Loads to be measured one after the other, and how.
+/// Loads to be measured one after the other.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The loads.
     pub loads: Vec<Load>,
-    /// How long to measure each.
+    /// Duration of each measurement.
     pub duration: Duration,
-    /// The serving half, if messengers are to be measured.
+    /// The serving half, to measure messengers.
     pub server: Option<Peer>,
-    /// That of bare sockets, if they are to be measured.
+    /// The serving half of bare sockets, to measure the floor.
     pub floor: Option<Peer>,
-    /// Where the bytes of messages follow from.
+    /// Seed of the messages' bytes.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Fails if a load cannot be measured as asked.
+    /// Fails if a load cannot be measured as specified.
     pub fn check(&self) -> Result<(), Error> {
         let unfit =
             self.loads.iter().find(|load| load.verify && !load.block_size.is_multiple_of(SECTOR as u32));
@@ -59,13 +59,13 @@ impl Plan {
         }
     }
 
-    /// How long all of it takes.
+    /// Returns the total duration.
     pub fn total(&self) -> Duration {
         let each = u32::from(self.server.is_some()) + u32::from(self.floor.is_some());
         self.duration * each * self.loads.len() as u32
     }
 
-    /// Measures the loads. `each` hears of every one when it is done; `stop` ends it all early.
+    /// Measures the loads. Calls `each` after every load; `stop` ends the measurement early.
     pub fn measure(
         &self,
         progress: &Progress,

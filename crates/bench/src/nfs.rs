@@ -11,21 +11,21 @@ use onego::{SegmentMut, Wait};
 use onego_metrics::Registry;
 use std::sync::atomic::AtomicBool;
 
-/// A file to be measured, on a server to be measured.
+/// A file on a server, prepared for measurements.
 pub struct Bed {
     config: Config,
-    /// With that of the export.
+    /// Path including that of the export.
     path: Vec<u8>,
     mode: String,
     size: u64,
     server: Option<u32>,
-    /// Where clients say what they count.
+    /// Registry of the clients' metrics.
     registry: Registry,
 }
 
 impl Bed {
-    /// Makes the file, which must be new. `mode` is what the tables call the way to it; `server` is the server's process,
-    /// if it is one and on this machine. What the clients count goes to the registry.
+    /// Creates the file, which must not exist. `mode` is the access path's name in tables; `server` is the server's
+    /// process, if it is a process of this machine. The clients add their metrics to the registry.
     pub fn prepare(
         config: &Config,
         path: &[u8],
@@ -47,7 +47,7 @@ impl Bed {
         Ok(reactor.block_on(mount.remove(&below))??)
     }
 
-    /// Measures the loads of a plan. `each` hears of every one when it is done; `stop` ends it all early.
+    /// Measures the loads of a plan. Calls `each` after every load; `stop` ends the measurement early.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -59,11 +59,10 @@ impl Bed {
     }
 }
 
-/// How a file is read.
 struct Measuring<'a> {
     bed: &'a Bed,
-    /// Is what is read looked at? Then it goes to the buffers that are given for it, and otherwise to memory that the client
-    /// takes as it comes, as libnfs does.
+    /// Read data is checked. If so, reads fill given buffers; otherwise they use memory that the client takes as bytes
+    /// arrive, as libnfs does.
     verify: bool,
 }
 
@@ -102,14 +101,14 @@ impl Target for Measuring<'_> {
     }
 }
 
-/// An open file, and the connection that it is reached by.
+/// An open file with its connection.
 pub(crate) struct FileSession {
     reactor: Reactor,
-    /// The connection ends when its last handle does.
+    /// The connection ends when its last handle is dropped.
     _mount: Mount,
     file: File,
     to_buffers: bool,
-    /// Buffers of reads that do not go to them.
+    /// Buffers of reads that do not fill them.
     spare: Vec<SegmentMut>,
 }
 
@@ -160,7 +159,7 @@ impl Session for FileSession {
         Ok(self.reactor.turn(Wait::Forever)?)
     }
 
-    /// Makes durable what was written, and begins with an empty file.
+    /// Syncs earlier writes, and truncates the file.
     fn start_over(&mut self) -> Result<(), Error> {
         let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
         Ok(self.reactor.block_on(async {
@@ -169,7 +168,7 @@ impl Session for FileSession {
         })??)
     }
 
-    /// Makes durable what was written: until then the client has to keep it.
+    /// Syncs earlier writes: until then the client must keep them.
     fn close(mut self) -> Result<(), Error> {
         Ok(self.reactor.block_on(self.file.sync())??)
     }

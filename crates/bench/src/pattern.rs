@@ -1,37 +1,37 @@
-//! Bytes that say where they belong and when they were written.
+//! Bytes that identify their location and the write that they belong to.
 //!
-//! Every 512-byte sector of a write holds its offset and the generation of its block, and words that follow from
-//! both and the run's seed. Any sector that is lost, stale, misplaced or damaged is told apart by reading it.
+//! Every 512-byte sector of a write holds its offset and the generation of its block, and words derived from both and
+//! the run's seed. Reading a sector shows whether it was lost, stale, misplaced or damaged.
 
 use std::fmt;
 
-/// Bytes that are marked together: what every storage in between moves as one.
+/// Unit of marking: every storage layer in between moves it as a whole.
 pub const SECTOR: usize = 512;
 
-/// What a sector holds that should hold something else.
+/// Unexpected content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing was ever written, or it was lost.
+    /// Zeros: never written, or lost.
     Zeros,
-    /// Another generation of the same place: a stale or a premature write.
+    /// Another generation of the same place: a stale or premature write.
     Generation(u32),
     /// Bytes of another place.
     Elsewhere {
-        /// Where they belong.
+        /// Their proper offset.
         offset: u64,
     },
-    /// Nothing that this run wrote.
+    /// Bytes that this run did not write.
     Garbage,
 }
 
-/// A sector that does not hold what it should.
+/// A sector with unexpected content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// The generation that it should hold; 0: zeros.
+    /// Expected generation; 0: zeros.
     pub expected: u32,
-    /// What it holds.
+    /// Actual content.
     pub found: Found,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Display for Mismatch {
         match self.found {
             Found::Zeros => f.write_str(", found zeros"),
             Found::Generation(n) => write!(f, ", found write number {n}"),
-            Found::Elsewhere { offset } => write!(f, ", found what belongs at byte {offset}"),
+            Found::Elsewhere { offset } => write!(f, ", found data that belongs at byte {offset}"),
             Found::Garbage => f.write_str(", found bytes that were never written"),
         }
     }
 }
 
-/// The words of a sector: offset, generation, and a sequence that follows from them (SplitMix64).
+/// Returns the words of a sector: offset, generation, and a sequence derived from them (SplitMix64).
 fn words(seed: u64, offset: u64, generation: u32) -> impl Iterator<Item = u64> {
     let mut state = seed ^ offset.rotate_left(17) ^ u64::from(generation) << 40;
     let rest = std::iter::from_fn(move || {
@@ -71,14 +71,14 @@ pub fn fill(bytes: &mut [u8], seed: u64, offset: u64, generation: u32) {
     }
 }
 
-/// Makes zeros of `percent` percent of each sector, at its end.
+/// Zeroes `percent` percent of each sector, at its end.
 pub fn blank(bytes: &mut [u8], percent: u8) {
     let kept = SECTOR * usize::from(100_u8.saturating_sub(percent)) / 100;
     bytes.chunks_mut(SECTOR).filter(|sector| sector.len() > kept).for_each(|sector| sector[kept..].fill(0));
 }
 
 /// Checks that `bytes`, which lie at `offset`, are those of `generation`; 0 stands for zeros. Returns the first sector
-/// that is not.
+/// that differs.
 pub fn check(bytes: &[u8], seed: u64, offset: u64, generation: u32) -> Result<(), Mismatch> {
     for (sector, at) in bytes.chunks_exact(SECTOR).zip((offset..).step_by(SECTOR)) {
         let as_expected = match generation {

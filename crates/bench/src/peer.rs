@@ -1,26 +1,26 @@
-//! The other half of a measurement: this program again, in a process of its own, so that its CPU time is told apart.
+//! The other half of a measurement: this program in another process, so that its CPU time is measured separately.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// How the other half is run: a program, and the arguments that make it be that.
+/// Command of the other half.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments; what is to be served is put behind them.
+    /// Its first arguments, followed by those of a measurement.
     pub arguments: Vec<String>,
 }
 
 impl Peer {
-    /// Starts it with these arguments more.
+    /// Starts it with additional arguments.
     pub(crate) fn start(&self, arguments: &[String]) -> io::Result<Running> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .args(arguments)
-            // A pipe that is closed at once, where /dev/null would be needed: containers may have no such device.
+            // A pipe that is closed at once instead of /dev/null: containers may lack that device.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // An interrupt at the terminal is for the client.
@@ -32,38 +32,37 @@ impl Peer {
     }
 }
 
-/// The other half while it runs. It ends with this.
+/// The running other half, killed when this is dropped.
 pub(crate) struct Running {
     child: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl Running {
-    /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line that it prints: first the port that it listens on.
+    /// Returns the next line of its output; the first is its port.
     pub(crate) fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.said.read_line(&mut line)? {
-            0 => Err(io::Error::other("the serving process ended early; it says why above")),
+            0 => Err(io::Error::other("the serving process ended early; see its messages above")),
             _ => Ok(line.trim().to_owned()),
         }
     }
 
-    /// The port that it listens on.
+    /// Reads the port that it listens on.
     pub(crate) fn port(&mut self) -> io::Result<u16> {
         let line = self.line()?;
         line.parse()
-            .map_err(|_| io::Error::other(format!("the serving process says {line:?}, which is no port")))
+            .map_err(|_| io::Error::other(format!("the serving process printed {line:?} instead of a port")))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which is all that is wanted.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -13,7 +13,7 @@ use onego::{SegmentMut, Wait};
 use onego_metrics::Registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An image to be measured, on a cluster to be measured.
+/// An image on a cluster, prepared for measurements.
 pub struct Bed {
     config: Config,
     pool: String,
@@ -21,27 +21,26 @@ pub struct Bed {
     size: u64,
     kind: BedImage,
     server: Option<u32>,
-    /// Where clients say what they count.
+    /// Registry of the clients' metrics.
     registry: Registry,
-    /// Has it been filled?
     filled: AtomicBool,
 }
 
-/// What is measured.
+/// Kind of image to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BedImage {
-    /// An image of its own.
+    /// A plain image.
     Plain,
-    /// A clone of an image that is full: its first writes bring the parent's bytes with them.
+    /// A clone of a full image: its first writes copy up the parent's bytes.
     Clone,
 }
 
-/// The snapshot that clones are made of.
+/// Name of the snapshot that clones are made of.
 const SNAPSHOT: &str = "full";
 
 impl Bed {
-    /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine. What the
-    /// clients count goes to the registry.
+    /// Creates the image, which must not exist. `server` is the cluster's process, if it is a process of this machine.
+    /// The clients add their metrics to the registry.
     pub fn prepare(
         config: &Config,
         pool: &str,
@@ -60,14 +59,15 @@ impl Bed {
                 BedImage::Clone => make_clone(&pool, image, options).await,
             }
         })??;
-        // What a clone shows is there.
+        // A clone shows the parent's bytes.
         let filled = AtomicBool::new(kind == BedImage::Clone);
         let (pool, image) = (pool.to_owned(), image.to_owned());
         let (config, registry) = (config.clone(), registry.clone());
         Ok(Self { config, pool, image, size: options.size, kind, server, registry, filled })
     }
 
-    /// Takes an image that is there, and keeps its bytes where nothing is written. What the clients count goes to the registry.
+    /// Uses an existing image, and preserves the bytes that no load writes. The clients add their metrics to the
+    /// registry.
     pub fn of_image(
         config: &Config,
         pool: &str,
@@ -86,7 +86,7 @@ impl Bed {
         Ok(Self { config, pool, image, size, kind, server, registry, filled })
     }
 
-    /// Removes the image. `progress` is called whenever a part of it is gone.
+    /// Removes the image. Calls `progress` whenever a part of it is gone.
     pub fn remove(self, progress: impl Fn() + Sync) -> Result<(), Error> {
         let (mut reactor, cluster) = Reactor::new(&self.config)?;
         reactor.block_on(async {
@@ -104,7 +104,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Measures the loads of a plan. `each` hears of every one when it is done; `stop` ends it all early.
+    /// Measures the loads of a plan. Calls `each` after every load; `stop` ends the measurement early.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -120,7 +120,7 @@ fn parent_of(image: &str) -> String {
     format!("{image}-parent")
 }
 
-/// Makes a full image, and a clone of it.
+/// Creates a full image and a clone of it.
 async fn make_clone(pool: &Pool, image: &str, options: &CreateOptions) -> Result<(), onego::ceph::Error> {
     let parent = parent_of(image);
     rbd::create(pool, &parent, options).await?;
@@ -163,17 +163,17 @@ impl Target for Bed {
         Ok(session)
     }
 
-    /// It is filled once, by the first load that asks.
+    /// The first load that asks fills it, once.
     fn is_full(&self) -> Result<bool, Error> {
         Ok(self.filled.swap(true, Ordering::Relaxed))
     }
 }
 
-/// An open image, and the connection that it is reached by.
+/// An open image with its connection.
 pub(crate) struct ImageSession {
     reactor: Reactor,
     image: Image,
-    /// The connection ends when its last handle does.
+    /// The connection ends when its last handle is dropped.
     cluster: Cluster,
 }
 
@@ -215,11 +215,11 @@ impl Session for ImageSession {
     }
 
     fn start_over(&mut self) -> Result<(), Error> {
-        // An image is as long as it is.
+        // An image has a fixed size.
         Ok(())
     }
 
-    /// Closes the image, so that the cluster does not take it for used until its watch has timed out.
+    /// Closes the image, so that the cluster does not consider it in use until its watch times out.
     fn close(mut self) -> Result<(), Error> {
         Ok(self.reactor.block_on(self.image.close())??)
     }

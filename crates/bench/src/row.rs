@@ -1,9 +1,9 @@
-//! One measurement, as programs read it.
+//! One measurement in machine-readable form.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What is read and written, and in which order; names as fio has them, and for files iozone.
+/// Kind and order of accesses; the names are those of fio, and for files those of iozone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -18,7 +18,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::RandRead => "randread",
@@ -31,12 +31,12 @@ impl Pattern {
         }
     }
 
-    /// Is the next offset any other?
+    /// Returns whether offsets are random.
     pub fn is_random(self) -> bool {
         matches!(self, Self::RandRead | Self::RandWrite | Self::RandRw)
     }
 
-    /// May it write?
+    /// Returns whether the pattern writes.
     pub fn writes(self) -> bool {
         !matches!(self, Self::RandRead | Self::Read | Self::Reread)
     }
@@ -56,7 +56,7 @@ impl std::str::FromStr for Pattern {
     }
 }
 
-/// Latency of requests, microseconds.
+/// Latency of requests in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Latency {
@@ -68,7 +68,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// What a histogram of nanoseconds shows.
+    /// Summarizes a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         Self {
@@ -81,7 +81,7 @@ impl Latency {
     }
 }
 
-/// Something known of both ends, as far as it is known.
+/// A figure for both ends, where known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Ends {
@@ -94,66 +94,66 @@ pub struct Ends {
 pub struct Row {
     /// The benchmark.
     pub bench: String,
-    /// What moved the bytes.
+    /// The engine that moved the bytes.
     pub engine: String,
-    /// What was measured: "onego", "floor".
+    /// Mode: "onego", "floor".
     pub mode: String,
     /// The pattern.
     pub rw: Pattern,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub block_size: u64,
-    /// Clients at a time.
+    /// Number of clients.
     pub jobs: u32,
-    /// Requests in flight, a client.
+    /// Requests in flight per client.
     pub io_depth: u32,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Requests done.
+    /// Completed requests.
     pub ios: u64,
-    /// Requests failed, and blocks whose bytes were wrong.
+    /// Failed requests, and blocks with wrong bytes.
     pub errors: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
     /// Latency.
     pub latency_us: Latency,
     /// CPU time.
     pub cpu_seconds: Ends,
-    /// CPU time a request, microseconds.
+    /// CPU time per request in microseconds.
     pub cpu_us_per_io: Ends,
 }
 
-/// What was counted in a measurement.
+/// Counters of a measurement.
 #[derive(Debug, Clone)]
 pub struct Count {
-    /// Requests done.
+    /// Completed requests.
     pub ios: u64,
-    /// Requests failed, and blocks whose bytes were wrong.
+    /// Failed requests, and blocks with wrong bytes.
     pub errors: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Latencies, nanoseconds.
+    /// Latencies in nanoseconds.
     pub latency: Histogram<u64>,
     /// CPU time.
     pub cpu_seconds: Ends,
 }
 
-/// What was asked for in a measurement.
+/// Parameters of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// The pattern.
     pub rw: Pattern,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub block_size: u64,
-    /// Clients at a time.
+    /// Number of clients.
     pub jobs: u32,
-    /// Requests in flight, a client.
+    /// Requests in flight per client.
     pub io_depth: u32,
 }
 
 impl Row {
-    /// The measurement of a load.
+    /// Creates the row of a measured load.
     pub fn new(bench: &str, engine: &str, mode: &str, load: Load, count: &Count) -> Self {
         let seconds = count.seconds.max(1e-9);
         let iops = count.ios as f64 / seconds;
@@ -181,7 +181,7 @@ impl Row {
     }
 }
 
-/// A histogram of nanoseconds: three digits, up to a minute.
+/// Returns a histogram of nanoseconds: three significant digits, up to a minute.
 pub fn latency_histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid");
     histogram.auto(true);

@@ -1,4 +1,4 @@
-//! Where the outcome of a request goes.
+//! Destination of a request's outcome.
 
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 pub struct Completion {
     /// The caller's name for the request.
     pub tag: u64,
-    /// What came of it.
+    /// The outcome.
     pub result: Result<Outcome, Error>,
 }
 
-/// A caller's queue of completed requests, in the order in which they completed. It holds at most as many as its caller has
+/// A caller's queue of completed requests, in the order of completion. It holds at most as many as its caller has
 /// submitted.
 #[derive(Debug, Clone, Default)]
 pub struct Completions {
@@ -26,17 +26,17 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// The caller of a request with that tag: the request's completion goes to this queue.
+    /// Returns the caller of a request with that tag, whose completion goes to this queue.
     pub fn caller(&self, tag: u64) -> Caller {
         Caller { to: Some(Destination::Queue(self.clone(), tag)) }
     }
 
-    /// The oldest completed request.
+    /// Takes the oldest completed request.
     pub fn take(&self) -> Option<Completion> {
         self.queue.borrow_mut().pop_front()
     }
 
-    /// Is there no completed request?
+    /// Returns whether there is no completed request.
     pub fn is_empty(&self) -> bool {
         self.queue.borrow().is_empty()
     }
@@ -46,10 +46,10 @@ impl Completions {
     }
 }
 
-/// What a merged request consists of: bytes of each part, and its caller.
+/// Parts of a merged request: length in bytes, and caller.
 pub(crate) type Parts = SmallVec<[(u64, Caller); 1]>;
 
-/// Where the outcome of one request goes. Dropped without an outcome, it delivers [`Error::Dropped`].
+/// Destination of one request's outcome. Dropped without an outcome, it delivers [`Error::Dropped`].
 pub struct Caller {
     /// `None` once the outcome is delivered.
     to: Option<Destination>,
@@ -57,18 +57,18 @@ pub struct Caller {
 
 enum Destination {
     Queue(Completions, u64),
-    /// The callers of requests that were merged, in the order of the device's bytes.
+    /// The callers of merged requests, in the order of the device's bytes.
     Parts(Box<Parts>),
     Call(Box<dyn FnOnce(Time, Result<Outcome, Error>)>),
 }
 
 impl Caller {
-    /// A caller that is a function: a device that wraps another sees the outcome before its own caller does.
+    /// Creates a caller that is a function: a device that wraps another sees the outcome before its own caller does.
     pub fn call(function: impl FnOnce(Time, Result<Outcome, Error>) + 'static) -> Self {
         Self { to: Some(Destination::Call(Box::new(function))) }
     }
 
-    /// The callers of requests that were merged, as one.
+    /// Joins the callers of merged requests.
     pub(crate) fn joined(mut parts: Parts) -> Self {
         match parts.len() {
             1 => parts.remove(0).1,
@@ -94,7 +94,7 @@ impl Destination {
     }
 }
 
-/// Gives each part of a merged request its part of the outcome.
+/// Splits the outcome of a merged request among its parts.
 fn split(now: Time, parts: Parts, result: Result<Outcome, Error>) {
     let mut result = result;
     for (length, caller) in parts {
@@ -106,7 +106,7 @@ fn split(now: Time, parts: Parts, result: Result<Outcome, Error>) {
             Ok(Outcome::Filled(buffer)) if buffer.len() as u64 >= length => {
                 Ok(Outcome::Filled(buffer.split_to(length as usize)))
             }
-            Ok(_) => Err(Error::Failed("the device gave less than it was asked for".into())),
+            Ok(_) => Err(Error::Failed("the device returned less data than requested".into())),
             Err(error) => Err(error.clone()),
         };
         caller.complete(now, part);
@@ -116,7 +116,7 @@ fn split(now: Time, parts: Parts, result: Result<Outcome, Error>) {
 impl Drop for Caller {
     fn drop(&mut self) {
         if let Some(to) = self.to.take() {
-            // The time is not known here, and nobody needs it for this.
+            // The time is unknown here, and not needed for an error.
             to.deliver(Time::default(), Err(Error::Dropped));
         }
     }

@@ -5,28 +5,28 @@ use std::rc::Rc;
 
 /// A block device.
 ///
-/// Every request that is submitted completes exactly once, by its [`Caller`](crate::Caller), whenever the device is done with
-/// it: at once, or later when the machine below has an answer. Two requests that overlap and are in flight together may be
-/// carried out in any order. A device refuses what its geometry does not allow; its callers need not look first.
+/// Every submitted request completes exactly once, by its [`Caller`](crate::Caller), whenever the device is done with
+/// it: immediately, or later when the machine below has a result. Overlapping requests in flight may be executed in any
+/// order. A device refuses requests that its geometry does not allow; callers need not check first.
 pub trait Device {
-    /// What a caller has to know of it, now.
+    /// Returns the current geometry.
     fn geometry(&self) -> Geometry;
 
     /// Starts a request.
     fn submit(&self, now: Time, request: Request);
 
-    /// May it ever wait for the time? Only such a device is asked when it is [due](Self::due_at), so that thousands of
-    /// others cost nothing while they are idle.
+    /// Returns whether the device ever waits for a time. Only such devices are asked when they are [due](Self::due_at),
+    /// so that thousands of others cost nothing while they are idle.
     fn keeps_time(&self) -> bool {
         false
     }
 
-    /// When [`due`](Self::due) wants to be called, at the latest. A device that waits for nothing now has none.
+    /// Returns the latest time for the next call of [`due`](Self::due); `None` if the device waits for no time.
     fn due_at(&self) -> Option<Time> {
         None
     }
 
-    /// Time has passed, maybe up to that.
+    /// Handles the passing of time.
     fn due(&self, _now: Time) {}
 }
 

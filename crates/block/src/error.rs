@@ -1,52 +1,52 @@
-/// Why a request to a device failed.
+/// Error of a failed request to a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller asked for bytes that the device does not have.
-    #[error("{length} bytes at {offset}: the device ends at {size}")]
+    /// The request exceeds the size of the device.
+    #[error("offset {offset} + length {length} exceeds the device size {size}")]
     OutOfBounds {
-        /// First byte of the request.
+        /// Offset of the request in bytes.
         offset: u64,
-        /// Bytes of the request.
+        /// Length of the request in bytes.
         length: u64,
-        /// Bytes of the device.
+        /// Size of the device in bytes.
         size: u64,
     },
-    /// The caller asked for more at a time than the device does.
-    #[error("a request of {length} bytes: the device takes at most {most}, so ask for less at a time")]
+    /// The request exceeds the device's maximum length.
+    #[error("request length {length} exceeds the device's maximum of {most} bytes: split the request")]
     TooLong {
-        /// Bytes of the request.
+        /// Length of the request in bytes.
         length: u64,
-        /// The most that the device takes.
+        /// The device's maximum in bytes.
         most: u64,
     },
-    /// Offset or length are not multiples of the device's block size.
-    #[error("{length} bytes at {offset}: the device has blocks of {block} bytes, so use multiples of that")]
+    /// Offset or length is not a multiple of the device's block size.
+    #[error("offset {offset} and length {length} must be multiples of the device's block size {block}")]
     Unaligned {
-        /// First byte of the request.
+        /// Offset of the request in bytes.
         offset: u64,
-        /// Bytes of the request.
+        /// Length of the request in bytes.
         length: u64,
-        /// Bytes of a block.
+        /// Size of a block in bytes.
         block: u32,
     },
-    /// The caller asked to change a device that is only read.
+    /// The request would change a read-only device.
     #[error("the device is read-only")]
     ReadOnly,
-    /// The device cannot do that.
+    /// The device does not support the operation.
     #[error("the device cannot {0}")]
     Unsupported(&'static str),
-    /// There is no room for the data.
+    /// The data does not fit.
     #[error("no space left for the device's data: {0}")]
     NoSpace(String),
-    /// The caller may not do that.
+    /// The caller lacks the permission.
     #[error("not permitted: {0}")]
     NotPermitted(String),
-    /// The device, or what it stands on, failed.
+    /// The device or its backend failed.
     #[error("{0}")]
     Failed(String),
-    /// What the device stands on did not answer in time.
-    #[error("no answer from what the device stands on: {0}")]
+    /// The device's backend did not answer in time.
+    #[error("no answer from the device's backend: {0}")]
     TimedOut(String),
     /// The request was dropped before it completed: its device is gone.
     #[error("the device is gone")]

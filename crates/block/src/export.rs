@@ -2,8 +2,8 @@ use onego_wire::{Machine, NoConnections};
 
 /// A machine that serves devices to clients.
 pub trait Export: Machine {
-    /// Has a device completed requests that the export has not looked at? Whatever drives it then asks it for its next
-    /// action before it sleeps.
+    /// Returns whether devices have completed requests that the export has not processed. If so, its driver asks for
+    /// its next action before a sleep.
     fn has_completions(&self) -> bool;
 }
 

@@ -1,20 +1,21 @@
 //! Block devices without I/O.
 //!
-//! A [`Request`] is one container: an offset, a list or a place, flags, and its caller. It crosses every layer whole: an
-//! export submits it to a [`Device`], a device that wraps another passes it on, and the device at the bottom completes it.
-//! Nothing on the way cuts it to pages.
+//! A [`Request`] is one container: an offset, a list or a place, flags, and its caller. It crosses every layer whole:
+//! an export submits it to a [`Device`], a device that wraps another passes it on, and the device at the bottom
+//! completes it. No layer splits it into pages.
 //!
-//! - [`Device`] is what exports serve and what callers submit requests to.
-//! - [`Completions`] is a caller's queue of completed requests. A request completes exactly once; one that is dropped
+//! - [`Device`] is the interface that exports serve and callers submit requests to.
+//! - [`Completions`] is a caller's queue of completed requests. A request completes exactly once; a dropped one
 //!   completes with [`Error::Dropped`].
-//! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
-//! - [`Memory`] and [`Null`] are devices without anything below them.
-//! - [`Counted`], [`Limited`], [`Split`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
+//! - [`Plug`] is the context of a caller: it merges the requests of one batch up to the device's preferred size.
+//! - [`Memory`] and [`Null`] are devices without a layer below them.
+//! - [`Counted`], [`Limited`], [`Split`] and [`Faulty`] wrap another device; [`Volatile`] loses unflushed data in a
+//!   crash.
 //! - [`copy`] copies one device to another.
-//! - An [`Export`] is a machine that serves devices to clients, and a [`Backend`] one that carries their requests out.
+//! - An [`Export`] is a machine that serves devices to clients, and a [`Backend`] one that executes their requests.
 //!
-//! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
-//! likes, and they share nothing.
+//! Devices, callers and completions belong to one thread, that of their reactor. A process may have any number of
+//! reactors, which share nothing.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 

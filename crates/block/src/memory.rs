@@ -10,36 +10,36 @@ use onego_buf::extents::Extents;
 use onego_wire::Time;
 use std::cell::RefCell;
 
-/// Pieces of data that are freed at once: the work of some milliseconds at most.
+/// Maximum number of pieces of data that are freed at once: at most a few milliseconds of work.
 const FEW_PIECES: usize = 16 << 10;
 
-/// A device whose bytes are in memory: written lists become part of it, and reads are sent from where they lie. What was
-/// never written, trimmed or made zeros takes no memory.
+/// A device in memory: written lists become part of it, and reads return them in place. Bytes that were never written,
+/// or were trimmed or zeroed, take no memory.
 pub struct Memory {
     geometry: Geometry,
     extents: RefCell<Extents>,
-    /// What holes are read from.
+    /// Source of the holes' zeros.
     zeros: Segment,
 }
 
 impl Memory {
-    /// A device of that geometry that reads as zeros.
+    /// Creates a device of that geometry that reads as zeros.
     pub fn new(geometry: Geometry) -> Self {
         let geometry = Geometry { trim_granularity: Some(1), gains_by_merging: false, ..geometry };
         Self { geometry, extents: RefCell::default(), zeros: Segment::from_static(onego_buf::zeros()) }
     }
 
-    /// Bytes of memory that the data takes.
+    /// Returns the bytes of memory that the data takes.
     pub fn pinned(&self) -> u64 {
         self.extents.borrow().pinned()
     }
 
-    /// Another device with the same bytes, which share their memory until one of the devices changes them.
+    /// Returns another device with the same bytes, which share their memory until one of the devices changes them.
     pub(crate) fn copied(&self) -> Self {
         Self { geometry: self.geometry, extents: self.extents.clone(), zeros: self.zeros.clone() }
     }
 
-    /// Does what a request that was checked asks for.
+    /// Executes a request that was checked.
     pub(crate) fn carry_out(&self, offset: u64, op: Op, flags: Flags) -> Result<Outcome, Error> {
         let mut extents = self.extents.borrow_mut();
         match op {
@@ -53,7 +53,7 @@ impl Memory {
                 Ok(Outcome::Done)
             }
             Op::Flush => Ok(Outcome::Done),
-            // Space that is to stay allocated holds zeros, as it would on a disk.
+            // Allocated space holds zeros, as on a disk.
             Op::Zero { .. } if flags.no_hole && flags.fast => {
                 Err(Error::Unsupported("allocate zeros faster than it writes them"))
             }
@@ -70,7 +70,7 @@ impl Memory {
     }
 }
 
-/// The runs of data and of holes.
+/// Returns the runs of data and holes.
 fn allocated(extents: &Extents, offset: u64, length: u64) -> Vec<StatusExtent> {
     let mut runs = Vec::new();
     let mut at = offset;
@@ -88,7 +88,7 @@ fn allocated(extents: &Extents, offset: u64, length: u64) -> Vec<StatusExtent> {
 
 impl Device for Memory {
     fn geometry(&self) -> Geometry {
-        // Holes are made at once where little is freed by that.
+        // Making a hole is immediate if it frees few pieces.
         let few = self.extents.borrow().pieces() <= FEW_PIECES;
         Geometry { max_hole: if few { u64::MAX } else { 0 }, ..self.geometry }
     }

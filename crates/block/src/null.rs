@@ -7,21 +7,21 @@ use crate::status::{BlockStatus, StatusExtent};
 use onego_buf::List;
 use onego_wire::Time;
 
-/// A list of zeros, without memory of its own: they stand for what a device does not hold.
+/// Returns a list of zeros that takes no memory; it stands for bytes that a device does not hold.
 pub fn zeros(length: u64) -> List {
     let mut list = List::new();
     list.push_zeros(length);
     list
 }
 
-/// A device that forgets what is written, and reads as zeros: the cost of everything but a device.
+/// A device that discards writes and reads as zeros: it measures the cost of everything except the device.
 #[derive(Debug)]
 pub struct Null {
     geometry: Geometry,
 }
 
 impl Null {
-    /// A device of that geometry.
+    /// Creates a device of that geometry.
     pub fn new(geometry: Geometry) -> Self {
         Self { geometry: Geometry { max_hole: u64::MAX, max_zero: u64::MAX, ..geometry } }
     }

@@ -1,4 +1,4 @@
-//! The context of a caller: requests of one batch go down merged.
+//! Context of a caller: merges the requests of one batch.
 
 use crate::caller::{Caller, Parts};
 use crate::device::Device;
@@ -9,23 +9,23 @@ use smallvec::SmallVec;
 use std::mem::{Discriminant, discriminant};
 use std::ops::Range;
 
-/// Most requests that a plug holds unmerged. A search among them costs less than what a merge saves, and a batch of a
-/// caller is seldom larger.
+/// Maximum number of held requests. Searching them costs less than a merge saves, and a caller's batch is seldom
+/// larger.
 const MOST_HELD: usize = 32;
 
-/// Holds the requests of one batch of a caller, merges those that touch, and passes them on when the batch ends.
+/// Holds the requests of one batch of a caller, merges adjacent ones, and passes them on when the batch ends.
 ///
-/// A request is merged to the front or the back of one that the plug holds if both do the same with neighbouring bytes, and
-/// if the whole is one that the device likes: not longer than its `max_io`, and across no boundary. Lists are joined without
-/// a copy. A request that overlaps one that is held, and a flush, let everything go first, so that nothing is reordered
-/// where the order can be seen.
+/// A request is merged at the front or the back of a held one if both have the same operation on adjacent bytes, and if
+/// the result is within the device's preferences: not longer than its `max_io`, and across no boundary. Lists are
+/// joined without a copy. A request that overlaps a held one, and a flush, first pass on everything, so that no visible
+/// reordering occurs.
 ///
-/// A plug never holds a request back once its caller has nothing more to say: the caller calls
-/// [`release`](Self::release) at the end of each batch.
+/// A plug never delays a request beyond its batch: the caller calls [`release`](Self::release) at the end of each
+/// batch.
 #[derive(Debug, Default)]
 pub struct Plug {
     held: SmallVec<[Run; 4]>,
-    /// The bytes that each of them is about, side by side: most requests touch none, and this is how that is seen.
+    /// The byte ranges of `held`, kept together: most requests touch none, and this makes the check fast.
     spans: SmallVec<[Range<u64>; 4]>,
 }
 
@@ -45,7 +45,7 @@ impl Run {
         Self { kind: discriminant(&op), op, flags, parts: Parts::from_iter([(length, caller)]) }
     }
 
-    /// May a request that touches it, and makes it one of these bytes, become part of it?
+    /// Returns whether an adjacent request may be merged, with `whole` as the resulting bytes.
     fn takes(&self, request: &Request, whole: &Range<u64>, geometry: &Geometry) -> bool {
         let within = |boundary: u64| whole.start / boundary == (whole.end - 1) / boundary;
         self.kind == discriminant(&request.op)
@@ -54,7 +54,7 @@ impl Run {
             && geometry.boundary.is_none_or(within)
     }
 
-    /// Adds a request that touches it, behind it or before it. Gives it back where its memory cannot be joined.
+    /// Appends or prepends an adjacent request. Returns it if its memory cannot be joined.
     fn merge(&mut self, request: Request, back: bool) -> Option<Request> {
         let (offset, length) = (request.offset, request.length());
         let Request { op, flags, caller, .. } = request;
@@ -71,7 +71,7 @@ impl Run {
     }
 }
 
-/// Joins two operations of one kind, the second behind the first or before it.
+/// Joins two operations of one kind, the second after the first or before it.
 fn join(op: &mut Op, with: Op, back: bool) -> Result<(), Op> {
     match (op, with) {
         (Op::Read { length }, Op::Read { length: more })
@@ -83,13 +83,13 @@ fn join(op: &mut Op, with: Op, back: bool) -> Result<(), Op> {
             }
             data.append(more);
         }
-        // Buffers of two callers are neighbours in memory only by chance.
+        // Buffers of two callers are adjacent in memory only by chance.
         (_, with) => return Err(with),
     }
     Ok(())
 }
 
-/// Is there anything to win by waiting for a neighbour?
+/// Returns whether the operation can be merged.
 fn merges(op: &Op) -> bool {
     matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Trim { .. } | Op::Zero { .. })
 }
@@ -99,7 +99,7 @@ impl Plug {
     pub fn submit(&mut self, now: Time, device: &dyn Device, request: Request) {
         let geometry = device.geometry();
         if geometry.check(&request).is_err() {
-            // The device says why. Merged with others, it would take them with it.
+            // The device reports the error. Merged with others, it would fail them, too.
             return device.submit(now, request);
         }
         if !geometry.gains_by_merging || !merges(&request.op) || request.length() == 0 {
@@ -120,7 +120,7 @@ impl Plug {
         self.held.push(Run::begin(request));
     }
 
-    /// Merges a request that touches what is held. Gives it back if it is to be held by itself.
+    /// Merges a request that touches a held one. Returns it if it has to be held by itself.
     fn merge(
         &mut self,
         now: Time,
@@ -151,14 +151,14 @@ impl Plug {
         Some(request)
     }
 
-    /// Passes on all that is held, in the order in which it came.
+    /// Passes on all held requests, in order.
     pub fn release(&mut self, now: Time, device: &dyn Device) {
         for (run, span) in self.held.drain(..).zip(self.spans.drain(..)) {
             device.submit(now, run.into_request(span.start));
         }
     }
 
-    /// Is nothing held?
+    /// Returns whether no request is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

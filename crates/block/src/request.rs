@@ -6,92 +6,92 @@ use crate::status::StatusExtent;
 use onego_buf::{List, SegmentMut};
 use onego_wire::Time;
 
-/// What a device is asked to do. Lengths are bytes.
+/// Operation of a request. Lengths are bytes.
 #[derive(Debug)]
 pub enum Op {
-    /// Gives the bytes as a list, [`Outcome::Data`], of whatever memory they are in.
+    /// Returns the bytes as a list, [`Outcome::Data`], in any memory.
     Read {
-        /// Bytes.
+        /// Length.
         length: u64,
     },
-    /// Fills the buffer and gives it back, [`Outcome::Filled`].
+    /// Fills the buffer and returns it, [`Outcome::Filled`].
     ReadInto {
-        /// Where the bytes go.
+        /// Destination of the bytes.
         buffer: SegmentMut,
     },
-    /// Writes the bytes. A later read sees them as soon as this has completed.
+    /// Writes the bytes. Reads see them once this has completed.
     Write {
         /// The bytes.
         data: List,
     },
     /// Makes all writes durable that completed before this was submitted.
     Flush,
-    /// The caller does not need the bytes any more. They may read as anything until they are written again.
+    /// Discards the bytes. They may read as anything until they are written again.
     Trim {
-        /// Bytes.
+        /// Length.
         length: u64,
     },
-    /// The bytes are zeros from now on.
+    /// Makes the bytes zeros.
     Zero {
-        /// Bytes.
+        /// Length.
         length: u64,
     },
-    /// Gives what is known of the bytes, [`Outcome::Status`]: at least of the first of them, at most
+    /// Returns the status of the bytes, [`Outcome::Status`]: at least of the first of them, at most
     /// [`StatusExtent::MOST`] runs.
     Status {
-        /// Bytes.
+        /// Length.
         length: u64,
     },
 }
 
 impl Op {
-    /// Does it change the bytes of the device?
+    /// Returns whether the operation changes the device.
     pub fn changes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Trim { .. } | Self::Zero { .. })
     }
 
-    /// Do bytes of the device cross the layers with it?
+    /// Returns whether the operation transfers bytes of the device.
     pub fn carries_data(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::ReadInto { .. } | Self::Write { .. })
     }
 }
 
-/// How a request is to be carried out.
+/// Options of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// Force unit access: what the request changes is durable when it completes.
+    /// Force unit access: changes are durable when the request completes.
     pub fua: bool,
     /// Zeroes keep their space allocated.
     pub no_hole: bool,
-    /// Fail with [`Error::Unsupported`] rather than write zeros as data.
+    /// Fails with [`Error::Unsupported`] rather than writing zeros as data.
     pub fast: bool,
 }
 
 /// A request to a device: one container that crosses every layer whole.
 #[derive(Debug)]
 pub struct Request {
-    /// First byte of the device.
+    /// Offset in bytes.
     pub offset: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// How.
+    /// Its options.
     pub flags: Flags,
-    /// Where the outcome goes.
+    /// Destination of the outcome.
     pub caller: Caller,
 }
 
 impl Request {
-    /// A request without flags.
+    /// Creates a request without flags.
     pub fn new(caller: Caller, offset: u64, op: Op) -> Self {
         Self { offset, op, flags: Flags::default(), caller }
     }
 
-    /// The same with these flags.
+    /// Returns the request with these flags.
     pub fn with_flags(self, flags: Flags) -> Self {
         Self { flags, ..self }
     }
 
-    /// Bytes of the device that it is about; none for a flush.
+    /// Returns the length in bytes; 0 for a flush.
     pub fn length(&self) -> u64 {
         match &self.op {
             Op::Read { length } | Op::Trim { length } | Op::Zero { length } | Op::Status { length } => {
@@ -103,12 +103,12 @@ impl Request {
         }
     }
 
-    /// First byte behind it.
+    /// Returns the end offset.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length())
     }
 
-    /// Ends the request.
+    /// Completes the request.
     pub fn complete(self, now: Time, result: Result<Outcome, Error>) {
         self.caller.complete(now, result);
     }

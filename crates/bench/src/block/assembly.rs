@@ -1,21 +1,20 @@
-//! I/Os that were cut to pieces, and are put together again.
+//! I/Os that are split into pieces and reassembled.
 
 use onego::List;
 use onego::block::{Error, Op};
 use std::collections::VecDeque;
 
-/// Bytes of a piece: a page.
+/// Size of a piece: a page.
 pub(super) const PIECE: u64 = 4096;
 
-/// An I/O that is done: the bytes of a read; of a write, none.
+/// A completed I/O, with the bytes of a read.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// The caller's name for it.
     pub(super) tag: u64,
     pub(super) result: Result<List, Error>,
 }
 
-/// Names a piece: its I/O, and its number there.
+/// Name of a piece: its I/O, and its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceName {
     io: u32,
@@ -32,17 +31,16 @@ impl PieceName {
     }
 }
 
-/// A part of an I/O.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) name: PieceName,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// What it writes; `None`: it reads.
+    /// Data of a write; `None` for a read.
     pub(super) data: Option<List>,
 }
 
-/// An I/O whose pieces are on their way. Its memory is used again.
+/// An I/O whose pieces are in flight. Its memory is reused.
 #[derive(Debug, Default)]
 struct Partial {
     tag: u64,
@@ -51,7 +49,6 @@ struct Partial {
     error: Option<Error>,
 }
 
-/// The I/Os whose pieces are on their way.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     ios: Vec<Partial>,
@@ -60,10 +57,10 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Cuts an I/O to pieces that end at multiples of [`PIECE`], and gives each to `each`.
+    /// Splits an I/O into pieces that end at multiples of [`PIECE`], and passes each to `each`.
     ///
     /// # Panics
-    /// If it is neither a read nor a write, or of no bytes.
+    /// Panics if it is neither a read nor a write, or has no bytes.
     pub(super) fn cut(&mut self, tag: u64, offset: u64, op: Op, mut each: impl FnMut(Piece)) {
         let (length, mut data) = match op {
             Op::Read { length } => (length, None),
@@ -93,7 +90,7 @@ impl Assembly {
         io
     }
 
-    /// A piece is done; of one that read, these are the bytes.
+    /// Completes a piece; the result of a read has its bytes.
     pub(super) fn done(&mut self, name: PieceName, result: Result<List, Error>) {
         let partial = &mut self.ios[name.io as usize];
         match result {
@@ -111,7 +108,7 @@ impl Assembly {
         self.free.push(name.io);
     }
 
-    /// The next I/O that is done.
+    /// Returns the next completed I/O.
     pub(super) fn next_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
     }

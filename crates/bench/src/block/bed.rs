@@ -1,4 +1,4 @@
-//! What is measured: a device, and what drives it.
+//! A device under test, with its event loop.
 
 use crate::Error;
 use onego::Wait;
@@ -11,16 +11,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of the writes that fill a device.
+/// Size of the writes that fill a device.
 const FILL: u64 = 1 << 20;
 
-/// A turn without an event ends after this long: a measurement may have been interrupted.
+/// Maximum length of a turn without an event: a measurement may have been interrupted.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// A device to be measured.
+/// Kind of device to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// Forgets everything: the cost of what is above a device.
+    /// Discards everything: measures the cost of the layers above a device.
     Null,
     /// Memory of this process.
     Memory,
@@ -29,10 +29,10 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Null, Self::Memory, Self::Image];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -51,20 +51,20 @@ impl std::str::FromStr for DeviceKind {
     }
 }
 
-/// Where images are.
+/// Cluster for images.
 #[derive(Debug, Clone)]
 pub struct ImageCluster {
-    /// How it is reached.
+    /// Configuration of its clients.
     pub config: Config,
-    /// The pool; the image in it is made new.
+    /// The pool; the image is created in it.
     pub pool: String,
-    /// The name of the image.
+    /// Name of the image.
     pub image: String,
-    /// The cluster's process.
+    /// The cluster's process id.
     pub server: u32,
 }
 
-/// A device that counts the requests that get to it.
+/// A device that counts the requests it receives.
 pub(super) struct Tallied {
     device: Rc<dyn Device>,
     requests: Cell<u64>,
@@ -75,7 +75,6 @@ impl Tallied {
         Self { device, requests: Cell::new(0) }
     }
 
-    /// Requests so far.
     pub(super) fn requests(&self) -> u64 {
         self.requests.get()
     }
@@ -92,18 +91,18 @@ impl Device for Tallied {
     }
 }
 
-/// A device, and what drives it.
+/// A device with its event loop.
 pub(super) struct Bed {
     pub(super) device: Tallied,
-    /// `None`: the device is done with a request at once.
+    /// `None` for a device that completes requests immediately.
     host: Option<Host<NoConnections>>,
     pub(super) server: Option<u32>,
     pub(super) engine: String,
 }
 
 impl Bed {
-    /// Makes a device of `size` bytes, and writes all of it: reads of what was never written are cheap and tell nothing.
-    /// `cluster` is where an image is.
+    /// Creates a device of `size` bytes, and writes all of it: reads of unwritten bytes are cheap and meaningless.
+    /// `cluster` is the place of an image.
     pub(super) fn prepare(
         kind: DeviceKind,
         size: u64,
@@ -156,7 +155,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Waits for the device to do something, or for that time, but not for long.
+    /// Waits for the device, or until that time, but not for long.
     pub(super) fn turn(&mut self, until: Option<Time>) -> Result<(), Error> {
         match (&mut self.host, until) {
             (Some(host), until) => host.turn(Wait::Until(until.unwrap_or(now() + LONGEST_TURN)))?,

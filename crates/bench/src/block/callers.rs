@@ -13,65 +13,63 @@ use onego_wire::Time;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Rounds of I/Os that complete at once for each look at the clock, which costs as much as one of them.
+/// Rounds of immediately completed I/Os per reading of the clock, which costs as much as one of them.
 const ROUNDS: u32 = 32;
 
-/// The least that a paced caller sleeps: shorter sleeps cost more than the I/Os between them.
+/// Minimum sleep of a paced caller: shorter sleeps cost more than the I/Os between them.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What callers do.
+/// Load of the callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallersLoad {
     /// [`Read`](Pattern::Read) or [`Write`](Pattern::Write), in order.
     pub rw: Pattern,
-    /// Bytes of an I/O.
+    /// Bytes per I/O.
     pub block_size: u64,
-    /// Callers, each with a part of the device of its own.
+    /// Number of callers, each with its own part of the device.
     pub callers: u32,
-    /// I/Os that a caller submits together. When all are done, it submits the next batch.
+    /// I/Os that a caller submits together. When all are complete, it submits the next batch.
     pub batch: u32,
-    /// Bytes a second of all callers together; `None`: as fast as it goes.
+    /// Bytes per second of all callers together; `None`: unlimited.
     pub rate: Option<u64>,
 }
 
-/// What was counted of a load.
 pub(super) struct Counted {
     pub(super) count: Count,
-    /// Requests that the device got.
+    /// Requests that the device received.
     pub(super) requests: u64,
 }
 
 struct Caller {
     first: u64,
     next: u64,
-    /// I/Os of its batch that are not done.
+    /// I/Os of its batch that are not complete.
     left: u32,
-    /// When the batch was begun.
+    /// Start of the batch.
     began: Time,
 }
 
-/// The callers of a load at work.
 pub(super) struct Callers<'a> {
     bed: &'a mut Bed,
     route: Box<dyn Route>,
     load: CallersLoad,
     callers: Vec<Caller>,
-    /// Blocks of each caller's part.
+    /// Blocks in each caller's part.
     blocks: u64,
     payload: Segment,
     start: Time,
-    /// I/Os that were begun, and that are done.
+    /// I/Os started, and completed.
     begun: u64,
     done: u64,
-    /// Those of them that are done without a look at the clock since they were begun.
+    /// Completed I/Os without a reading of the clock since their start.
     at_once: u64,
-    /// The callers that begin a batch.
+    /// Callers that start a batch.
     ready: Vec<usize>,
     latency: Histogram<u64>,
 }
 
 impl<'a> Callers<'a> {
-    /// Callers of a device of `size` bytes.
+    /// Creates the callers of a device of `size` bytes.
     pub(super) fn new(bed: &'a mut Bed, route: Box<dyn Route>, load: CallersLoad, size: u64) -> Self {
         let blocks = size / u64::from(load.callers) / load.block_size;
         let start = now();
@@ -92,8 +90,8 @@ impl<'a> Callers<'a> {
         }
     }
 
-    /// Does the work for `duration`, and fails with the first I/O that does. `told` hears how long it has been under way, and says
-    /// whether to go on.
+    /// Runs the load for `duration`, and fails with the first I/O that fails. `told` gets the elapsed time, and returns
+    /// whether to continue.
     pub(super) fn run(
         mut self,
         duration: Duration,
@@ -124,7 +122,7 @@ impl<'a> Callers<'a> {
         Ok(Counted { count, requests: self.bed.device.requests() - requests })
     }
 
-    /// Rounds of I/Os until something has to be waited for, and that wait. Says what time it is then.
+    /// Runs rounds of I/Os until one has to be waited for, including that wait. Returns the time afterwards.
     fn look(&mut self, time: Time) -> Result<Time, Error> {
         let done = self.done;
         let mut rounds = 0;
@@ -152,14 +150,14 @@ impl<'a> Callers<'a> {
         Ok(later)
     }
 
-    /// When the next I/O is due.
+    /// Returns when the next I/O is due.
     fn next_due(&self, time: Time) -> Time {
         let Some(rate) = self.load.rate else { return time };
         let bytes = (self.begun + 1) as f64 * self.load.block_size as f64;
         (self.start + Duration::from_secs_f64(bytes / rate as f64)).max(time + TICK)
     }
 
-    /// Are there I/Os that the rate does not allow yet?
+    /// Returns whether the rate allows no further I/O yet.
     fn is_ahead(&self, time: Time) -> bool {
         self.load.rate.is_some_and(|rate| {
             let due = time.since(self.start).as_secs_f64() * rate as f64;
@@ -167,7 +165,8 @@ impl<'a> Callers<'a> {
         })
     }
 
-    /// Each caller whose batch is done begins the next. They take turns, an I/O each, as callers on several processors would.
+    /// Starts the next batch of each caller whose batch is complete. They alternate by single I/Os, as callers on
+    /// several processors would.
     fn begin(&mut self, time: Time) {
         if self.is_ahead(time) {
             return;
@@ -196,7 +195,7 @@ impl<'a> Callers<'a> {
         self.route.submit(time, &self.bed.device, number as u32, offset, op);
     }
 
-    /// Takes what is done, and says how much it was.
+    /// Takes completed I/Os, and returns their number.
     fn take_finished(&mut self, time: Time) -> Result<u64, Error> {
         let before = self.done;
         while let Some(finished) = self.route.next_finished() {
@@ -208,7 +207,7 @@ impl<'a> Callers<'a> {
                 false => self.latency.saturating_record(time.since(caller.began).as_nanos() as u64),
             }
             let data = finished.result.map_err(|error| Error::Failed(error.to_string()))?;
-            // A write gives nothing, and neither does the loop alone.
+            // A write returns no data, and neither does the bare loop.
             if !data.is_empty() && data.len() as u64 != self.load.block_size {
                 return Err(Error::Failed(format!("a read gave {} bytes", data.len())));
             }

@@ -1,12 +1,13 @@
-//! One global sorted queue of headers: what a block layer does that knows no larger I/O than a page.
+//! One global sorted queue of headers: the design of a block layer whose largest I/O is a page.
 //!
-//! It works as the block layer of Linux 2.2 and 2.4 did. Each piece of an I/O gets a header. A header is merged into a request
-//! of the queue that it touches, or becomes a new request at its place in the order of the device's bytes. Once a caller waits,
-//! or the queue is full, the requests go to the device in this order. When one completes, each of its headers does, and is freed.
+//! It works as the block layer of Linux 2.2 and 2.4 did. Each piece of an I/O gets a header. A header is merged into an
+//! adjacent request of the queue, or becomes a new request at its place in the order of the device's bytes. Once a
+//! caller waits, or the queue is full, the requests go to the device in this order. When one completes, each of its
+//! headers does, and is freed.
 //!
-//! It is as good as the idea allows: headers and requests come from tables with free lists, and the place of a header is
-//! found by bisection, where the kernel walked a list. A request may be as long as the device likes; in Linux 2.2 it was 64 KiB
-//! at the most. And there is no lock, which the kernel took for each header.
+//! It is as good as the design allows: headers and requests come from tables with free lists, and the place of a header
+//! is found by bisection, where the kernel walked a list. A request may be as long as the device's optimum; Linux 2.2
+//! limited it to 64 KiB. And there is no lock, which the kernel took for each header.
 
 use super::assembly::{Piece, PieceName};
 use onego::List;
@@ -14,20 +15,19 @@ use onego::block::{Completion, Completions, Device, Error, Geometry, Op, Outcome
 use onego_wire::Time;
 use slab::Slab;
 
-/// Most requests in the queue: as many as the kernel had.
+/// Maximum number of requests in the queue: the kernel's limit.
 const MOST_QUEUED: usize = 128;
 
-/// The header of a piece.
 struct BufferHead {
     name: PieceName,
     length: u64,
-    /// What it writes.
+    /// Data of a write.
     data: Option<List>,
-    /// The next one of the same request.
+    /// The next header of the same request.
     next: Option<usize>,
 }
 
-/// Headers of neighbouring bytes.
+/// Headers of adjacent bytes.
 #[derive(Clone, Copy)]
 struct Chain {
     start: u64,
@@ -38,7 +38,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// May the bytes of both be one request?
+    /// Returns whether both can form one request.
     fn joins(&self, other: &Chain, geometry: &Geometry) -> bool {
         let (start, end) = (self.start.min(other.start), self.end.max(other.end));
         let within = |boundary: u64| start / boundary == (end - 1) / boundary;
@@ -49,18 +49,18 @@ impl Chain {
     }
 }
 
-/// The queue of one device, and the requests that are at the device.
+/// The queue of one device, and the requests in flight.
 #[derive(Default)]
 pub(super) struct Elevator {
     heads: Slab<BufferHead>,
-    /// By where they start. No two of them overlap.
+    /// Sorted by start. No two of them overlap.
     queue: Vec<Chain>,
     at_device: Slab<Chain>,
     completions: Completions,
 }
 
 impl Elevator {
-    /// Takes a piece.
+    /// Queues a piece.
     pub(super) fn submit(&mut self, now: Time, device: &dyn Device, piece: Piece) {
         let Piece { name, offset, length, data } = piece;
         let writes = data.is_some();
@@ -91,20 +91,20 @@ impl Elevator {
         }
     }
 
-    /// Has a request of the queue bytes of that one, which would be at `place`?
+    /// Returns whether a queued request overlaps `single`, which would be at `place`.
     fn overlaps(&self, place: usize, single: &Chain) -> bool {
         let before = place.checked_sub(1).is_some_and(|before| self.queue[before].end > single.start);
         before || self.queue.get(place).is_some_and(|after| after.start < single.end)
     }
 
-    /// Adds headers behind those at `place`.
+    /// Appends headers to those at `place`.
     fn chain(&mut self, place: usize, more: &Chain) {
         let chain = &mut self.queue[place];
         self.heads[chain.last].next = Some(more.first);
         (chain.end, chain.last) = (more.end, more.last);
     }
 
-    /// Sends everything to the device.
+    /// Sends all requests to the device.
     pub(super) fn unplug(&mut self, now: Time, device: &dyn Device) {
         for chain in self.queue.drain(..) {
             let op = match chain.writes {
@@ -116,7 +116,7 @@ impl Elevator {
         }
     }
 
-    /// Completes the headers of what the device has done.
+    /// Completes the headers of completed requests.
     pub(super) fn complete(&mut self, mut each: impl FnMut(PieceName, Result<List, Error>)) {
         while let Some(Completion { tag, result }) = self.completions.take() {
             let chain = self.at_device.remove(tag as usize);
@@ -134,7 +134,7 @@ impl Elevator {
     }
 }
 
-/// What the headers from that one on write.
+/// Returns the data of the headers from `first` on.
 fn gathered(heads: &mut Slab<BufferHead>, first: usize) -> List {
     let (mut list, mut next) = (List::new(), Some(first));
     while let Some(key) = next {
@@ -147,12 +147,12 @@ fn gathered(heads: &mut Slab<BufferHead>, first: usize) -> List {
     list
 }
 
-/// The next bytes of what was read.
+/// Takes the next bytes of a read.
 fn part(result: &mut Result<List, Error>, length: u64) -> Result<List, Error> {
     match result {
         Ok(data) if data.is_empty() => Ok(List::new()),
         Ok(data) if data.len() as u64 >= length => Ok(data.split_to(length as usize)),
-        Ok(_) => Err(Error::Failed("the device gave less than it was asked for".into())),
+        Ok(_) => Err(Error::Failed("the device returned less data than requested".into())),
         Err(error) => Err(error.clone()),
     }
 }

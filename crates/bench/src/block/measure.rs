@@ -12,28 +12,28 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often it is told how far a measurement is.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// What is measured, and how.
+/// Plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct BlockPlan {
     /// The devices.
     pub devices: Vec<DeviceKind>,
     /// The loads.
     pub loads: Vec<CallersLoad>,
-    /// Bytes of each device.
+    /// Size of each device in bytes.
     pub size: u64,
-    /// How long to measure each load and way.
+    /// Duration of each measurement.
     pub duration: Duration,
-    /// Times that each is measured, in turns with the other ways of its load.
+    /// Number of measurements of each load, alternating between its ways.
     pub repeat: u32,
-    /// Where images are, if a device is one.
+    /// The cluster, if a device is an image.
     pub cluster: Option<ImageCluster>,
 }
 
 impl BlockPlan {
-    /// Fails if a load cannot be put on the devices.
+    /// Fails if a load does not fit the devices.
     pub fn check(&self) -> Result<(), Error> {
         for CallersLoad { block_size, callers, batch, .. } in &self.loads {
             let needed = block_size.saturating_mul((*callers).into()).saturating_mul((*batch).into());
@@ -47,7 +47,7 @@ impl BlockPlan {
         Ok(())
     }
 
-    /// How long all of it takes, as far as it is known before.
+    /// Returns the total duration, as far as it is known in advance.
     pub fn total(&self) -> Duration {
         let ways =
             |device: &DeviceKind| self.loads.iter().map(|load| ways(*device, load).len()).sum::<usize>();
@@ -55,8 +55,8 @@ impl BlockPlan {
         self.duration * self.repeat * all as u32
     }
 
-    /// Measures everything. `each` hears of every load on every device when it is done, with a row for each way; `stop` ends it
-    /// all early.
+    /// Measures everything. Calls `each` after every load on every device, with a row for each way; `stop` ends the
+    /// measurement early.
     pub fn measure(
         &self,
         progress: &Progress,
@@ -116,7 +116,7 @@ impl BlockPlan {
     }
 }
 
-/// The ways that a load is measured on. What the loop costs is measured where it does not do all that it can.
+/// Returns the ways to measure for a load. The bare loop is measured for paced loads on the null device.
 fn ways(device: DeviceKind, load: &CallersLoad) -> Vec<Way> {
     let ways = if load.batch > 1 { Way::OF_SMALL } else { Way::OF_LARGE };
     let alone = (load.rate.is_some() && device == DeviceKind::Null).then_some(Way::Alone);

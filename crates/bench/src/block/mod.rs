@@ -1,8 +1,8 @@
-//! What the layers above a block device cost: I/Os that go down whole, and I/Os that are cut to pieces of a page with a header
+//! Cost of the layers above a block device: I/Os that go down whole, compared with I/Os split into pages with a header
 //! each.
 //!
-//! The opponent of our containers and plugs is built here, for this measurement alone: `elevator` is one global sorted queue of
-//! headers, as kernels had it.
+//! The competitor of our containers and plugs is built here only for this measurement: `elevator` is one global sorted
+//! queue of headers, as kernels had it.
 
 mod assembly;
 mod bed;

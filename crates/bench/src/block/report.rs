@@ -1,4 +1,4 @@
-//! Rows of figures, as people read them.
+//! Rows of figures in human-readable form.
 
 use super::bed::DeviceKind;
 use super::row::BlockRow;
@@ -7,7 +7,7 @@ use crate::report::picture::{self, Panel, Point, Series};
 use crate::report::table::{short_count, short_size};
 use crate::row::Ends;
 
-/// What stands above the rows of one device, pattern, size and number of callers.
+/// Returns the heading of the rows with the same device, pattern, size and number of callers.
 pub fn header(row: &BlockRow) -> String {
     let common = &row.row;
     let title = format!("==== {}, {} of {}", row.device, common.rw.name(), short_size(common.block_size));
@@ -34,7 +34,7 @@ pub fn header(row: &BlockRow) -> String {
     )
 }
 
-/// A row beside the first of its load that has a device.
+/// Formats a row, compared with the first of its load that uses a device.
 pub fn line(row: &BlockRow, first: &BlockRow) -> String {
     let common = &row.row;
     let rate = match row.rate {
@@ -80,7 +80,7 @@ const PANELS: [Panel; 4] = [
     Panel { title: "image, writes: CPU of both ends, µs an I/O", logarithmic: true },
 ];
 
-/// Draws the CPU time of an I/O by size, as fast as it goes and with the fewest callers.
+/// Draws the CPU time per I/O by size, for unpaced loads with the fewest callers.
 pub fn svg(title: &str, rows: &[BlockRow]) -> String {
     let mut series = vec![
         line_of("containers (small: plugs)", "#0072b2"),

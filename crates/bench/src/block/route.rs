@@ -1,4 +1,4 @@
-//! The ways from callers to a device.
+//! Routes from callers to a device.
 
 use super::assembly::{Assembly, Finished, PieceName};
 use super::elevator::Elevator;
@@ -7,19 +7,18 @@ use onego::block::{Completion, Completions, Device, Op, Outcome, Plug, Request};
 use onego_wire::Time;
 use std::collections::VecDeque;
 
-/// A way from callers to a device.
 pub(super) trait Route {
-    /// Takes a read or write of the caller with that number. Its completion bears the number.
+    /// Submits a read or write of the caller with that number. Its completion has the number as its tag.
     fn submit(&mut self, now: Time, device: &dyn Device, caller: u32, offset: u64, op: Op);
 
-    /// All callers have said what they have to say for now.
+    /// Ends a batch: no caller has more to submit for now.
     fn release(&mut self, _now: Time, _device: &dyn Device) {}
 
-    /// The next I/O that is done.
+    /// Returns the next completed I/O.
     fn next_finished(&mut self) -> Option<Finished>;
 }
 
-/// To no device at all.
+/// To no device.
 #[derive(Default)]
 pub(super) struct Alone(VecDeque<u64>);
 
@@ -59,7 +58,7 @@ impl Route for Whole {
     }
 }
 
-/// Through a plug of each caller.
+/// Through each caller's plug.
 pub(super) struct Plugged {
     plugs: Vec<Plug>,
     completions: Completions,

@@ -4,7 +4,7 @@ use super::way::Way;
 use crate::row::{self, Ends, Load};
 use serde::{Deserialize, Serialize};
 
-/// One figure with what belongs to it: the fields that all benchmarks have, and those of this one.
+/// One figure with its parameters: the fields of all benchmarks, and those of this one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockRow {
     /// `mode` is the way; `jobs` callers with `io_depth` I/Os in a batch.
@@ -12,13 +12,13 @@ pub struct BlockRow {
     pub row: row::Row,
     /// The device.
     pub device: String,
-    /// Bytes a second that were asked for; absent: as fast as it goes.
+    /// Requested bytes per second; absent: unlimited.
     pub rate: Option<u64>,
-    /// Measurements, of which this is the median by CPU time an I/O.
+    /// Number of measurements, of which this is the median by CPU time per I/O.
     pub repeat: usize,
-    /// Seconds of CPU time a second.
+    /// CPU seconds per second.
     pub cpu_share: Ends,
-    /// Requests that the device got for an I/O.
+    /// Requests to the device per I/O.
     pub requests_per_io: f64,
 }
 
@@ -45,14 +45,14 @@ impl BlockRow {
         }
     }
 
-    /// The median of some measurements of the same, of which there is at least one.
+    /// Returns the median of several equal measurements; `None` if there are none.
     pub(super) fn median(mut rows: Vec<Self>) -> Option<Self> {
         let repeat = rows.len();
         rows.sort_by(|a, b| a.cpu_us_per_io().total_cmp(&b.cpu_us_per_io()));
         rows.into_iter().nth(repeat / 2).map(|row| Self { repeat, ..row })
     }
 
-    /// CPU microseconds an I/O of both ends, as far as they are known.
+    /// Returns the CPU microseconds per I/O of both ends, as far as known.
     pub(super) fn cpu_us_per_io(&self) -> f64 {
         let Ends { client, server } = self.row.cpu_us_per_io;
         client.unwrap_or(0.0) + server.unwrap_or(0.0)

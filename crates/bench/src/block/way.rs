@@ -1,27 +1,27 @@
 use super::route::{Alone, CutUp, Plugged, Queued, Route, Whole};
 
-/// How the I/Os of callers get to a device.
+/// Way of I/Os from callers to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// They do not: what the loop around it costs.
+    /// None: measures the cost of the loop itself.
     Alone,
     /// Each as one container.
     Whole,
-    /// Each as one container, through the plug of its caller.
+    /// Each as one container, through its caller's plug.
     Plugged,
-    /// Cut to pieces of 4 KiB with a header each, which one queue for all callers puts together again.
+    /// Split into pieces of 4 KiB with a header each, which one queue for all callers merges again.
     Queued,
-    /// Cut to pieces of 4 KiB, which go down one by one.
+    /// Split into pieces of 4 KiB, which go down one by one.
     CutUp,
 }
 
 impl Way {
-    /// Ways of I/Os that are larger than a piece.
+    /// Ways of I/Os larger than a piece.
     pub const OF_LARGE: [Self; 3] = [Self::Whole, Self::Queued, Self::CutUp];
-    /// Ways of I/Os that are pieces already.
+    /// Ways of I/Os no larger than a piece.
     pub const OF_SMALL: [Self; 3] = [Self::Plugged, Self::Queued, Self::CutUp];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Alone => "loop alone",

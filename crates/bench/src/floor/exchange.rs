@@ -1,4 +1,4 @@
-//! Messages of one size that are answered with messages of another, on bare sockets.
+//! Request and reply messages of fixed sizes on bare sockets.
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,16 +8,16 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
-/// Bytes of one receive.
+/// Size of one receive.
 const RECEIVE: usize = 256 << 10;
 
-/// Bytes of one send, at most: what is to be sent is always the same bytes.
+/// Maximum size of one send; all sends have the same bytes.
 const SEND: usize = 1 << 20;
 
-/// Connections that one wait tells of.
+/// Maximum number of connections reported by one wait.
 const EVENTS: usize = 256;
 
-/// Bytes of the messages that go one way and the other.
+/// Sizes of the messages in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of a request.
@@ -40,34 +40,32 @@ impl Sizes {
     }
 }
 
-/// One end of a connection.
 struct Exchange {
     stream: TcpStream,
     incoming: usize,
     outgoing: usize,
-    /// Bytes of the incoming message that is not whole yet.
+    /// Received bytes of an incomplete message.
     partial: usize,
-    /// Bytes that are to be sent.
+    /// Bytes to send.
     pending: usize,
-    /// It is also waited for room to send.
+    /// Also polled for writability.
     waits_for_room: bool,
 }
 
-/// Ends of connections that one thread serves, and what it serves them with.
+/// Connections served by one thread.
 pub(super) struct Exchanges {
     list: Vec<Exchange>,
-    /// Waits for all of them. A single connection is waited for in the receive itself, which saves a system call.
+    /// Waits for all of them. A single connection waits in the receive itself, which saves a system call.
     epoll: Option<OwnedFd>,
     ready: Vec<epoll::Event>,
     open: usize,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// System calls so far.
     calls: u64,
 }
 
 impl Exchanges {
-    /// The ends of these connections, with the lengths of the messages that come in and go out.
+    /// Creates the ends of these connections, with the sizes of incoming and outgoing messages.
     pub(super) fn new(streams: Vec<TcpStream>, incoming: usize, outgoing: usize) -> io::Result<Self> {
         for stream in &streams {
             stream.set_nodelay(true)?;
@@ -108,15 +106,15 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Sends what can be sent and receives what there is, waiting if neither moves. `answer` is told on which
-    /// connection how many messages have come whole, and says how many to send there. `false`: all peers are gone.
+    /// Sends and receives what is possible, waiting if neither makes progress. `answer` gets a connection and its
+    /// number of complete messages, and returns the number to send there. Returns `false` once all peers are gone.
     pub(super) fn turn(&mut self, answer: impl FnMut(usize, usize) -> usize) -> io::Result<bool> {
         if self.epoll.is_some() { self.turn_many(answer) } else { self.turn_one(answer) }
     }
 
     fn turn_one(&mut self, mut answer: impl FnMut(usize, usize) -> usize) -> io::Result<bool> {
         let sent = self.send(0)?;
-        // While there is something to send, waiting for something to receive could be for ever: the peer may wait too.
+        // With bytes to send, waiting only to receive could deadlock: the peer may wait, too.
         let flags = if self.list[0].pending == 0 { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         match self.receive(0, flags)? {
             Came::End => return Ok(false),
@@ -141,7 +139,7 @@ impl Exchanges {
         let mut ready = std::mem::take(&mut self.ready);
         for event in ready.drain(..) {
             let i = event.data.u64() as usize;
-            // What is left after one receive comes up again in the next wait.
+            // Bytes left after one receive are reported again by the next wait.
             match self.receive(i, RecvFlags::DONTWAIT)? {
                 Came::End => {
                     self.leave(i)?;
@@ -165,7 +163,7 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Waits for room to send on a connection, or no longer.
+    /// Enables or disables polling for writability.
     fn wait_for_room(&mut self, i: usize) -> io::Result<()> {
         let exchange = &mut self.list[i];
         let wanted = exchange.pending > 0;
@@ -189,7 +187,7 @@ impl Exchanges {
                 Ok(Came::Messages(bytes / exchange.incoming))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Came::Nothing),
-            // A client that has measured enough goes away with replies still under way.
+            // A client that is done closes with replies still in flight.
             Err(Errno::CONNRESET) => Ok(Came::End),
             Err(error) => Err(error.into()),
         }
@@ -207,7 +205,7 @@ impl Exchanges {
                     exchange.pending -= n;
                 }
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                // The next receive tells.
+                // The next receive reports it.
                 Err(Errno::PIPE | Errno::CONNRESET) => exchange.pending = 0,
                 Err(error) => return Err(error.into()),
             }
@@ -216,9 +214,8 @@ impl Exchanges {
     }
 }
 
-/// What a receive gave.
 enum Came {
-    /// Messages, of which this many are whole now.
+    /// The number of messages completed.
     Messages(usize),
     Nothing,
     End,

@@ -1,4 +1,4 @@
-//! Writes everything once, so that reads find data and writes find room.
+//! Writes everything once, so that reads find data and writes find allocated space.
 
 use super::session::{Request, Session};
 use crate::Error;
@@ -7,14 +7,14 @@ use onego::SegmentMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a request: an object of the usual size.
+/// Bytes per request: an object of the usual size.
 const PIECE: u64 = 4 << 20;
 
 /// Requests in flight.
 const DEPTH: usize = 8;
 
-/// Fills a range, which is whole sectors, with the first generation of a pattern, of which `zeros` percent are
-/// zeros instead. Once `stop` is set nothing more is begun.
+/// Fills a range of whole sectors with the first generation of a pattern, of which `zeros` percent are zeros instead.
+/// Once `stop` is set, submits no more.
 pub(crate) fn fill(
     session: &mut impl Session,
     range: Range<u64>,

@@ -1,4 +1,4 @@
-//! Loads, measured one after the other on whatever can be opened by many clients.
+//! Loads, measured one after the other on any target that several clients can open.
 
 mod fill;
 pub(crate) mod session;
@@ -18,46 +18,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use workload::{Done, LoadClient, Workload};
 
-/// How often it is told how far a load is.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// How long bare sockets are measured: half as long as what they are compared with, within these bounds. They have
-/// nothing to warm up but their connection.
+/// Bounds of the floor's duration, which is half of a load's. It needs no warm-up except its connection.
 const LEAST_FLOOR: Duration = Duration::from_millis(500);
 const MOST_FLOOR: Duration = Duration::from_secs(1);
 
-/// Loads to be measured one after the other, and how.
+/// Loads to be measured one after the other.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The loads.
     pub loads: Vec<Load>,
-    /// How long to measure each.
+    /// Duration of each measurement.
     pub duration: Duration,
-    /// Check what is read against what was written.
+    /// Checks read data against written data.
     pub verify: bool,
-    /// Write everything before it is read or written again.
+    /// Writes everything before it is read or overwritten.
     pub fill: bool,
-    /// How much of every sector that is written is zeros, percent, where it is not checked: nothing can be saved on the rest.
+    /// Percentage of zeros in each written sector if data is not checked; the rest is incompressible.
     pub zeros: u8,
-    /// Measure bare sockets under the same load too, with this server.
+    /// Also measures bare sockets under the same load, with this server.
     pub floor: Option<Peer>,
-    /// Where random offsets and written bytes follow from.
+    /// Seed of random offsets and written bytes.
     pub seed: u64,
 }
 
-/// What came of a load.
+/// Result of a load.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// The figures.
     pub row: Row,
-    /// Those of bare sockets.
+    /// The figures of bare sockets.
     pub floor: Option<Row>,
-    /// The first errors, if there were any.
+    /// The first errors, if any.
     pub errors: Vec<String>,
 }
 
 impl Plan {
-    /// Fails if a load cannot be put on `size` bytes.
+    /// Fails if a load does not fit `size` bytes.
     pub fn check(&self, size: u64) -> Result<(), Error> {
         for Load { block_size, jobs, io_depth, .. } in &self.loads {
             let share = size / u64::from(*jobs) / block_size;
@@ -84,13 +83,13 @@ impl Plan {
         }
     }
 
-    /// How long all of it takes, as far as it is known before.
+    /// Returns the total duration, as far as it is known in advance.
     pub fn total(&self) -> Duration {
         (self.duration + self.floor_duration()) * self.loads.len() as u32
     }
 }
 
-/// Measures the loads of a plan. `each` hears of every one when it is done; `stop` ends it all early.
+/// Measures the loads of a plan. Calls `each` after every load; `stop` ends the measurement early.
 pub(crate) fn measure<T: Target>(
     target: &T,
     plan: &Plan,
@@ -101,7 +100,7 @@ pub(crate) fn measure<T: Target>(
     plan.check(target.size())?;
     let (mut all, mut from) = (Vec::new(), Duration::ZERO);
     for load in &plan.loads {
-        // What is verified is filled client by client; what is written anew has to be empty.
+        // Each client fills its own part for verification; a sequential write starts with an empty target.
         if plan.fill && !plan.verify && load.rw != Pattern::Write && !target.is_full()? {
             progress.task("filling");
             fill_all(target, plan, stop)?;
@@ -148,7 +147,7 @@ fn measure_one<T: Target>(
         Ok((number, client))
     };
     let work = |(number, client): &mut (u32, LoadClient<T::Session>)| {
-        // The first tells for all, and not at every turn, which would cost more than the turn.
+        // The first client reports for all, and not at every turn, which would cost more than the turn.
         let mut next = if *number == 0 { Duration::ZERO } else { Duration::MAX };
         client.run(|elapsed| {
             if elapsed >= next {
@@ -165,7 +164,7 @@ fn measure_one<T: Target>(
     Ok(Measured { row, floor: None, errors })
 }
 
-/// What one client is to do: its part of the bytes is its own.
+/// Returns the workload of one client, on its own part of the bytes.
 fn share(size: u64, plan: &Plan, load: Load, number: u32) -> Workload {
     let blocks = size / u64::from(load.jobs) / load.block_size;
     let length = blocks * load.block_size;
@@ -176,12 +175,12 @@ fn share(size: u64, plan: &Plan, load: Load, number: u32) -> Workload {
         duration: plan.duration,
         verify: plan.verify,
         zeros: plan.zeros,
-        // Another one for each client and each kind of load, so that nothing is mistaken for something else.
+        // Distinct for each client and kind of load, so that their data is distinguishable.
         seed: plan.seed ^ (u64::from(number) << 48) ^ (load.block_size << 8) ^ load.rw as u64,
     }
 }
 
-/// What all clients have done together.
+/// Sums up the results of all clients.
 fn sum(done: Vec<Done>, cpu_seconds: Ends) -> (Count, Vec<String>) {
     let first = done.iter().map(|done| done.span.0).min();
     let last = done.iter().map(|done| done.span.1).max();

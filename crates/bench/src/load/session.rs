@@ -1,9 +1,9 @@
-//! What a load is put on, and how a client of it is driven.
+//! Targets of loads, and the sessions of their clients.
 
 use crate::Error;
 use onego::{List, SegmentMut};
 
-/// A request to a range of bytes: of an image, or of a file.
+/// A request for a range of bytes of an image or a file.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Fills the buffer, which comes back.
@@ -12,50 +12,46 @@ pub(crate) enum Request {
     Write { offset: u64, data: List },
 }
 
-/// An open image or file, and the connection that it is reached by; driven by the thread that owns it.
+/// An open image or file with its connection, driven by the thread that owns it.
 pub(crate) trait Session {
-    /// May another request be submitted?
+    /// Returns whether another request may be submitted.
     fn has_room(&self) -> bool;
 
-    /// Submits a request; its completion bears `tag`.
+    /// Submits a request; its completion has `tag`.
     fn submit(&mut self, request: Request, tag: u64) -> Result<(), Error>;
 
-    /// The next request that is done, with the buffer of a read.
+    /// Returns the next completed request, with the buffer of a read.
     fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)>;
 
-    /// Moves what can be moved, and sleeps until there is something to do.
+    /// Makes progress, and sleeps until there is something to do.
     fn turn(&mut self) -> Result<(), Error>;
 
-    /// A pass of writes in order has come to its end, and the next begins. Nothing is in flight.
+    /// Starts the next pass of sequential writes. No request is in flight.
     fn start_over(&mut self) -> Result<(), Error>;
 
-    /// Closes it.
     fn close(self) -> Result<(), Error>;
 }
 
-/// What a load is put on.
 pub(crate) trait Target: Sync {
-    /// A client of it.
     type Session: Session;
 
-    /// What the measurement is called.
+    /// Returns the name of the benchmark.
     fn bench(&self) -> &str;
 
-    /// How it is reached, for the tables.
+    /// Returns the name of the access path, for tables.
     fn mode(&self) -> &str;
 
-    /// What moves the bytes of the client.
+    /// Returns the name of the client's engine.
     fn engine(&self) -> String;
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
-    /// The server's process, if it is one and on this machine.
+    /// Returns the server's process id, if it is a process of this machine.
     fn server(&self) -> Option<u32>;
 
-    /// Opens it.
     fn open(&self) -> Result<Self::Session, Error>;
 
-    /// Has every byte been written?
+    /// Returns whether every byte has been written.
     fn is_full(&self) -> Result<bool, Error>;
 }

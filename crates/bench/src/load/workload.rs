@@ -13,54 +13,51 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Errors that are kept to be shown; beyond, they are counted.
+/// Maximum number of errors shown; further ones are only counted.
 const MAX_SHOWN: usize = 10;
 
-/// Errors after which a client gives up: nothing that is measured then means anything.
+/// Errors after which a client gives up, because its figures are meaningless.
 const MAX_ERRORS: u64 = 1000;
 
-/// What a client is to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Workload {
-    /// The load; its number of jobs is the caller's business.
+    /// The load; the caller handles its number of jobs.
     pub(crate) load: Load,
-    /// The part of the bytes that is this client's alone, bytes: whole blocks, and if they are checked, more of them
-    /// than are in flight.
+    /// This client's own part of the bytes: whole blocks, and with verification more of them than are in flight.
     pub(crate) range: Range<u64>,
-    /// How long to go on.
     pub(crate) duration: Duration,
-    /// Check what is read against what was written.
+    /// Checks read data against written data.
     pub(crate) verify: bool,
-    /// How much of every sector that is written is zeros, percent, where it is not checked.
+    /// Percentage of zeros in each written sector if data is not checked.
     pub(crate) zeros: u8,
-    /// Where random offsets and written bytes follow from.
+    /// Seed of random offsets and written bytes.
     pub(crate) seed: u64,
 }
 
-/// What a client has done.
+/// Result of a client.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Requests.
+    /// Completed requests.
     pub(crate) ios: u64,
-    /// Requests that failed, and blocks that held something else.
+    /// Failed requests, and blocks with wrong bytes.
     pub(crate) errors: u64,
-    /// The first of them.
+    /// The first errors.
     pub(crate) shown: Vec<String>,
-    /// Latencies, nanoseconds.
+    /// Latencies in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// When the first request was made, and when the last was done.
+    /// Start of the first request and end of the last.
     pub(crate) span: (Instant, Instant),
 }
 
-/// A client: its connection, its requests, and what it knows of the blocks.
+/// A client: its session, its requests, and the expected content of the blocks.
 pub(crate) struct LoadClient<S> {
     session: S,
     work: Workload,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// What every write writes that is not checked.
+    /// Data of all writes that are not checked.
     payload: Segment,
-    /// What the blocks hold, if they are checked.
+    /// Expected content of the blocks, with verification.
     known: Vec<Block>,
     random: SmallRng,
     next: u64,
@@ -69,7 +66,7 @@ pub(crate) struct LoadClient<S> {
     done: Done,
 }
 
-/// A place for a request.
+/// A request slot.
 struct Slot {
     buffer: Option<SegmentMut>,
     block: u64,
@@ -77,12 +74,12 @@ struct Slot {
     started: Instant,
 }
 
-/// What is known of a block that is checked.
+/// Expected content of a block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     /// Number of its last write; 1 is the fill.
     generation: u32,
-    /// A request for it is under way.
+    /// A request for it is in flight.
     busy: bool,
     /// Its last write failed, and may have been applied or not.
     doubtful: bool,
@@ -93,7 +90,7 @@ impl<S: Session> LoadClient<S> {
         let block = work.load.block_size as usize;
         let now = Instant::now();
         let depth = work.load.io_depth as usize;
-        // One piece of memory, as fio has it: large enough for huge pages.
+        // One allocation, as in fio: large enough for huge pages.
         let mut buffers = SegmentMut::zeroed(block * depth);
         let slot = |_| Slot { buffer: Some(buffers.split_to(block)), block: 0, writes: false, started: now };
         let mut random = SmallRng::seed_from_u64(work.seed);
@@ -123,7 +120,7 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Writes every block that is to be checked, so that it is known what it holds.
+    /// Writes all blocks to be checked, so that their content is known.
     pub(crate) fn prepare(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         if self.work.verify {
             fill(&mut self.session, self.work.range.clone(), self.work.seed, 0, stop)?;
@@ -133,7 +130,7 @@ impl<S: Session> LoadClient<S> {
         Ok(())
     }
 
-    /// Does the work. `told` hears how long it has been under way, and says whether to go on.
+    /// Runs the load. `told` gets the elapsed time, and returns whether to continue.
     pub(crate) fn run(&mut self, mut told: impl FnMut(Duration) -> bool) -> Result<(), Error> {
         let start = Instant::now();
         (self.now, self.done.span) = (start, (start, start));
@@ -150,13 +147,13 @@ impl<S: Session> LoadClient<S> {
         self.drain()
     }
 
-    /// Is each pass of writes to begin with nothing? That can only be said where there are no other clients.
+    /// Returns whether each pass of writes starts with an empty target, which requires a single client.
     fn starts_over(&self) -> bool {
         self.work.load.rw == Pattern::Write && self.work.load.jobs == 1 && !self.work.verify
     }
 
-    /// Reads every block that is checked once more, which is no part of the measurement, closes it, and says
-    /// what was done. Once `stop` is set no more blocks are read.
+    /// Reads all checked blocks once more, outside of the measurement, closes the session, and returns the results.
+    /// Once `stop` is set, reads no more blocks.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> Result<Done, Error> {
         let measured = (self.done.ios, self.done.span, self.done.latency.clone());
         let mut blocks = 0..self.known.len() as u64;
@@ -178,7 +175,7 @@ impl<S: Session> LoadClient<S> {
         Ok(self.done)
     }
 
-    /// Fills the free slots.
+    /// Submits requests in all free slots.
     fn start_more(&mut self) -> Result<(), Error> {
         while self.session.has_room()
             && !(self.next == self.blocks && self.starts_over())
@@ -194,12 +191,12 @@ impl<S: Session> LoadClient<S> {
         Ok(())
     }
 
-    /// Moves what can be moved, and takes what is done.
+    /// Makes progress, and takes completions.
     fn turn(&mut self) -> Result<(), Error> {
-        // What was refused at once is done already, and no event will tell of it.
+        // Requests that were refused immediately are complete, and no event will report them.
         if self.take_completions() == 0 {
             self.session.turn()?;
-            // One look at the clock for all that has completed: it costs as much as the rest of this loop.
+            // One reading of the clock for all completions: it costs as much as the rest of this loop.
             self.now = Instant::now();
             self.take_completions();
         }
@@ -216,7 +213,7 @@ impl<S: Session> LoadClient<S> {
     }
 
     fn choose_block(&mut self) -> u64 {
-        // There are more blocks than requests, so one that is not busy is found soon.
+        // There are more blocks than requests, so an idle one is found soon.
         loop {
             let block = if self.work.load.rw.is_random() {
                 self.random.random_range(0..self.blocks)
@@ -252,7 +249,7 @@ impl<S: Session> LoadClient<S> {
                     known.busy = true;
                 }
                 let buffer = slot.buffer.take();
-                // A request that failed may have kept its buffer.
+                // A failed request may have kept its buffer.
                 let buffer = buffer.unwrap_or_else(|| SegmentMut::zeroed(self.work.load.block_size as usize));
                 Request::Read { offset, buffer }
             }
@@ -286,7 +283,7 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Checks what was read, if it is known what it must be.
+    /// Checks read data, if its expected content is known.
     fn check(&mut self, block: u64, bytes: &[u8]) {
         let Some(known) = self.known.get(block as usize).filter(|block| !block.doubtful) else { return };
         if let Err(mismatch) = pattern::check(bytes, self.work.seed, self.offset(block), known.generation) {
@@ -301,7 +298,7 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Waits for what is in flight.
+    /// Waits for the requests in flight.
     fn drain(&mut self) -> Result<(), Error> {
         while self.free.len() < self.slots.len() {
             self.turn()?;

@@ -21,23 +21,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long all connections together may take to open and to close: both ends are on this machine.
+/// Limit on opening, and on closing, all connections: both ends are on this machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client has done.
 pub(super) struct Done {
-    /// The engine that it ran over, which another may stand in for.
+    /// The engine used, possibly a fallback.
     pub(super) engine: EngineKind,
     pub(super) ios: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) seconds: f64,
-    /// System calls while it was measured.
+    /// System calls during the measurement.
     pub(super) system_calls: u64,
-    /// Requests that were answered in all, also those after it was measured.
+    /// All replies, including those after the measurement.
     pub(super) answered: u64,
 }
 
-/// A client: connections of the messenger, and their requests.
 pub(super) struct MessengerClient {
     pump: Pump<AnyEngine, Endpoint<Requester>>,
     io_depth: u32,
@@ -71,7 +69,7 @@ impl MessengerClient {
         Ok(this)
     }
 
-    /// Measures for so long. `told` hears how long it has been under way, and says whether to go on.
+    /// Measures for `duration`. `told` gets the elapsed time, and returns whether to continue.
     pub(super) fn run(
         &mut self,
         duration: Duration,
@@ -90,14 +88,14 @@ impl MessengerClient {
         }
         let requester = &mut self.pump.machine_mut().role;
         self.span = (start, requester.now);
-        // What comes from here on is checked, but no part of the measurement.
+        // Later replies are checked, but do not count.
         requester.measured = Some((requester.answered, requester.latency.clone()));
         requester.end = requester.now;
         self.system_calls = self.calls() - calls;
         Ok(())
     }
 
-    /// Waits for what is in flight, and closes the connections.
+    /// Waits for the requests in flight, and closes the connections.
     pub(super) fn finish(mut self) -> Result<Done, Error> {
         self.turn_until(|pump| pump.machine().role.in_flight == 0)?;
         self.pump.machine_mut().close_all();
@@ -136,35 +134,35 @@ impl MessengerClient {
     }
 }
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The number of the next request.
+    /// Number of the next request.
     next: u64,
-    /// The number of the next reply.
+    /// Number of the next expected reply.
     due: u64,
-    /// Replies that came at once.
+    /// Replies received together.
     fresh: usize,
     in_flight: InFlight,
 }
 
-/// Sends requests, and the next as soon as one is answered.
+/// Sends requests, and another for each reply.
 pub(super) struct Requester {
     block_size: u32,
-    /// Every request that is not checked, but for its number.
+    /// Template of all requests that are not checked; only the number differs.
     request: EchoRequest,
-    /// Where the bytes of requests follow from that are checked.
+    /// Seed of the bytes of checked requests.
     seed: Option<u64>,
-    /// Connections that are open.
+    /// Number of open connections.
     ready: u32,
-    /// From here on nothing is sent.
+    /// Time after which no request is sent.
     end: Time,
-    /// When the last reply came.
+    /// Time of the last reply.
     now: Time,
     in_flight: u64,
     answered: u64,
     latency: Histogram<u64>,
-    /// What was answered when the measurement ended, and how late.
+    /// Replies and latencies at the end of the measurement.
     measured: Option<(u64, Histogram<u64>)>,
     failure: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One end of the connections as a machine: the messenger, and a role that messages go to.
+//! One end of the connections as a machine: the messenger, and a role that handles messages.
 
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// What one end does with messages.
+/// Behaviour of one end.
 pub(super) trait Role {
-    /// What it keeps of a connection.
+    /// The role's state per connection.
     type State;
 
-    /// The listener is up, or is not.
+    /// Handles the result of listening.
     fn listening(&mut self, _result: io::Result<SocketAddr>) {}
 
-    /// A peer has connected. `None`: it is sent away.
+    /// Accepts a peer. `None` rejects it.
     fn accepted(
         &mut self,
         _now: Time,
@@ -26,36 +26,32 @@ pub(super) trait Role {
         None
     }
 
-    /// Messages may flow on a connection.
+    /// A connection is ready for messages.
     fn ready(&mut self) {}
 
-    /// A message has come. An error says what is wrong with it.
+    /// Handles a message. Fails with a description of what is wrong with it.
     fn message(&mut self, link: &mut Link<Self::State>, message: &Message) -> Result<(), String>;
 
-    /// All messages that came at once were told of.
+    /// Handles the end of a group of messages received together.
     fn told_all(&mut self, _now: Time, _link: &mut Link<Self::State>) {}
 
-    /// A connection is gone; why, if that is nobody's wish.
+    /// Handles the end of a connection; `why` is set unless it was closed on purpose.
     fn gone(&mut self, why: Option<String>);
 }
 
-/// A connection.
 pub(super) struct Link<S> {
     connection: Connection,
-    /// What the role keeps of it.
     pub(super) state: S,
-    /// The driver knows that there is something to send.
+    /// The driver knows that there is output.
     announced: bool,
 }
 
 impl<S> Link<S> {
-    /// Queues a message.
     pub(super) fn send<P: Payload>(&mut self, tid: u64, payload: &P) {
         self.connection.send_payload(tid, payload);
     }
 }
 
-/// One end.
 pub(super) struct Endpoint<R: Role> {
     pub(super) role: R,
     links: ConnTable<Link<R::State>>,
@@ -76,7 +72,7 @@ impl<R: Role> Endpoint<R> {
         self.actions.push_back(Action::Connect { conn, addr, local: LocalPort::Any });
     }
 
-    /// Lets the role do something on every connection.
+    /// Runs `what` on every connection.
     pub(super) fn on_each(&mut self, mut what: impl FnMut(&mut R, &mut Link<R::State>)) {
         for (conn, link) in self.links.iter_mut() {
             what(&mut self.role, link);
@@ -84,7 +80,6 @@ impl<R: Role> Endpoint<R> {
         }
     }
 
-    /// Closes all connections.
     pub(super) fn close_all(&mut self) {
         let conns: Vec<ConnId> = self.links.iter().map(|(conn, _)| conn).collect();
         for conn in conns {
@@ -94,7 +89,7 @@ impl<R: Role> Endpoint<R> {
         }
     }
 
-    /// Tells the role what the connection has for it.
+    /// Passes a connection's events to the role.
     fn tell(&mut self, now: Time, conn: ConnId) {
         let Some(link) = self.links.get_mut(conn) else { return };
         while let Some(event) = link.connection.poll() {
@@ -119,7 +114,7 @@ impl<R: Role> Endpoint<R> {
     }
 }
 
-/// Tells the driver, once, if a connection has something to send.
+/// Tells the driver, once, that a connection has output.
 fn announce<S>(link: &mut Link<S>, conn: ConnId, actions: &mut VecDeque<Action>) {
     if !link.announced && link.connection.has_output() {
         link.announced = true;
@@ -185,7 +180,7 @@ impl<R: Role> Machine for Endpoint<R> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        // Both ends are this program, and the process that started them gives up what takes too long.
+        // Both ends are this program, and their parent process enforces a time limit.
         None
     }
 

@@ -1,41 +1,41 @@
-//! What is measured.
+//! Parameters of a measurement.
 
 use super::messages;
 use crate::floor::Traffic;
 use crate::row::{self, Pattern};
 use onego_engine::{EngineKind, Spin};
 
-/// Idle memory that each end keeps for the heads of frames: those of a deep queue.
+/// Idle memory that each end keeps for frame headers: enough for a deep queue.
 pub(super) const POOL_IDLE: usize = 4 << 20;
 
-/// What both ends of a measurement have to agree upon.
+/// Parameters that both ends share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndOptions {
-    /// What moves the bytes.
+    /// Engine that moves the bytes.
     pub engine: EngineKind,
-    /// Make and check checksums of fronts and data.
+    /// Computes and checks checksums of fronts and data.
     pub crc: bool,
-    /// What they do before they sleep.
+    /// Strategy before sleeping.
     pub spin: Spin,
 }
 
 /// A load to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
-    /// Both ends.
+    /// Parameters of both ends.
     pub end: EndOptions,
-    /// Bytes of data of a request.
+    /// Bytes of data per request.
     pub block_size: u32,
-    /// Connections, all served by one thread at each end.
+    /// Number of connections, all served by one thread at each end.
     pub connections: u32,
-    /// Requests in flight on a connection.
+    /// Requests in flight per connection.
     pub io_depth: u32,
-    /// Check all data.
+    /// Checks all data.
     pub verify: bool,
 }
 
 impl Load {
-    /// The load in the words of rows.
+    /// Returns the load in the terms of rows.
     pub(super) fn as_row(&self) -> row::Load {
         row::Load {
             rw: Pattern::Write,

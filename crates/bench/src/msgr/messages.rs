@@ -7,25 +7,22 @@ use onego_ceph::messages::{Payload, kind};
 use onego_msgr::Message;
 use onego_wire::{Decoded, Reader, Writer};
 
-/// A request. Its kind is that of an operation on an object, as it is in fio's engine for the messenger.
+/// A request. Its message type is that of an object operation, as in fio's engine for the messenger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EchoRequest {
-    /// Its number on its connection.
+    /// Number on its connection.
     pub(super) number: u64,
-    /// Where its bytes follow from, if they are to be checked; else 0.
+    /// Seed of its bytes if they are checked; otherwise 0.
     pub(super) seed: u64,
-    /// Bytes of its data.
     pub(super) length: u32,
-    /// Its data.
     pub(super) data: List,
 }
 
-/// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     /// The request's number.
     pub(super) number: u64,
-    /// Bytes of data that came with it.
+    /// Length of the request's data.
     pub(super) length: u32,
 }
 
@@ -63,21 +60,21 @@ impl Payload for Reply {
 }
 
 impl EchoRequest {
-    /// A request whose bytes can be checked. They are whole sectors.
+    /// Creates a request whose bytes can be checked. They are whole sectors.
     pub(super) fn with_pattern(number: u64, seed: u64, length: u32) -> Self {
         let mut data = SegmentMut::zeroed(length as usize);
         pattern::fill(&mut data, seed, number * u64::from(length), GENERATION);
         Self { number, seed, length, data: data.into() }
     }
 
-    /// What the front says: data that is looked at where it is needs not be moved here.
+    /// Decodes the front; the data is checked in place.
     pub(super) fn without_data(front: &[u8]) -> Decoded<Self> {
         let mut r = Reader::new(front);
         let (number, seed) = (r.u64("request number")?, r.u64("request seed")?);
         Ok(Self { number, seed, length: r.u32("request length")?, data: List::new() })
     }
 
-    /// Checks that it is the request of that number, with all its `data`.
+    /// Checks that it is the request with that number, with all of its `data`.
     pub(super) fn check(&self, number: u64, data: &List) -> Result<(), String> {
         let (length, came) = (self.length as usize, data.len());
         if self.number != number {
@@ -95,10 +92,10 @@ impl EchoRequest {
     }
 }
 
-/// Nothing is ever written over here.
+/// Generation of all data, because nothing is overwritten.
 const GENERATION: u32 = 1;
 
-/// Bytes that the messages take on the wire.
+/// Returns the sizes of the messages on the wire.
 pub(super) fn sizes(block_size: u32) -> Sizes {
     let data = SegmentMut::zeroed(block_size as usize).into();
     let request = Message::of(0, &EchoRequest { number: 0, seed: 0, length: block_size, data });

@@ -1,4 +1,4 @@
-//! The figures of a load.
+//! Figures of a load.
 
 use super::load::{EndOptions, Load};
 use crate::row::{Count, Ends, Row};
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 /// One measurement: a request is an I/O, `jobs` are connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MsgrRow {
-    /// What every benchmark's rows have.
+    /// Fields of all benchmarks.
     #[serde(flatten)]
     pub row: Row,
-    /// Were there checksums of fronts and data?
+    /// Fronts and data have checksums.
     pub crc: bool,
-    /// What each end did before it slept: "adaptive", "never", or microseconds of polling.
+    /// Strategy of both ends before sleeping: "adaptive", "never", or microseconds of polling.
     pub spin: String,
-    /// System calls a request.
+    /// System calls per request.
     pub system_calls_per_io: Ends,
 }
 
@@ -32,29 +32,29 @@ impl MsgrRow {
     }
 }
 
-/// What came of a load.
+/// Result of a load.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The figures of the messenger.
+    /// Figures of the messenger.
     pub row: Option<MsgrRow>,
-    /// Those of bare sockets.
+    /// Figures of bare sockets.
     pub floor: Option<MsgrRow>,
-    /// What went wrong.
+    /// Errors.
     pub errors: Vec<String>,
 }
 
 impl Measured {
-    /// All figures.
+    /// Returns all figures.
     pub fn rows(&self) -> impl Iterator<Item = &MsgrRow> {
         self.row.iter().chain(&self.floor)
     }
 
-    /// What moved the bytes: an engine, unless bare sockets were measured alone.
+    /// Returns the engine, or "sockets" if only bare sockets were measured.
     pub fn engine(&self) -> &str {
         self.rows().next().map_or("", |row| &row.row.engine)
     }
 
-    /// Requests a second, beside those of bare sockets.
+    /// Returns the messenger's requests per second relative to those of bare sockets.
     pub fn share_of_floor(&self) -> Option<f64> {
         let (row, floor) = self.row.as_ref().zip(self.floor.as_ref())?;
         Some(row.row.iops / floor.row.iops)

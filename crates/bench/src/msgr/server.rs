@@ -1,4 +1,4 @@
-//! The serving half: answers every request, and says at the end what it saw.
+//! The serving half: answers every request, and reports at the end.
 
 use super::endpoint::{Endpoint, Link, Role};
 use super::load::{EndOptions, POOL_IDLE};
@@ -14,18 +14,18 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// What the serving half saw.
+/// Report of the serving half.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Requests that were answered.
+    /// Requests answered.
     pub(super) requests: u64,
-    /// System calls that it took, from the first connection to the last.
+    /// System calls from the first connection to the last.
     pub(super) system_calls: u64,
-    /// Why connections ended otherwise than in order.
+    /// Errors that ended connections.
     pub(super) errors: Vec<String>,
 }
 
-/// Serves `connections` connections, says what it saw, and returns: the other half of a measurement, in a process of its
+/// Serves `connections` connections, prints a report, and returns: the other half of a measurement, in a process of its
 /// own.
 pub fn serve(connections: u32, end: EndOptions) -> io::Result<()> {
     let mut endpoint = Endpoint::new(Answerer::new(connections, end.crc));
@@ -49,12 +49,11 @@ pub fn serve(connections: u32, end: EndOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers requests.
 struct Answerer {
-    /// Connections that are still to come or to end.
+    /// Connections that have not ended, including future ones.
     left: u32,
     crc: bool,
-    /// There once the listener is up.
+    /// Set once the listener is up.
     config: Option<Arc<Config>>,
     port: u16,
     failed: Option<io::Error>,
@@ -68,7 +67,7 @@ impl Answerer {
 }
 
 impl Role for Answerer {
-    /// The number of the next request.
+    /// Number of the next request.
     type State = u64;
 
     fn listening(&mut self, result: io::Result<SocketAddr>) {
@@ -94,7 +93,7 @@ impl Role for Answerer {
         request.check(link.state, &message.data)?;
         link.state += 1;
         self.report.requests += 1;
-        // No client of this benchmark has more in flight than its depth, so no more replies than that wait here.
+        // A client's requests in flight, and so the waiting replies, are limited by its depth.
         link.send(message.header.tid, &Reply { number: request.number, length: request.length });
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! Measurements as people read them: fio's words, what they cost, and what bare sockets do.
+//! Measurements in human-readable form: fio's terms, their cost, and the figures of bare sockets.
 
 use super::row::{Measured, MsgrRow};
 use crate::report::table::{short_count, short_rate, short_size};
 use crate::row::Ends;
 
-/// Columns of the figures that come first.
+/// Width of the first columns.
 const FIGURES: usize = 44;
 
-/// What stands above the lines of an engine.
+/// Returns the heading of an engine's lines.
 pub fn header(measured: &Measured) -> String {
     let Some(any) = measured.rows().next() else { return String::new() };
     let crc = if any.crc { "on" } else { "off" };
@@ -32,7 +32,7 @@ pub fn header(measured: &Measured) -> String {
     lines.map(|line| line.trim_end().to_owned()).join("\n")
 }
 
-/// A measurement, and that of bare sockets beside it.
+/// Formats a measurement next to that of bare sockets.
 pub fn line(measured: &Measured) -> String {
     let mut line = String::new();
     if let Some(row) = &measured.row {

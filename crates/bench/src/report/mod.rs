@@ -1,4 +1,4 @@
-//! What people see of measurements: progress, tables, pictures.
+//! Human-readable output of measurements: progress, tables, pictures.
 
 pub mod picture;
 pub mod progress;

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 880.0;
-/// Room above the diagrams for the title and the names of the lines.
+/// Height above the diagrams for the title and the legend.
 const HEAD: f64 = 92.0;
-/// Room around what is drawn in a diagram, for its title and the labels of its axes.
+/// Margin around a diagram's plot, for its title and axis labels.
 const MARGIN: Margin = Margin { left: 74.0, right: 26.0, top: 46.0, bottom: 52.0 };
 
 struct Margin {
@@ -18,7 +18,7 @@ struct Margin {
     bottom: f64,
 }
 
-/// Colours that everybody can tell apart (Okabe and Ito), one for each pattern.
+/// Returns the colour of a pattern, from a palette for colour-blind readers (Okabe and Ito).
 fn colour(rw: Pattern) -> &'static str {
     match rw {
         Pattern::RandRead => "#0072b2",
@@ -31,30 +31,29 @@ fn colour(rw: Pattern) -> &'static str {
     }
 }
 
-/// Measurements that one line joins, by block size.
+/// Measurements joined by one line, by block size.
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) colour: &'static str,
-    /// It is there to compare with.
+    /// A baseline.
     pub(crate) dashed: bool,
     pub(crate) points: Vec<Point>,
 }
 
-/// What was measured with one block size: a value for each diagram.
+/// Values of one block size, for each diagram.
 pub(crate) struct Point {
     pub(crate) block_size: u64,
     pub(crate) values: [Option<f64>; 4],
 }
 
 impl Point {
-    /// Has the other one values of the same block size in the same diagrams?
+    /// Returns whether the other point has the same block size and values for the same diagrams.
     pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
         let shown = |point: &Self| point.values.map(|value| value.is_some());
         self.block_size == other.block_size && shown(self) == shown(other)
     }
 }
 
-/// What one of the diagrams shows.
 pub(crate) struct Panel {
     pub(crate) title: &'static str,
     pub(crate) logarithmic: bool,
@@ -73,7 +72,7 @@ fn point(row: &Row) -> Point {
     Point { block_size: row.block_size, values }
 }
 
-/// Draws measurements; `rows` may have those of bare sockets among them.
+/// Draws measurements; `rows` may include those of bare sockets.
 pub fn svg(title: &str, rows: &[Row]) -> String {
     draw(title, &PANELS, &series(rows))
 }
@@ -122,7 +121,7 @@ fn draw_names(svg: &mut Svg, series: &[Series]) {
     }
 }
 
-/// Where a diagram's lines are drawn.
+/// Plot area of a diagram.
 struct Frame {
     left: f64,
     right: f64,
@@ -164,7 +163,7 @@ fn draw_panel(svg: &mut Svg, frame: &Frame, panel: &Panel, series: &[Series], in
     }
 }
 
-/// The axis of block sizes: each doubling is as far from the last.
+/// The axis of block sizes, logarithmic.
 struct Along {
     from: f64,
     to: f64,
@@ -175,7 +174,7 @@ struct Along {
 impl Along {
     fn of(sizes: &[u64], frame: &Frame) -> Self {
         let log = |size: Option<&u64>| size.map_or(0.0, |size| (*size as f64).log2());
-        // Half a step of room at both ends; a single size stands in the middle.
+        // Half a step of margin at both ends; a single size is centred.
         let (from, to) = (log(sizes.first()) - 0.5, log(sizes.last()) + 0.5);
         Self { from, to, left: frame.left, right: frame.right }
     }
@@ -185,12 +184,11 @@ impl Along {
     }
 }
 
-/// An axis of values.
 struct Axis {
     low: f64,
     high: f64,
     logarithmic: bool,
-    /// Where the two ends are on the picture.
+    /// Positions of both ends in the picture.
     low_at: f64,
     high_at: f64,
 }
@@ -217,7 +215,7 @@ impl Axis {
         self.low_at + part * (self.high_at - self.low_at)
     }
 
-    /// Round numbers on the axis, few enough to be read.
+    /// Returns round numbers on the axis, few enough to read.
     fn ticks(&self) -> Vec<f64> {
         let decade = |value: f64| value.log10().floor() as i32;
         if !self.logarithmic {
@@ -239,18 +237,17 @@ impl Axis {
     }
 }
 
-/// A number with few digits: `0.5`, `20`, `300k`.
+/// Formats a number with few digits: `0.5`, `20`, `300k`.
 fn short_number(n: f64) -> String {
     let (n, unit) = match n {
         _ if n >= 1e6 => (n / 1e6, "M"),
         _ if n >= 1e3 => (n / 1e3, "k"),
         _ => (n, ""),
     };
-    // Three digits behind the point are more than any tick has; the sums that made it may have left more.
+    // No tick needs more than three decimals, and rounding removes the errors of sums.
     format!("{}{unit}", (n * 1e3).round() / 1e3)
 }
 
-/// A text on the picture.
 struct Text<'a> {
     x: f64,
     y: f64,
@@ -266,7 +263,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The picture as it is being written.
+/// The picture being written.
 struct Svg {
     text: String,
 }
@@ -281,7 +278,7 @@ impl Svg {
         Self { text }
     }
 
-    // Writing to a string does not fail, so the results below say nothing.
+    // Writing to a string never fails, so the results below are ignored.
 
     fn text(&mut self, text: &Text<'_>) {
         let Text { x, y, size, anchor, .. } = text;
@@ -294,7 +291,7 @@ impl Svg {
         );
     }
 
-    /// A line of the grid.
+    /// Draws a grid line.
     fn rule(&mut self, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         let _ = writeln!(

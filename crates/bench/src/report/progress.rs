@@ -1,4 +1,4 @@
-//! How far something is, on the terminal.
+//! Progress bars on the terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 static HIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Hides all bars that are made from here on.
+/// Hides all progress bars created afterwards.
 pub fn hide() {
     HIDDEN.store(true, Ordering::Relaxed);
 }
 
-/// A bar on standard error; nothing where that is no terminal.
+/// A bar on standard error; hidden if that is not a terminal.
 pub struct Progress {
     bar: ProgressBar,
 }
@@ -27,18 +27,18 @@ impl Progress {
         let target =
             if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         bar.set_draw_target(target);
-        // Our own templates are right; should one not be, the usual look does as well.
+        // Our own templates are valid; the default style is a fallback.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("=> "));
         Self { bar }
     }
 
-    /// Work of a known length in time.
+    /// Creates a bar for work of known duration.
     pub fn of_time(total: Duration, shown: bool) -> Self {
         Self::new(Some(total.as_millis() as u64), shown, "{msg:24} [{wide_bar}] {percent:>3}%")
     }
 
-    /// Bytes that are moved, and how fast; without a total where nobody knows it.
+    /// Creates a bar for a byte count and rate, without a total if it is unknown.
     pub fn of_bytes(task: &str, total: Option<u64>, shown: bool) -> Self {
         let template = match total {
             Some(_) => {
@@ -51,27 +51,27 @@ impl Progress {
         progress
     }
 
-    /// Says what is being done now.
+    /// Sets the name of the current task.
     pub fn task(&self, task: &str) {
         self.bar.set_message(task.to_owned());
     }
 
-    /// Says how much there is.
+    /// Sets the total.
     pub fn of(&self, total: u64) {
         self.bar.set_length(total);
     }
 
-    /// Says how much is done, in milliseconds or bytes.
+    /// Sets the position, in milliseconds or bytes.
     pub fn at(&self, position: u64) {
         self.bar.set_position(position);
     }
 
-    /// Prints a line on standard output, above the bar. It fails if nobody reads it any more.
+    /// Prints a line on standard output, above the bar. Fails if its reader is gone.
     pub fn print(&self, line: &str) -> std::io::Result<()> {
         self.bar.suspend(|| writeln!(std::io::stdout(), "{line}"))
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,8 +1,8 @@
-//! Measurements as people read them: fio's words, and what they cost.
+//! Measurements in human-readable form: fio's terms, and their cost.
 
 use crate::row::{Ends, Row};
 
-/// A block size as short as fio's: `4k`, `1m`.
+/// Formats a block size in fio's short form: `4k`, `1m`.
 pub fn short_size(bytes: u64) -> String {
     match bytes {
         _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
@@ -11,7 +11,7 @@ pub fn short_size(bytes: u64) -> String {
     }
 }
 
-/// A number of requests as short as fio's: `8726`, `92.7k`, `1234k`.
+/// Formats a number of requests in fio's short form: `8726`, `92.7k`, `1234k`.
 pub(crate) fn short_count(n: f64) -> String {
     match n {
         _ if n < 9999.5 => format!("{n:.0}"),
@@ -33,10 +33,10 @@ fn both(ends: Ends) -> String {
     format!("{:>8} {:>8}", micros(ends.client), micros(ends.server))
 }
 
-/// The mode where there is but one.
+/// Mode of benchmarks with a single one.
 pub(crate) const OURS: &str = "onego";
 
-/// What stands above the lines of a pattern.
+/// Returns the heading of a pattern's lines.
 pub fn header(row: &Row, with_floor: bool) -> String {
     let mut title =
         format!("{}, numjobs={} iodepth={}, {}", row.rw.name(), row.jobs, row.io_depth, row.engine);
@@ -55,7 +55,7 @@ pub fn header(row: &Row, with_floor: bool) -> String {
     lines.map(|line| line.trim_end().to_owned()).join("\n")
 }
 
-/// A measurement, and that of bare sockets beside it.
+/// Formats a measurement next to that of bare sockets.
 pub fn line(row: &Row, floor: Option<&Row>) -> String {
     let figures = format!(
         "{:>4}  IOPS={}, BW={}, Lat={:.2}usec",
@@ -75,8 +75,8 @@ pub fn line(row: &Row, floor: Option<&Row>) -> String {
     line
 }
 
-/// Microseconds an operation, a line for each block size and a column for each pattern, as iozone has it; below each other
-/// for each mode, with the CPU time of both ends.
+/// Returns microseconds per operation as iozone prints them: a line per block size and a column per pattern, one table
+/// per mode, with the CPU time of both ends.
 pub fn by_record(rows: &[Row]) -> Vec<String> {
     let mut modes: Vec<&str> = Vec::new();
     let (mut patterns, mut sizes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! From which sizes on a send without a copy is cheaper than one with, on this machine.
+//! Finds the sizes from which a zero-copy send is cheaper than a copy on this machine.
 
 use super::cell::{Cell, Flush, Path, Sender};
 use super::measure::measure_cell;
@@ -11,37 +11,37 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// Sends a submission: as many as a busy connection has.
+/// Sends per submission: as many as on a busy connection.
 const BATCH: u32 = 8;
 
-/// Sizes that are tried; the largest is what a datagram of whole pages holds.
+/// Sizes to try; the largest is what a datagram of whole pages holds.
 const SIZES: [u32; 7] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 24 << 10, 32 << 10, 60 << 10];
 
-/// Bytes of sends in several pieces, and the sizes of the pieces.
+/// Size of sends in several pieces, and the sizes of the pieces.
 const IN_PIECES: u32 = 32 << 10;
 const PIECES: [u32; 4] = [2 << 10, 4 << 10, 8 << 10, 16 << 10];
 
-/// Cheaper by less than this is the same.
+/// A saving below this counts as equal cost.
 const MARGIN: f64 = 0.98;
 
-/// A threshold that no size reaches.
+/// Threshold that no size reaches.
 const NEVER: usize = usize::MAX;
 
-/// How the thresholds of a machine are found.
+/// Parameters of a calibration.
 #[derive(Debug, Clone, Copy)]
 pub struct Calibration {
-    /// How long each measurement takes.
+    /// Duration of each measurement.
     pub duration: Duration,
-    /// How often each is made; the median counts.
+    /// Number of measurements of each kind; the median counts.
     pub repeat: u32,
 }
 
-/// One threshold: a way to send without a copy against the same with one, over sizes.
+/// One threshold: compares a zero-copy sender with a copying one, over sizes.
 struct Contest {
     name: &'static str,
     without: Sender,
     with: Sender,
-    /// What is varied, and the send that it makes.
+    /// The sizes to vary, and the cell for each.
     sizes: &'static [u32],
     cell: fn(Sender, u32) -> Cell,
 }
@@ -68,15 +68,15 @@ const CONTESTS: [Contest; 4] = [
 ];
 
 impl Calibration {
-    /// How long all of it takes.
+    /// Returns the total duration.
     pub fn total(&self) -> Duration {
         let measurements: usize = CONTESTS.iter().map(|contest| contest.sizes.len() * 2).sum();
         self.duration * self.repeat * u32::try_from(measurements).unwrap_or(u32::MAX)
     }
 
-    /// Measures; says for each size how much cheaper a send without a copy was.
+    /// Runs the calibration; prints the relative cost of a zero-copy send for each size.
     pub fn run(&self, progress: &Progress, stop: &AtomicBool) -> Result<Thresholds, Error> {
-        // A thread of its own: it does not come back from the namespace that it enters.
+        // Uses a thread of its own, which stays in the namespace that it enters.
         thread::scope(|scope| {
             let measuring = scope.spawn(|| self.measure(progress, stop));
             measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -106,7 +106,8 @@ impl Calibration {
         Ok(Thresholds { registered, unregistered, msg_zerocopy, segment })
     }
 
-    /// CPU a byte without a copy, beside that with one: the median of pairs, each measured in one go.
+    /// Returns the CPU time per byte without a copy, relative to that with one: the median of pairs, each measured back
+    /// to back.
     fn ratio(&self, place: &Destination, cells: [Cell; 2], stop: &AtomicBool) -> Result<f64, Error> {
         let mut ratios = Vec::new();
         for _ in 0..self.repeat {
@@ -122,7 +123,7 @@ impl Calibration {
     }
 }
 
-/// The smallest size from which on all are cheaper without a copy.
+/// Returns the smallest size from which all sizes are cheaper without a copy.
 fn threshold(ratios: &[(usize, f64)]) -> usize {
     let cheaper = ratios.iter().rev().take_while(|(_, ratio)| *ratio < MARGIN);
     cheaper.last().map_or(NEVER, |(size, _)| *size)

@@ -1,13 +1,13 @@
-//! What one figure is measured of: the way, the sender, sizes.
+//! Parameters of one figure: path, sender, sizes.
 
 /// Gives an enum of names its `ALL`, `name` and `FromStr`.
 macro_rules! named {
     ($type:ident: $($variant:ident = $name:literal),+ $(,)?) => {
         impl $type {
-            /// All of them.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The name.
+            /// Returns the name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
@@ -25,7 +25,7 @@ macro_rules! named {
     };
 }
 
-/// The way that the bytes go.
+/// Network path of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// UDP to a device that discards everything.
@@ -38,7 +38,7 @@ pub enum Path {
 
 named!(Path: Sink = "sink", Loopback = "loopback", Veth = "veth");
 
-/// How bytes are sent.
+/// Way of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
     /// A loop over `send`.
@@ -47,23 +47,23 @@ pub enum Sender {
     MsgZerocopy,
     /// A loop over io_uring, with a copy.
     BareCopy,
-    /// A loop over io_uring, without.
+    /// A loop over io_uring, without a copy.
     BareZc,
-    /// A loop over io_uring, without, from registered memory.
+    /// A loop over io_uring, without a copy, from registered memory.
     BareFixed,
     /// Our sends by io_uring, with a copy.
     Copy,
-    /// Our sends by io_uring, without.
+    /// Our sends by io_uring, without a copy.
     Zc,
-    /// Our sends by io_uring, without, from registered memory.
+    /// Our sends by io_uring, without a copy, from registered memory.
     Fixed,
-    /// Our sends by io_uring, as the adaptive policy decides; the memory can be registered.
+    /// Our sends by io_uring, by the adaptive policy, from registrable memory.
     Adaptive,
     /// Our sends by `sendmsg`, with a copy.
     SocketOff,
-    /// Our sends by `sendmsg`, without.
+    /// Our sends by `sendmsg`, without a copy.
     SocketOn,
-    /// Our sends by `sendmsg`, as the adaptive policy decides.
+    /// Our sends by `sendmsg`, by the adaptive policy.
     SocketAdaptive,
 }
 
@@ -75,11 +75,11 @@ named!(Sender:
 );
 
 impl Sender {
-    /// What is measured unless something else is asked for.
+    /// Senders measured by default.
     pub const USUAL: [Self; 7] =
         [Self::Send, Self::MsgZerocopy, Self::Copy, Self::Zc, Self::BareFixed, Self::Fixed, Self::Adaptive];
 
-    /// What moves the bytes.
+    /// Returns the kind of engine.
     pub fn engine(self) -> &'static str {
         if self.has_batches() { "uring" } else { "socket" }
     }
@@ -91,18 +91,18 @@ impl Sender {
         )
     }
 
-    /// Has it slots to be flushed?
+    /// Returns whether the sender has slots to flush.
     pub(super) fn has_slots(self) -> bool {
         matches!(self, Self::Zc | Self::Fixed | Self::Adaptive)
     }
 }
 
-/// When a notification slot is flushed.
+/// Rule by which a notification slot is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
-    /// Behind each request.
+    /// After each request.
     Request,
-    /// Behind each submission.
+    /// After each submission.
     Batch,
 }
 
@@ -111,17 +111,17 @@ named!(Flush: Request = "request", Batch = "batch");
 /// One figure of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// The way.
+    /// The path.
     pub path: Path,
     /// The sender.
     pub sender: Sender,
-    /// Bytes of a send.
+    /// Bytes per send.
     pub size: u32,
-    /// Sends a submission.
+    /// Sends per submission.
     pub batch: u32,
-    /// When slots are flushed, if the sender has some.
+    /// Flush rule, if the sender has slots.
     pub flush: Flush,
-    /// In how many pieces of memory a send is.
+    /// Pieces of memory per send.
     pub pieces: u32,
 }
 

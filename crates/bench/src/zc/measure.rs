@@ -1,4 +1,4 @@
-//! Measures cell by cell, those of one size in turns.
+//! Measures cell by cell, alternating between those of one size.
 
 use super::cell::{Cell, Flush, Path, Sender};
 use super::figures::Figures;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Measures everything; `each` gets what belongs to one size when it is done.
+/// Measures everything; calls `each` with the rows of each size.
 pub fn measure(
     plan: &Plan,
     progress: &Progress,
@@ -27,7 +27,7 @@ pub fn measure(
     let mut done = Done { progress, time: Duration::ZERO };
     let mut rows = Vec::new();
     for &path in &plan.paths {
-        // A thread of its own: it does not come back from the namespace that it enters.
+        // Uses a thread of its own, which stays in the namespace that it enters.
         let of_path = thread::scope(|scope| {
             let measuring = scope.spawn(|| measure_path(plan, path, stop, &mut done, &mut each));
             measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -37,7 +37,6 @@ pub fn measure(
     Ok(rows)
 }
 
-/// How much of the time is over.
 struct Done<'a> {
     progress: &'a Progress,
     time: Duration,
@@ -75,8 +74,8 @@ fn measure_path(
     Ok(rows)
 }
 
-/// CPU time of a cell, both ends together, beside that of our sends with a copy in as large submissions: turn by turn,
-/// since what is measured right after each other is alike.
+/// Returns the CPU time of a cell, both ends together, relative to that of our copying sends with submissions of the
+/// same size. Compares turn by turn, because consecutive measurements have similar conditions.
 fn to_copy(cell: &Cell, cells: &[Cell], figures: &[Vec<Figures>]) -> Option<Ratio> {
     let position = |wanted: &Cell| cells.iter().position(|cell| cell == wanted);
     let sender = if cell.sender.has_batches() { Sender::Copy } else { Sender::SocketOff };
@@ -95,7 +94,7 @@ pub(super) fn measure_cell(
 ) -> Result<Figures, Error> {
     let failed = || Error::io(format!("sending {} bytes by {}", cell.size, cell.sender.name()));
     let mut sending = Sending::start(place.connect()?, cell, thresholds).map_err(failed())?;
-    // Memory, tables and the congestion window are as they stay after a while.
+    // Warms up memory, tables and the congestion window.
     run(&mut sending, duration / 10, stop, |_| {}).map_err(failed())?;
     let before = sending.settle().map_err(failed())?;
     let mut latency = latency_histogram();

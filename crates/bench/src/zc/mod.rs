@@ -1,7 +1,7 @@
-//! Zero-copy sends, beside those with a copy: bandwidth, CPU, and what the kernel copied after all.
+//! Zero-copy sends compared with copying ones: bandwidth, CPU, and the share that the kernel copied anyway.
 //!
-//! Bytes go by UDP to a device that discards them, where a send without a copy is one; and by TCP over loopback and
-//! over a pair of virtual Ethernet devices, where Linux copies all the same.
+//! Bytes go by UDP to a device that discards them, where zero-copy sends are real; and by TCP over loopback and over a
+//! pair of virtual Ethernet devices, where Linux copies anyway.
 
 mod calibrate;
 mod cell;

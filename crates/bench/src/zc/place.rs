@@ -1,7 +1,7 @@
-//! Where bytes are sent to: network namespaces with nothing else in them, and who receives there.
+//! Destinations of the bytes: empty network namespaces, and their receivers.
 //!
-//! A namespace has a name only while it is furnished, which `ip` needs. From then on it lives as long as the thread
-//! and the process that are in it: whatever ends them, the kernel takes it away with its devices.
+//! A namespace has a name only while it is set up, because `ip` needs one. Afterwards it lives as long as the thread
+//! and the process in it: however they end, the kernel removes it with its devices.
 
 use super::cell::Path;
 use crate::Error;
@@ -14,15 +14,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 
-/// This end and the other, within the namespaces.
+/// Addresses of this end and the other, within the namespaces.
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 11, 12, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 11, 12, 2);
 
-/// Bytes of one receive at the other end.
+/// Size of one receive at the other end.
 const RECEIVE: usize = 1 << 20;
 
-/// Receives what comes on one connection after the other at that address, whose port it prints: the other half of a
-/// measurement, in a process of its own.
+/// Receives on one connection after the other at that address, whose port it prints: the other half of a measurement,
+/// in a process of its own.
 pub fn receive(addr: IpAddr) -> io::Result<()> {
     let listener = TcpListener::bind((addr, 0))?;
     println!("{}", listener.local_addr()?.port());
@@ -30,19 +30,19 @@ pub fn receive(addr: IpAddr) -> io::Result<()> {
     let mut buffer = vec![0; RECEIVE];
     loop {
         let (mut stream, _) = listener.accept()?;
-        // The sender ends a connection as it likes.
+        // The sender may end a connection in any way.
         while matches!(stream.read(&mut buffer), Ok(n) if n > 0) {}
     }
 }
 
-/// Somewhere to send to. It belongs to the thread that made it, which stays within the namespace.
+/// A destination. It belongs to the thread that created it, which stays in the namespace.
 pub(super) struct Destination {
     to: SocketAddr,
     receiver: Option<Running>,
 }
 
 impl Destination {
-    /// Makes what a path needs, and moves this thread there.
+    /// Creates the devices of a path, and moves this thread into their namespace.
     pub(super) fn enter(path: Path, receiver: &Peer) -> Result<Self, Error> {
         match path {
             Path::Sink => enter_sink(),
@@ -58,7 +58,7 @@ impl Destination {
         Ok(Self { to, receiver: Some(process) })
     }
 
-    /// A connected socket, blocking.
+    /// Returns a connected, blocking socket.
     pub(super) fn connect(&self) -> Result<OwnedFd, Error> {
         let kind = if self.receiver.is_some() { SocketType::STREAM } else { SocketType::DGRAM };
         let failed = || Error::io(format!("connecting to {}", self.to));
@@ -70,20 +70,20 @@ impl Destination {
         Ok(socket)
     }
 
-    /// The process at the other end.
+    /// Returns the process at the other end.
     pub(super) fn receiver(&self) -> Option<u32> {
         self.receiver.as_ref().map(Running::pid)
     }
 }
 
-/// An ifb device frees every packet that nobody has redirected to it: a network card that is infinitely fast.
+/// An ifb device frees every packet that is not redirected to it: an infinitely fast network card.
 fn enter_sink() -> Result<Destination, Error> {
     let here = Namespace::new("sink")?;
     here.ip("link add sink type ifb")?;
     here.ip("link set sink mtu 65535 up")?;
     here.ip(&format!("address add {HERE}/24 dev sink"))?;
     here.enter()?;
-    // Discarded there as well, but it is not to be any port that somebody might think of.
+    // Discarded there as well, but with a fixed, well-known port (discard).
     Ok(Destination { to: SocketAddr::from((THERE, 9)), receiver: None })
 }
 
@@ -109,8 +109,8 @@ struct Namespace {
 impl Namespace {
     fn new(what: &str) -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
-            let needs = "the sink and veth are devices in network namespaces, which takes root to make: run as root, or \
-                         measure --path loopback alone";
+            let needs = "the sink and veth are devices in network namespaces, which only root can create: run as root, or \
+                         measure only --path loopback";
             return Err(Error::io(needs)(io::ErrorKind::PermissionDenied.into()));
         }
         let name = format!("onego-{}-{what}", std::process::id());
@@ -129,7 +129,7 @@ impl Namespace {
         ip(&format!("-netns {} {arguments}", self.name))
     }
 
-    /// Moves this thread there.
+    /// Moves this thread into the namespace.
     fn enter(&self) -> Result<(), Error> {
         move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(io::Error::from)
@@ -148,7 +148,7 @@ impl Drop for Namespace {
 fn ip(arguments: &str) -> Result<(), Error> {
     let output = match Command::new("ip").args(arguments.split(' ')).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::io("there is no program \"ip\": install iproute2")(error));
+            return Err(Error::io("program \"ip\" not found: install iproute2")(error));
         }
         output => output.map_err(Error::io("running ip"))?,
     };

@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! Plan of a measurement.
 
 use super::cell::{Cell, Flush, Path, Sender};
 use crate::Error;
@@ -6,41 +6,41 @@ use crate::peer::Peer;
 use onego_engine::zero_copy::Thresholds;
 use std::time::Duration;
 
-/// The most that UDP over IPv4 carries is 65507 bytes; the device takes 65535 with the headers.
+/// Maximum payload of UDP over IPv4; the device takes 65535 bytes with the headers.
 const LARGEST_DATAGRAM: u32 = 65_507;
 
-/// What is to be measured.
+/// Plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The ways.
+    /// The paths.
     pub paths: Vec<Path>,
     /// The senders.
     pub senders: Vec<Sender>,
-    /// Bytes of a send on the sink; empty: the usual ones.
+    /// Bytes per send on the sink; empty: the defaults.
     pub sizes: Vec<u32>,
-    /// Sends a submission.
+    /// Sends per submission.
     pub batches: Vec<u32>,
-    /// When slots are flushed.
+    /// Flush rules of slots.
     pub flushes: Vec<Flush>,
-    /// How long each measurement takes.
+    /// Duration of each measurement.
     pub duration: Duration,
-    /// Measurements of each, in turns with the others of their size; the median counts.
+    /// Number of measurements of each cell, alternating with the others of its size; the median counts.
     pub repeat: u32,
-    /// What the adaptive policy knows.
+    /// Thresholds of the adaptive policy.
     pub thresholds: Thresholds,
     /// The other end of the paths that have one.
     pub receiver: Peer,
 }
 
 impl Plan {
-    /// How long all of it takes.
+    /// Returns the total duration.
     pub fn total(&self) -> Duration {
         let cells: usize =
             self.paths.iter().map(|path| self.cells(*path).iter().map(Vec::len).sum::<usize>()).sum();
         self.duration * self.repeat * u32::try_from(cells).unwrap_or(u32::MAX)
     }
 
-    /// Refuses what cannot be measured.
+    /// Fails if the plan cannot be measured.
     pub fn check(&self) -> Result<(), Error> {
         if let Some(size) = self.sizes.iter().find(|size| **size > LARGEST_DATAGRAM)
             && self.paths.contains(&Path::Sink)
@@ -60,7 +60,7 @@ impl Plan {
         }
     }
 
-    /// Everything on one path, by size: those of one size are measured in turns.
+    /// Returns all cells of one path, grouped by size: those of one size are measured alternately.
     pub(super) fn cells(&self, path: Path) -> Vec<Vec<Cell>> {
         let of_size =
             |size| self.senders.iter().flat_map(move |sender| self.cells_of(path, *sender, size)).collect();
@@ -74,7 +74,7 @@ impl Plan {
         }
         let mut cells = Vec::new();
         for &batch in &self.batches {
-            // To flush behind one request or behind a batch of one is the same.
+            // A batch of one has only one flush rule.
             let both = sender.has_slots() && batch > 1;
             let flushes = if both { &self.flushes[..] } else { &[Flush::Request] };
             cells.extend(flushes.iter().map(|flush| cell(batch, *flush)));

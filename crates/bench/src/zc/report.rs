@@ -1,4 +1,4 @@
-//! Rows of figures, as people and as programs read them.
+//! Rows of figures, human- and machine-readable.
 
 use super::cell::{Cell, Path};
 use super::figures::Figures;
@@ -8,28 +8,28 @@ use crate::report::table::short_size;
 use crate::row::{self, Count, Ends, Load, Pattern};
 use serde::{Deserialize, Serialize};
 
-/// One figure with what belongs to it: the fields that all benchmarks have, and those of this one.
+/// One figure with its parameters: the fields of all benchmarks, and those of this one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Latency is that of a submission until it is accepted; `mode` is who sends, `io_depth` sends a submission.
+    /// Latency is that of a submission until it is accepted; `mode` is the sender, `io_depth` the sends per submission.
     #[serde(flatten)]
     pub row: row::Row,
-    /// The way.
+    /// The path.
     pub path: String,
-    /// When slots were flushed.
+    /// Flush rule of slots.
     pub flush: String,
-    /// Measurements, of which this is the median by CPU time a byte.
+    /// Number of measurements, of which this is the median by CPU time per byte.
     pub repeat: usize,
-    /// CPU seconds for 10^9 bytes.
+    /// CPU seconds per 10^9 bytes.
     pub cpu_seconds_per_gb: Ends,
-    /// The share of sends without a copy that the kernel reported as copied.
+    /// Share of zero-copy sends that the kernel reported as copied.
     pub copied: Option<f64>,
-    /// CPU time of both ends beside that of our sends with a copy, pair by pair; absent with few pairs.
+    /// CPU time of both ends relative to that of our copying sends, pair by pair; absent with few pairs.
     pub to_copy: Option<Ratio>,
 }
 
 impl Row {
-    /// The median of some measurements of the same.
+    /// Returns the median of several equal measurements.
     pub(super) fn new(cell: &Cell, mut figures: Vec<Figures>, to_copy: Option<Ratio>) -> Self {
         let cost = |figures: &Figures| figures.cpu_per_gb().client.unwrap_or(f64::INFINITY);
         figures.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// What stands above the rows of one path and size.
+/// Returns the heading of the rows with the same path and size.
 pub fn header(row: &Row) -> String {
     let what = match row.path.parse() {
         Ok(Path::Sink) => "UDP to a sink",
@@ -80,7 +80,7 @@ pub fn header(row: &Row) -> String {
     )
 }
 
-/// A row; its last column is its CPU time a byte beside that of `baseline`.
+/// Formats a row; its last column is its CPU time per byte relative to that of `baseline`.
 pub fn line(row: &Row, baseline: Option<&Row>) -> String {
     let digits = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     let client = |row: &Row| row.cpu_seconds_per_gb.client;
@@ -100,7 +100,7 @@ pub fn line(row: &Row, baseline: Option<&Row>) -> String {
     )
 }
 
-/// Sends a submission of what is drawn, where that was measured.
+/// Sends per submission to draw, if measured.
 const DRAWN_BATCH: u32 = 8;
 
 const PANELS: [Panel; 4] = [
@@ -110,11 +110,11 @@ const PANELS: [Panel; 4] = [
     Panel { title: "TCP over veth, CPU s/GB of the sender", logarithmic: true },
 ];
 
-/// Colours that everybody can tell apart (Okabe and Ito), and more of them.
+/// A palette for colour-blind readers (Okabe and Ito), extended.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#785ef0", "#e69f00", "#56b4e9", "#444444"];
 
-/// Draws bandwidth and CPU by size: of senders with batches those of eight, slots flushed as rarely as measured.
+/// Draws bandwidth and CPU by size: for senders with batches those of eight, with the rarest flushes measured.
 pub fn svg(title: &str, rows: &[Row]) -> String {
     let batches = || rows.iter().filter(|row| row.row.engine == "uring").map(|row| row.row.io_depth);
     let batch = batches().find(|batch| *batch == DRAWN_BATCH).or_else(|| batches().max()).unwrap_or(1);
@@ -128,7 +128,7 @@ pub fn svg(title: &str, rows: &[Row]) -> String {
         });
         let points = &mut series[index].points;
         let point = point(row);
-        // The same with another flush comes behind it, and takes its place.
+        // The same cell with another flush rule follows it, and replaces it.
         match points.iter_mut().find(|old| old.is_same_kind(&point)) {
             Some(old) => *old = point,
             None => points.push(point),

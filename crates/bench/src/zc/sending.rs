@@ -1,4 +1,4 @@
-//! The loops that are measured.
+//! The measured loops.
 
 use super::cell::{Cell, Flush, Sender};
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Sends between two looks for the notifications of `MSG_ZEROCOPY`.
+/// Sends between two checks for `MSG_ZEROCOPY` notifications.
 const REAP_EVERY: u32 = 16;
 
-/// How long the kernel may take to let go of what it accepted.
+/// Limit on the kernel's time to release the memory of accepted sends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends the same blocks again and again.
@@ -53,7 +53,7 @@ impl Sending {
         }
     }
 
-    /// Sends a batch, or as many blocks as come between two looks for notifications.
+    /// Sends a batch, or the blocks between two checks for notifications.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         match self {
             Self::BareSocket(socket) => socket.turn(),
@@ -63,7 +63,7 @@ impl Sending {
         }
     }
 
-    /// Waits until the kernel has reported on all, and says what was sent.
+    /// Waits until the kernel has reported on all sends, and returns the counters.
     pub(super) fn settle(&mut self) -> io::Result<Count> {
         match self {
             Self::BareSocket(socket) => socket.settle(PATIENCE),
@@ -80,10 +80,10 @@ impl Sending {
     }
 }
 
-/// Bytes between the pieces of a block, so that they do not join: pieces begin on a page.
+/// Bytes between the pieces of a block, so that they are not adjacent: pieces begin on a page.
 const GAP: usize = 4096;
 
-/// Blocks to be sent, in registrable memory or not, each in `pieces` pieces.
+/// Returns blocks to send, in registrable memory or not, each in `pieces` pieces.
 fn blocks(size: usize, count: usize, registrable: bool, pieces: usize) -> Vec<List> {
     let pool = Pool::registrable(0, 64 << 20);
     let whole = if pieces == 1 { size } else { size + pieces * GAP };

@@ -1,4 +1,4 @@
-//! Compares bytes of two devices: what an earlier copy left is checked before a copy continues after it.
+//! Compares bytes of two devices, to verify an earlier copy before another continues it.
 
 use super::error::{CopyError, CopySide};
 use crate::caller::{Completion, Completions};
@@ -23,9 +23,8 @@ type Compared = Result<Option<u64>, CopyError>;
 #[derive(Default)]
 struct CompareState {
     result: Option<Compared>,
-    /// Bytes compared so far.
     done: u64,
-    /// Bytes after which the waker is called.
+    /// Number of bytes after which the waker is called.
     awaited: u64,
     waker: Option<Waker>,
 }
@@ -37,7 +36,7 @@ pub struct CompareHandle {
 }
 
 impl CompareHandle {
-    /// Waits for the end. Returns the offset of a piece that differs, `None` if all bytes are equal.
+    /// Waits for the end. Returns the offset of a piece that differs; `None` if all bytes are equal.
     pub async fn result(&self) -> Compared {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();
@@ -53,12 +52,12 @@ impl CompareHandle {
         .await
     }
 
-    /// Bytes compared so far.
+    /// Returns the number of bytes compared so far.
     pub fn done(&self) -> u64 {
         self.state.borrow().done
     }
 
-    /// Waits until more than `done` bytes are compared, or for the end. Returns whether that is reached.
+    /// Waits until more than `done` bytes are compared, or for the end. Returns whether the end is reached.
     pub async fn beyond(&self, done: u64) -> bool {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();
@@ -76,17 +75,17 @@ impl CompareHandle {
 struct Pair {
     offset: u64,
     length: u64,
-    /// The bytes of the side that came first.
+    /// The bytes of the side that completed first.
     first: Option<List>,
 }
 
 pub(super) struct Compare {
     from: Rc<dyn Device>,
     to: Rc<dyn Device>,
-    /// Bytes of a read.
+    /// Size of a read in bytes.
     piece: u64,
     left: VecDeque<Range<u64>>,
-    /// Pairs in flight; the lowest bit of a tag says which side a read is of.
+    /// Pairs in flight; the lowest bit of a tag selects the side of a read.
     pairs: Slab<Pair>,
     completions: Completions,
     handle: CompareHandle,
@@ -119,7 +118,7 @@ impl Compare {
         !self.completions.is_empty()
     }
 
-    /// Does what can be done.
+    /// Processes completions and submits reads.
     pub(super) fn turn(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.completions.take() {
@@ -182,7 +181,7 @@ impl Compare {
         }
     }
 
-    /// Ends the comparison; the first result counts. Reads in flight complete unheard.
+    /// Ends the comparison; the first result counts. Reads in flight are ignored.
     fn finish(&mut self, result: Compared) {
         self.left.clear();
         let mut state = self.handle.state.borrow_mut();

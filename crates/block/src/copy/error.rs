@@ -5,9 +5,9 @@ use thiserror::Error as ThisError;
 /// One of the two devices of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopySide {
-    /// The one that is read.
+    /// The device that is read.
     Source,
-    /// The one that is written.
+    /// The device that is written.
     Destination,
 }
 
@@ -20,42 +20,42 @@ impl fmt::Display for CopySide {
     }
 }
 
-/// Why a copy has failed.
+/// Error of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum CopyError {
     /// A request to a device has failed.
-    #[error("{side}, {length} bytes at {offset}: {source}")]
+    #[error("{side}, offset {offset}, length {length}: {source}")]
     Device {
-        /// Which device.
+        /// The device.
         side: CopySide,
-        /// First byte of the request.
+        /// Offset of the request in bytes.
         offset: u64,
-        /// Bytes of the request.
+        /// Length of the request in bytes.
         length: u64,
-        /// Why.
+        /// Cause.
         source: Error,
     },
-    /// What was written could not be made durable.
-    #[error("the destination cannot make durable what was written: {0}")]
+    /// Writes could not be made durable.
+    #[error("flushing the destination failed: {0}")]
     Flush(Error),
-    /// There is no room for the source.
+    /// The destination is smaller than the source.
     #[error("the source has {source_size} bytes, and the destination {size}: copy to a larger one")]
     TooSmall {
-        /// Bytes of the source.
+        /// Size of the source in bytes.
         source_size: u64,
-        /// Bytes of the destination.
+        /// Size of the destination in bytes.
         size: u64,
     },
-    /// The destination can only be read.
+    /// The destination is read-only.
     #[error("the destination is read-only")]
     ReadOnly,
-    /// The source has changed its size meanwhile.
-    #[error("the source had {before} bytes when the copy began, and has {now} now: copy it again")]
+    /// The size of the source has changed during the copy.
+    #[error("the size of the source changed from {before} to {now} bytes during the copy: copy it again")]
     Resized {
-        /// Bytes at the beginning.
+        /// Size at the start in bytes.
         before: u64,
-        /// Bytes now.
+        /// Size at the end in bytes.
         now: u64,
     },
 }

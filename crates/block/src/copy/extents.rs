@@ -1,28 +1,28 @@
-//! Which bytes of the source are zeros, as far as that was asked.
+//! Zeros of the source, as far as its status is known.
 
 use crate::status::StatusExtent;
 use std::collections::VecDeque;
 
-/// Bytes whose status is asked for at a time. The answer may be of fewer, and of 4096 runs at the most.
+/// Maximum length of a status request. The answer may cover less, and has at most 4096 runs.
 const ASKED: u64 = 4 << 30;
 
-/// What is known of the bytes of the source from a place on.
+/// Status of the source's bytes from a position on.
 pub(super) struct KnownExtents {
-    /// The first byte of which nothing is known.
+    /// End of the bytes with known status.
     end: u64,
     size: u64,
     runs: VecDeque<StatusExtent>,
-    /// An answer is on its way.
+    /// A request is in flight.
     is_asking: bool,
 }
 
 impl KnownExtents {
-    /// Nothing is known of the bytes from `start` to `size`.
+    /// Creates the state without known bytes from `start` to `size`.
     pub(super) fn new(start: u64, size: u64) -> Self {
         Self { end: start, size, runs: VecDeque::new(), is_asking: false }
     }
 
-    /// The bytes whose status is to be asked for, if it is time.
+    /// Returns the offset and length of the next status request, if one is due.
     pub(super) fn ask(&mut self) -> Option<(u64, u64)> {
         if self.is_asking || !self.runs.is_empty() || self.end >= self.size {
             return None;
@@ -31,7 +31,7 @@ impl KnownExtents {
         Some((self.end, (self.size - self.end).min(ASKED)))
     }
 
-    /// An answer: runs from where nothing was known on. Without any, the bytes may be anything.
+    /// Processes the answer to a request of `asked` bytes. Without any run, the bytes count as data.
     pub(super) fn learn(&mut self, asked: u64, runs: Vec<StatusExtent>) {
         self.is_asking = false;
         let mut left = asked;
@@ -49,14 +49,14 @@ impl KnownExtents {
         self.end += asked - left;
     }
 
-    /// Whether the next bytes are zeros, and how many of them it is known of; `None`: nothing is known.
+    /// Returns whether the next bytes are zeros, and how many of them; `None` if their status is unknown.
     pub(super) fn first(&self) -> Option<(bool, u64)> {
         let is_zero = self.runs.front()?.status.zero;
         let same = self.runs.iter().take_while(|run| run.status.zero == is_zero);
         Some((is_zero, same.map(|run| run.length).sum()))
     }
 
-    /// The next bytes are dealt with: of which more may be known, or less.
+    /// Consumes the next bytes, whether their status is known or not.
     pub(super) fn take(&mut self, mut bytes: u64) {
         while bytes > 0 {
             let Some(run) = self.runs.front_mut() else {

@@ -1,4 +1,4 @@
-//! What a copy shows of itself.
+//! Progress and result of a copy.
 
 use super::error::CopyError;
 use std::cell::RefCell;
@@ -7,14 +7,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyProgress {
-    /// All bytes before this one are copied.
+    /// All bytes before this offset are copied.
     pub done: u64,
-    /// Bytes that were written as data.
+    /// Bytes written as data.
     pub data: u64,
-    /// Bytes that were zeros, and were left out or made zeros.
+    /// Zeros that were skipped or written as zeroes.
     pub zeros: u64,
 }
 
@@ -22,12 +22,12 @@ pub struct CopyProgress {
 pub(super) struct CopyState {
     pub(super) progress: CopyProgress,
     pub(super) result: Option<Result<(), CopyError>>,
-    /// Is woken once `done` has come that far, or the copy is over.
+    /// Waker to call once `done` exceeds the offset, or the copy has ended.
     waiting: Option<(u64, Waker)>,
 }
 
 impl CopyState {
-    /// Something has changed.
+    /// Wakes the waiting task if its condition is met.
     pub(super) fn changed(&mut self) {
         let is_due = |beyond: u64| self.result.is_some() || self.progress.done > beyond;
         if self.waiting.as_ref().is_some_and(|(beyond, _)| is_due(*beyond))
@@ -38,7 +38,7 @@ impl CopyState {
     }
 }
 
-/// A copy that is being made. Dropping it does not end the copy.
+/// A copy in progress. Dropping it does not end the copy.
 #[derive(Clone)]
 pub struct CopyHandle {
     pub(super) state: Rc<RefCell<CopyState>>,
@@ -51,17 +51,17 @@ impl fmt::Debug for CopyHandle {
 }
 
 impl CopyHandle {
-    /// How far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> CopyProgress {
         self.state.borrow().progress
     }
 
-    /// What has come of it; `None`: it is not over.
+    /// Returns the result; `None` if the copy has not ended.
     pub fn result(&self) -> Option<Result<(), CopyError>> {
         self.state.borrow().result.clone()
     }
 
-    /// Waits until bytes beyond that one are copied, or the copy is over.
+    /// Waits until bytes beyond `byte` are copied, or the copy has ended.
     pub async fn beyond(&self, byte: u64) {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();

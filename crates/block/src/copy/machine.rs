@@ -1,4 +1,4 @@
-//! The machine that copies.
+//! Machine that copies devices.
 
 use super::compare::{Compare, CompareHandle};
 use super::error::{CopyError, CopySide};
@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Most bytes that are made zeros at a time.
+/// Maximum length of a zero request.
 const ZEROS_AT_A_TIME: u64 = 64 << 20;
 
-/// Copies one device to another, once it is told [which](Self::start). Drive it as the export of its devices' backends.
+/// Copies one device to another after [`start`](Self::start). Drive it as the export of its devices' backends.
 #[derive(Default)]
 pub struct Copier {
     below: NoConnections,
@@ -34,7 +34,7 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// Starts a copy of all bytes of `from` to the first bytes of `to`. A copy that was started before ends without a result.
+    /// Starts a copy of all bytes of `from` to the start of `to`. An earlier copy ends without a result.
     pub fn start(&mut self, from: Rc<dyn Device>, to: Rc<dyn Device>, plan: CopyPlan) -> CopyHandle {
         let copy = Copy::new(from, to, plan);
         let handle = CopyHandle { state: Rc::clone(&copy.state) };
@@ -42,8 +42,8 @@ impl Copier {
         handle
     }
 
-    /// Starts to compare `ranges` of two devices, by reads of at most `piece` bytes. Ranges and `piece` are multiples of the
-    /// blocks of both devices.
+    /// Starts to compare `ranges` of two devices, by reads of at most `piece` bytes. Ranges and `piece` must be
+    /// multiples of the blocks of both devices.
     pub fn compare(
         &mut self,
         from: Rc<dyn Device>,
@@ -58,44 +58,42 @@ impl Copier {
     }
 }
 
-/// A copy on its way.
 struct Copy {
     from: Rc<dyn Device>,
     to: Rc<dyn Device>,
     plan: CopyPlan,
-    /// Bytes of the source.
+    /// Size of the source in bytes.
     size: u64,
     completions: Completions,
     jobs: Slab<CopyJob>,
-    /// Bytes of a block, which is zeros as a whole or not; a multiple of the blocks of both devices. Every piece begins at one.
+    /// Unit of zero detection in bytes; a multiple of the blocks of both devices. Every piece begins at one.
     grain: u64,
-    /// Where the pieces begin that are on their way, and how many requests of each are.
+    /// Offsets of the pieces in flight, with the number of requests of each.
     pieces: BTreeMap<u64, u32>,
-    /// The first byte that no piece is about.
+    /// Offset of the next piece.
     next: u64,
     extents: KnownExtents,
-    /// The destination says which of its bytes are zeros.
+    /// The destination reports which of its bytes are zeros.
     knows_zeros: bool,
     stage: CopyStage,
     state: Rc<RefCell<CopyState>>,
 }
 
-/// How far it is.
 #[derive(PartialEq, Eq)]
 enum CopyStage {
-    /// It has not looked at the devices.
+    /// The devices are not checked yet.
     New,
     Copying,
     Flushing,
-    /// The result is there; requests may still be on their way.
+    /// The result is set; requests may still be in flight.
     Over,
 }
 
-/// A request to a device that has not completed.
+/// A request in flight.
 struct CopyJob {
     offset: u64,
     length: u64,
-    /// Where its piece begins.
+    /// Offset of its piece.
     piece: u64,
     kind: CopyJobKind,
 }
@@ -104,7 +102,7 @@ struct CopyJob {
 enum CopyJobKind {
     Status,
     Read,
-    /// Which bytes of the destination are zeros already?
+    /// Status request for zeros of the destination.
     Look,
     Write,
     Zero,
@@ -142,7 +140,7 @@ impl Copy {
         }
     }
 
-    /// Does what can be done.
+    /// Processes completions and submits requests.
     fn turn(&mut self, now: Time) {
         if self.stage == CopyStage::New {
             self.begin();
@@ -170,7 +168,7 @@ impl Copy {
         }
     }
 
-    /// Starts what there is room for.
+    /// Submits requests within the limits.
     fn submit(&mut self, now: Time) {
         while self.stage == CopyStage::Copying && self.pieces.len() < self.plan.depth.max(1) {
             if let Some((offset, length)) = self.extents.ask() {
@@ -182,7 +180,7 @@ impl Copy {
             if self.next - first >= self.plan.span {
                 break;
             }
-            // A block that is zeros in part is read. The source may end within one.
+            // A block with some data is read. The source may end within a block.
             let zeros = if self.next + length < self.size { length - length % self.grain } else { length };
             match is_zero && zeros > 0 {
                 true => self.zero_run(now, zeros),
@@ -195,7 +193,7 @@ impl Copy {
         }
     }
 
-    /// The next bytes are zeros.
+    /// Handles a run of zeros in the source.
     fn zero_run(&mut self, now: Time, length: u64) {
         let length = length.min(ZEROS_AT_A_TIME);
         let offset = self.pass(length);
@@ -206,7 +204,7 @@ impl Copy {
         }
     }
 
-    /// Bytes of the destination become zeros that may be so already.
+    /// Zeroes bytes of the destination, unless it reports them as zeros.
     fn make_zero(&mut self, now: Time, piece: u64, offset: u64, length: u64) {
         match self.knows_zeros {
             true => self.request(now, piece, CopyJobKind::Look, offset, length, Op::Status { length }),
@@ -214,8 +212,8 @@ impl Copy {
         }
     }
 
-    /// What is known of bytes of the destination that are to be zeros: those become so that are not. An answer may be of fewer bytes
-    /// than was asked.
+    /// Zeroes those bytes of a status request to the destination that are not zeros yet. The answer may cover fewer
+    /// bytes than requested.
     fn make_others_zero(&mut self, now: Time, job: &CopyJob, runs: Vec<StatusExtent>) {
         let block = u64::from(self.to.geometry().block);
         let (mut at, end) = (job.offset, job.offset + job.length);
@@ -230,7 +228,7 @@ impl Copy {
             }
         }
         if at == job.offset {
-            // It does not say, and would not the next time.
+            // It does not report a status, and will not the next time.
             self.knows_zeros = false;
         }
         if at < end {
@@ -249,7 +247,7 @@ impl Copy {
         self.request(now, offset, CopyJobKind::Read, offset, length, Op::Read { length });
     }
 
-    /// The next bytes become a piece.
+    /// Consumes the next bytes as a piece, and returns its offset.
     fn pass(&mut self, length: u64) -> u64 {
         let offset = self.next;
         self.extents.take(length);
@@ -257,13 +255,12 @@ impl Copy {
         offset
     }
 
-    /// Bytes of the destination become zeros.
     fn zero(&mut self, now: Time, piece: u64, offset: u64, length: u64) {
         let length = self.padded(offset, length);
         self.request(now, piece, CopyJobKind::Zero, offset, length, Op::Zero { length });
     }
 
-    /// What a request to the destination has to have: whole blocks. The source may end within one.
+    /// Rounds the length of a request to the destination up to whole blocks. The source may end within one.
     fn padded(&self, offset: u64, length: u64) -> u64 {
         let to = self.to.geometry();
         length.next_multiple_of(to.block.into()).min(to.size - offset)
@@ -285,7 +282,7 @@ impl Copy {
         let Some(job) = self.jobs.try_remove(tag) else { return };
         match (job.kind, result) {
             (CopyJobKind::Status, Ok(Outcome::Status(runs))) => self.extents.learn(job.length, runs),
-            // What is not known may be data.
+            // Bytes of unknown status may be data.
             (CopyJobKind::Status, Err(Error::Unsupported(_))) => self.extents.learn(job.length, Vec::new()),
             (CopyJobKind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == job.length => {
                 self.write(now, job.offset, data);
@@ -309,7 +306,7 @@ impl Copy {
             }
             (CopyJobKind::Flush, Err(error)) => self.finish(Err(CopyError::Flush(error))),
             (kind, result) => {
-                let wrong = || Error::Failed("the device gave what it was not asked for".into());
+                let wrong = || Error::Failed("the device returned an outcome of the wrong kind".into());
                 let CopyJob { offset, length, .. } = job;
                 let source = result.err().unwrap_or_else(wrong);
                 self.finish(Err(CopyError::Device { side: kind.side(), offset, length, source }));
@@ -317,7 +314,7 @@ impl Copy {
         }
     }
 
-    /// Writes what was read, without the zeros.
+    /// Writes the data of a read, without the zeros.
     fn write(&mut self, now: Time, piece: u64, mut data: List) {
         if self.stage != CopyStage::Copying {
             return;
@@ -335,7 +332,7 @@ impl Copy {
         self.zero_part(now, piece, at..end);
     }
 
-    /// Bytes of a piece were read, and are zeros.
+    /// Handles zeros in a piece that was read.
     fn zero_part(&mut self, now: Time, piece: u64, part: Range<usize>) {
         let length = part.len() as u64;
         self.state.borrow_mut().progress.zeros += length;
@@ -344,7 +341,7 @@ impl Copy {
         }
     }
 
-    /// Writes bytes, as many at a time as the destination takes.
+    /// Writes bytes in requests of at most the destination's maximum length.
     fn write_part(&mut self, now: Time, piece: u64, mut offset: u64, mut data: List) {
         let to = self.to.geometry();
         let length = self.padded(offset, data.len() as u64);
@@ -358,7 +355,7 @@ impl Copy {
         }
     }
 
-    /// A request of a piece has completed: the piece may be done.
+    /// Records the completion of a request of a piece.
     fn settle_piece(&mut self, piece: u64) {
         if let Some(requests) = self.pieces.get_mut(&piece) {
             *requests -= 1;
@@ -369,12 +366,12 @@ impl Copy {
         }
     }
 
-    /// Where the oldest piece begins that is on its way.
+    /// Returns the offset of the oldest piece in flight.
     fn oldest(&self) -> u64 {
         self.pieces.first_key_value().map_or(self.next, |(first, _)| *first)
     }
 
-    /// More bytes are copied, maybe.
+    /// Updates the progress.
     fn advanced(&mut self) {
         let mut state = self.state.borrow_mut();
         state.progress.done = self.oldest();
@@ -383,7 +380,7 @@ impl Copy {
 
     fn finish(&mut self, result: Result<(), CopyError>) {
         if self.stage == CopyStage::Over {
-            // The first error is the one to tell.
+            // The first error counts.
             return;
         }
         self.stage = CopyStage::Over;

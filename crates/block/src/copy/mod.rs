@@ -1,9 +1,8 @@
 //! Copies the bytes of one device to another.
 //!
-//! A [`Copier`] is a machine without connections, driven together with what carries out the requests of the devices. It asks
-//! the source which of its bytes are zeros, reads the others in pieces, a bounded number at a time, leaves zeros out where it
-//! finds them in what it has read, and flushes at the end. It can compare bytes of both devices before, where an earlier copy
-//! is to be continued.
+//! A [`Copier`] is a machine without connections, driven together with the backends of the devices. It asks the source
+//! which of its bytes are zeros, reads the others in pieces, a bounded number at a time, skips zeros in the data that
+//! it has read, and flushes at the end. To continue an earlier copy, it can first compare bytes of both devices.
 
 mod compare;
 mod error;

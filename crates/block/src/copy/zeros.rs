@@ -1,4 +1,4 @@
-//! Where the zeros of bytes are.
+//! Detection of zeros.
 
 use onego_buf::zeros;
 use std::ops::Range;
@@ -7,11 +7,11 @@ fn is_zeros(bytes: &[u8]) -> bool {
     bytes.chunks(zeros().len()).all(|chunk| chunk == &zeros()[..chunk.len()])
 }
 
-/// The parts of bytes that have to be kept: what is left when blocks of `grain` bytes that are zeros are taken away. The
-/// bytes may come in pieces; they begin at a multiple of `grain`, and their last block may be shorter.
+/// Returns the ranges of bytes that are not zeros, in blocks of `grain` bytes. The bytes may be split into pieces; they
+/// begin at a multiple of `grain`, and their last block may be shorter.
 ///
 /// # Panics
-/// If `grain` is 0.
+/// Panics if `grain` is 0.
 pub fn data_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, grain: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -21,7 +21,7 @@ pub fn data_in<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, grain: usize) -> 
             let (bytes, rest) = piece.split_at((grain - at % grain).min(piece.len()));
             let end = at + bytes.len();
             match parts.last_mut() {
-                // The block has data already, in a piece before.
+                // The block has data in an earlier piece.
                 Some(last) if last.end == at && !at.is_multiple_of(grain) => last.end = end,
                 _ if is_zeros(bytes) => {}
                 Some(last) if last.end == at / grain * grain => last.end = end,

@@ -7,46 +7,46 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a device has done so far.
+/// Counters of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Reads that completed.
+    /// Completed reads.
     pub reads: u64,
-    /// Bytes that they asked for.
+    /// Bytes requested by them.
     pub read_bytes: u64,
-    /// Writes that completed.
+    /// Completed writes.
     pub writes: u64,
     /// Bytes of them.
     pub written_bytes: u64,
-    /// Flushes, trims, zeroes and questions about the status that completed.
+    /// Completed flushes, trims, zeroes and status requests.
     pub others: u64,
-    /// Requests that failed; they are counted above, too.
+    /// Failed requests, which are also counted above.
     pub errors: u64,
-    /// Requests that have not completed.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Time that all requests together were in flight.
+    /// Total time in flight of all requests.
     pub busy: Duration,
 }
 
-/// A device that counts what another one does.
+/// A device that counts the requests of another.
 pub struct Counted<D> {
     device: D,
     counters: Rc<Cell<Counters>>,
 }
 
 impl<D: Device> Counted<D> {
-    /// Counts what `device` does.
+    /// Wraps `device`.
     pub fn new(device: D) -> Self {
         Self { device, counters: Rc::default() }
     }
 
-    /// The counts.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         self.counters.get()
     }
 }
 
-/// What a request adds when it completes.
+/// Returns a request's contribution to the counters.
 fn share(request: &Request) -> Counters {
     let (length, none) = (request.length(), Counters::default());
     match &request.op {

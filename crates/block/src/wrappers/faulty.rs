@@ -7,16 +7,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What goes wrong with a device.
+/// Faults of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
-    /// The share of requests that fail, 0 to 1.
+    /// Share of requests that fail, 0 to 1.
     pub failing: f64,
-    /// The longest that a request is held back before the device gets it: later ones overtake it.
+    /// Maximum delay before the device receives a request; later ones overtake it.
     pub delay: Duration,
 }
 
-/// A device that fails and delays the requests of another at random, for tests. A request that fails is not carried out.
+/// A device that fails and delays the requests of another at random, for tests. A failed request is not executed.
 pub struct Faulty<D> {
     device: D,
     state: RefCell<State>,
@@ -25,19 +25,19 @@ pub struct Faulty<D> {
 struct State {
     faults: Faults,
     random: Box<dyn FnMut() -> u64>,
-    /// By the time at which they go on, and a number, because two may have the same time.
+    /// Requests by the end of their delay, and by a number that makes the key unique.
     delayed: BTreeMap<(Time, u64), Request>,
     number: u64,
 }
 
 impl<D: Device> Faulty<D> {
-    /// Wraps `device`. `random` gives any number; one with a seed makes the faults the same in every run.
+    /// Wraps `device`. `random` returns any number; a seeded generator makes the faults reproducible.
     pub fn new(device: D, random: impl FnMut() -> u64 + 'static, faults: Faults) -> Self {
         let random = Box::new(random);
         Self { device, state: RefCell::new(State { faults, random, delayed: BTreeMap::new(), number: 0 }) }
     }
 
-    /// Changes what goes wrong from now on.
+    /// Changes the faults of later requests.
     pub fn set_faults(&self, faults: Faults) {
         self.state.borrow_mut().faults = faults;
     }
@@ -68,7 +68,7 @@ impl<D: Device> Device for Faulty<D> {
         let mut state = self.state.borrow_mut();
         if state.fails() {
             drop(state);
-            return request.complete(now, Err(Error::Failed("the device was told to fail".into())));
+            return request.complete(now, Err(Error::Failed("injected fault".into())));
         }
         let delay = state.delay();
         if delay.is_zero() {

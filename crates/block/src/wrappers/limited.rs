@@ -9,30 +9,30 @@ use std::time::Duration;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// How many of something a second are let through.
+/// Rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Let through each second, at least 1.
+    /// Rate per second, at least 1.
     pub per_second: u64,
-    /// Let through at once after a pause, at least 1.
+    /// Burst after a pause, at least 1.
     pub burst: u64,
 }
 
-/// The bounds of a device, or of several that share them.
+/// Limits of a device, or of several that share them.
 #[derive(Debug)]
 pub struct Limit {
     operations: Option<Bucket>,
     bytes: Option<Bucket>,
 }
 
-/// A bucket of tokens, which are let in over time. A request that finds one takes all that it needs, and may leave a debt:
-/// so a request larger than the burst passes, too.
+/// Token bucket. A request that finds a token takes all that it needs, and may leave a debt, so that a request larger
+/// than the burst passes, too.
 #[derive(Debug)]
 struct Bucket {
     rate: Rate,
-    /// Tokens, in units of a billionth.
+    /// Tokens, in billionths.
     level: i128,
-    /// The time of that level.
+    /// Time of that level.
     at: Time,
 }
 
@@ -49,7 +49,7 @@ impl Bucket {
         self.at = now;
     }
 
-    /// How long until a request may pass.
+    /// Returns how long a request must wait.
     fn wait(&self) -> Duration {
         let missing = (SECOND as i128 - self.level).max(0) as u128;
         let nanos = missing.div_ceil(u128::from(self.rate.per_second));
@@ -62,7 +62,7 @@ impl Bucket {
 }
 
 impl Limit {
-    /// These bounds; `None` is no bound.
+    /// Creates the limits; `None` means unlimited.
     pub fn new(operations: Option<Rate>, bytes: Option<Rate>) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self { operations: operations.map(Bucket::new), bytes: bytes.map(Bucket::new) }))
     }
@@ -71,7 +71,7 @@ impl Limit {
         self.operations.iter_mut().chain(&mut self.bytes)
     }
 
-    /// Lets a request of `bytes` pass, or says when to ask again.
+    /// Admits a request of `bytes`, or returns when to try again.
     fn admit(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
         self.buckets().for_each(|bucket| bucket.fill(now));
         let wait = self.buckets().map(|bucket| bucket.wait()).max().unwrap_or_default();
@@ -88,8 +88,8 @@ impl Limit {
     }
 }
 
-/// A device that lets through what its limit allows, and keeps the rest waiting, in order. The callers bound what waits: each has
-/// a bound on its requests in flight.
+/// A device that passes on the requests that its limit admits, and queues the rest in order. The callers' limits on
+/// requests in flight bound the queue.
 pub struct Limited<D> {
     device: D,
     limit: Rc<RefCell<Limit>>,
@@ -103,12 +103,12 @@ struct Waiting {
 }
 
 impl<D: Device> Limited<D> {
-    /// Bounds what `device` does. Devices of one limit share it.
+    /// Limits `device`. Devices with the same limit share it.
     pub fn new(device: D, limit: Rc<RefCell<Limit>>) -> Self {
         Self { device, limit, waiting: RefCell::default() }
     }
 
-    /// Passes on what may pass.
+    /// Passes on admitted requests.
     fn pass(&self, now: Time) {
         loop {
             let mut waiting = self.waiting.borrow_mut();
@@ -119,14 +119,14 @@ impl<D: Device> Limited<D> {
                 return;
             }
             let request = waiting.requests.pop_front();
-            // The device may complete it at once, and its caller submit the next.
+            // The device may complete it immediately, and its caller submit the next.
             drop(waiting);
             request.into_iter().for_each(|request| self.device.submit(now, request));
         }
     }
 }
 
-/// Bytes that count against the limit: those that cross the layers.
+/// Returns the bytes that count against the limit: those transferred.
 fn cost(request: &Request) -> u64 {
     if request.op.carries_data() { request.length() } else { 0 }
 }
@@ -137,7 +137,7 @@ impl<D: Device> Device for Limited<D> {
     }
 
     fn submit(&self, now: Time, request: Request) {
-        // A flush costs nothing, and what it is to make durable has completed.
+        // A flush costs nothing, and the writes that it covers have completed.
         if let Op::Flush = request.op {
             return self.device.submit(now, request);
         }

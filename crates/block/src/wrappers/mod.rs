@@ -1,4 +1,4 @@
-//! Devices that wrap a device.
+//! Devices that wrap another device.
 
 mod counted;
 mod faulty;

@@ -10,28 +10,28 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A device that takes requests which are longer than another one takes: that one gets them in parts, all at once.
+/// A device that takes longer requests than another one, which gets them in parts, all at once.
 ///
-/// Such a request completes when its last part does, with the error of the first part that failed. What other parts have changed
-/// then stays changed, as after any write that fails.
+/// Such a request completes when its last part does, with the error of the first part that failed. Changes of other
+/// parts persist in that case, as with any failed write.
 pub struct Split<D> {
     device: D,
-    /// The most bytes of a request.
+    /// Maximum length of a request in bytes.
     most: u64,
 }
 
 impl<D: Device> Split<D> {
-    /// Takes requests of up to `most` bytes, and those that `device` takes.
+    /// Wraps `device`, raising its maximum request length to `most` bytes if that is more.
     pub fn new(device: D, most: u64) -> Self {
         Self { device, most }
     }
 }
 
-/// A request of which parts are on their way.
+/// A request with parts in flight.
 struct PartedRequest {
     /// `None` once the request has completed.
     caller: Option<Caller>,
-    /// What parts have read: where it begins in the request, and the bytes.
+    /// Data read by parts, with its offset in the request.
     read: Vec<(u64, PartData)>,
     left: usize,
     result: Result<(), Error>,
@@ -43,7 +43,7 @@ enum PartData {
 }
 
 impl PartedRequest {
-    /// A part has completed, which begins at a byte of the request.
+    /// Records the completion of the part at offset `at` of the request.
     fn completed(&mut self, now: Time, at: u64, result: Result<Outcome, Error>) {
         match result {
             Ok(Outcome::Data(list)) => self.read.push((at, PartData::List(list))),
@@ -62,9 +62,9 @@ impl PartedRequest {
     }
 }
 
-/// What was read, in order.
+/// Joins the data read, in order.
 fn joined(mut read: Vec<(u64, PartData)>) -> Result<Outcome, Error> {
-    let wrong = || Error::Failed("the device gave what it was not asked for".into());
+    let wrong = || Error::Failed("the device returned an outcome of the wrong kind".into());
     read.sort_unstable_by_key(|(at, _)| *at);
     let mut parts = read.into_iter().map(|(_, data)| data);
     match parts.next() {
@@ -86,7 +86,7 @@ fn joined(mut read: Vec<(u64, PartData)>) -> Result<Outcome, Error> {
     }
 }
 
-/// The first `length` bytes of an operation that carries data, which is left with the rest.
+/// Splits the first `length` bytes off an operation with data.
 fn cut_off(op: &mut Op, length: u64) -> Option<Op> {
     match op {
         Op::Read { length: left } => {
@@ -99,7 +99,7 @@ fn cut_off(op: &mut Op, length: u64) -> Option<Op> {
     }
 }
 
-/// Ranges of at most `step` bytes that together have `length`.
+/// Returns ranges of at most `step` bytes that cover `length`.
 fn parts(length: u64, step: u64) -> impl ExactSizeIterator<Item = Range<u64>> {
     let count = usize::try_from(length.div_ceil(step)).unwrap_or(usize::MAX);
     (0..count).map(move |n| n as u64 * step..length.min((n as u64 + 1) * step))
@@ -117,7 +117,7 @@ impl<D: Device> Device for Split<D> {
         if !request.op.carries_data() || length <= geometry.max_io {
             return self.device.submit(now, request);
         }
-        // A request that cannot be carried out as a whole changes nothing.
+        // A request that cannot be executed as a whole changes nothing.
         if let Err(error) = self.geometry().check(&request) {
             return request.complete(now, Err(error));
         }

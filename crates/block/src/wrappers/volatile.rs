@@ -8,14 +8,13 @@ use onego_buf::List;
 use onego_wire::Time;
 use std::cell::RefCell;
 
-/// A device in memory with a volatile cache, for tests: after a crash, each change that was not flushed is there or lost,
-/// as the test says.
+/// A device in memory with a volatile cache, for tests: in a crash, the test decides which unflushed changes survive.
 pub struct Volatile {
-    /// What reads see.
+    /// Content as seen by reads.
     cached: RefCell<Memory>,
-    /// What a crash leaves for certain.
+    /// Content that survives a crash.
     durable: RefCell<Memory>,
-    /// What was changed since the last flush, in order.
+    /// Changes since the last flush, in order.
     changes: RefCell<Vec<Change>>,
 }
 
@@ -41,13 +40,13 @@ impl Change {
             Some(data) => Op::Write { data },
             None => Op::Zero { length: self.length },
         };
-        // The request was checked when it came.
+        // The request was already checked.
         let _ = memory.carry_out(self.offset, op, Flags::default());
     }
 }
 
 impl Volatile {
-    /// A device of that geometry that reads as zeros.
+    /// Creates a device of that geometry that reads as zeros.
     pub fn new(geometry: Geometry) -> Self {
         let geometry = Geometry { volatile_cache: true, ..geometry };
         Self {
@@ -57,7 +56,7 @@ impl Volatile {
         }
     }
 
-    /// The power fails: of the changes that were not flushed, those are there for which `survives` says so.
+    /// Simulates a power failure: keeps the unflushed changes for which `survives` returns true.
     pub fn crash(&self, mut survives: impl FnMut() -> bool) {
         let durable = self.durable.borrow();
         for change in self.changes.borrow_mut().drain(..) {
@@ -89,7 +88,7 @@ impl Device for Volatile {
         let result = result.and_then(carry_out);
         if result.is_ok() {
             match change {
-                // Older changes of the same bytes must not come after it, so all that is cached goes first.
+                // Older changes of the same bytes must not overwrite it, so the cache is flushed first.
                 Some(change) if flags.fua => {
                     self.flush();
                     change.apply(&self.durable.borrow());

@@ -45,7 +45,7 @@ fn bytes(device: &dyn Device) -> Vec<u8> {
     all
 }
 
-/// Runs a copy to its end, with the time of devices that wait for it.
+/// Runs a copy to its end, advancing the time for devices that wait for it.
 fn copy(from: &Rc<dyn Device>, to: &Rc<dyn Device>, plan: CopyPlan) -> (CopyHandle, Result<(), CopyError>) {
     let (mut copier, mut now) = (Copier::default(), Time::default());
     let handle = copier.start(Rc::clone(from), Rc::clone(to), plan);
@@ -106,7 +106,7 @@ fn what_was_there_becomes_zeros_where_the_source_has_them() {
 fn what_reads_as_zeros_at_the_destination_is_not_made_zeros_again() {
     let (from, to) = (memory(300 << 20, 512), memory(300 << 20, 4096));
     write(&*from, 7 << 20, vec![1; 4096]);
-    // One block in each of two ranges that are asked for, and one at their border.
+    // One block in each of two ranges of status requests, and one at their border.
     for at in [1 << 20, 71 << 20, 200 << 20] {
         write(&*to, at, vec![9; 8192]);
     }
@@ -117,7 +117,7 @@ fn what_reads_as_zeros_at_the_destination_is_not_made_zeros_again() {
     let expected = [(1 << 20, 8192), (border - 4096, 4096), (border, 4096), (200 << 20, 8192)];
     assert_eq!(*counted.zeroed.borrow(), expected);
     assert!(to.pinned() < 10_000, "{}", to.pinned());
-    // A destination that does not say is made zeros all over, and is asked by the first pieces alone.
+    // A destination without a status is zeroed completely, and only the first pieces request it.
     let silent = Rc::new(Zeroed { says: false, ..Zeroed::new(memory(300 << 20, 4096)) });
     copy(&from, &(silent.clone() as _), CopyPlan::default()).1.unwrap();
     let zeroed: u64 = silent.zeroed.borrow().iter().map(|(_, length)| length).sum();
@@ -125,7 +125,7 @@ fn what_reads_as_zeros_at_the_destination_is_not_made_zeros_again() {
     assert!(silent.asked.get() <= CopyPlan::default().depth as u32);
 }
 
-/// Memory that remembers what was made zeros, and may not say what is.
+/// Memory that records zeroed ranges, and optionally reports no status.
 struct Zeroed {
     memory: Rc<Memory>,
     says: bool,
@@ -151,7 +151,7 @@ impl Device for Zeroed {
             _ => {}
         }
         if matches!(request.op, Op::Status { .. }) && !self.says {
-            return request.complete(now, Err(Error::Unsupported("say what is there")));
+            return request.complete(now, Err(Error::Unsupported("report the status of its bytes")));
         }
         self.memory.submit(now, request);
     }
@@ -245,11 +245,11 @@ fn an_error_names_its_side_and_place() {
         let expected =
             CopyError::Device { side, offset: 1 << 20, length: 1 << 20, source: Error::Failed("bad".into()) };
         assert_eq!(failed, expected);
-        assert!(failed.to_string().contains("1048576 bytes at 1048576: bad"), "{failed}");
+        assert!(failed.to_string().contains("offset 1048576, length 1048576: bad"), "{failed}");
     }
 }
 
-/// A device that fails behind its first MiB, and knows nothing of holes.
+/// A device that fails after its first MiB, and does not know its holes.
 struct Broken(Rc<Memory>);
 
 impl Device for Broken {
@@ -318,7 +318,7 @@ proptest! {
             }
         }
         let expected = bytes(&*from);
-        // The same memory behind blocks, and behind delays.
+        // The same memory behind larger blocks, and behind delays.
         let from: Rc<dyn Device> = Rc::new(Blocks { under: from, block: from_block });
         let under = memory(size.next_multiple_of(to_block.into()), 1);
         if !fresh {
@@ -336,7 +336,7 @@ proptest! {
     }
 }
 
-/// Random numbers by seed.
+/// Returns random numbers by seed.
 fn words(mut seed: u64) -> impl FnMut() -> u64 {
     move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -344,7 +344,7 @@ fn words(mut seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A device with larger blocks, which refuses what is not aligned to them.
+/// A device with larger blocks, which refuses unaligned requests.
 struct Blocks {
     under: Rc<Memory>,
     block: u32,

@@ -1,4 +1,4 @@
-//! What a plug merges, and that nobody can tell but by the speed.
+//! Merging by a plug, and its invisibility except for the speed.
 
 use onego_block::{Completions, Device, Error, Flags, Geometry, Memory, Op, Outcome, Plug, Request};
 use onego_buf::List;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 const NOW: Time = Time::from_nanos(0);
 const SIZE: u64 = 4096;
 
-/// A device in memory that notes what it is asked to do.
+/// A device in memory that records its requests.
 struct Noted {
     memory: Memory,
     geometry: Geometry,
@@ -44,7 +44,7 @@ fn write(offset: u64, bytes: &[u8]) -> (u64, Op) {
     (offset, Op::Write { data: bytes.into() })
 }
 
-/// Submits a batch through a plug; gives what came of each request, by its number.
+/// Submits a batch through a plug; returns the outcome of each request by its number.
 fn batch(device: &dyn Device, requests: Vec<(u64, Op)>) -> Vec<Result<Outcome, Error>> {
     let (completions, mut plug) = (Completions::default(), Plug::default());
     let count = requests.len();
@@ -118,7 +118,7 @@ fn data(result: Result<Outcome, Error>) -> List {
     }
 }
 
-/// What a generated request does, with the byte that it writes.
+/// Operation of a generated request, with the byte that it writes.
 #[derive(Debug, Clone, Copy)]
 enum PlugStep {
     Read,
@@ -148,7 +148,7 @@ fn a_device_that_gains_nothing_by_merging_gets_each_request_as_it_comes() {
 }
 
 proptest! {
-    /// Requests of a batch that overlap are seen in their order, whatever is merged.
+    /// Overlapping requests of a batch take effect in order, whatever is merged.
     #[test]
     fn a_batch_has_the_effect_of_its_requests_in_their_order(steps in steps(), boundary in prop::option::of(1..32u64)) {
         let device = Noted::new(geometry(24, boundary));

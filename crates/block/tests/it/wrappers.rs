@@ -1,4 +1,4 @@
-//! Devices that wrap a device.
+//! Devices that wrap another device.
 
 use onego_block::{
     Completions, Counted, Device, Error, Faults, Faulty, Flags, Geometry, Limit, Limited, Memory, Null, Op,
@@ -16,7 +16,7 @@ fn geometry() -> Geometry {
     Geometry::new(1 << 20)
 }
 
-/// Does one request, and gives what came of it if it completed at once.
+/// Submits one request, and returns its outcome if it completed immediately.
 fn one(device: &dyn Device, offset: u64, op: Op, flags: Flags) -> Option<Result<Outcome, Error>> {
     let completions = Completions::default();
     device.submit(START, Request::new(completions.caller(0), offset, op).with_flags(flags));
@@ -169,7 +169,7 @@ fn a_long_request_goes_down_in_parts_and_completes_once_as_a_whole() {
         Some(Ok(Outcome::Filled(buffer))) => assert!(buffer[..] == bytes),
         other => panic!("{other:?}"),
     }
-    // One that cannot be carried out as a whole is not begun.
+    // A request that cannot be executed as a whole is not started.
     let before = counted.counters().writes;
     let behind = Op::Write { data: vec![1; 51_200].into() };
     let failed = one(&device, (1 << 20) - 20_480, behind, Flags::default());

@@ -8,7 +8,7 @@ const NOW: Time = Time::from_nanos(0);
 const SIZE: u64 = 1 << 20;
 const WAYS: [Way; 4] = [Way::Whole, Way::Plugged, Way::Queued, Way::CutUp];
 
-/// Memory that counts requests, and that completes them, if it is to, last first when a batch has ended.
+/// Memory that counts requests, and optionally completes them in reverse order at the end of a batch.
 struct Watched {
     memory: Memory,
     geometry: Geometry,
@@ -46,7 +46,7 @@ impl Device for Watched {
     }
 }
 
-/// Sends I/Os down as one batch, each from a caller of its own, and gives what came of each.
+/// Submits I/Os as one batch, each from its own caller, and returns the result of each.
 fn batch(route: &mut dyn Route, device: &Watched, ios: Vec<(u64, Op)>) -> Vec<Vec<u8>> {
     let count = ios.len();
     for (caller, (offset, op)) in ios.into_iter().enumerate() {
@@ -65,7 +65,7 @@ fn reads(ranges: &[(u64, u64)]) -> Vec<(u64, Op)> {
     ranges.iter().map(|(offset, length)| (*offset, Op::Read { length: *length })).collect()
 }
 
-/// Ranges of a device, next to each other, apart, and overlapping.
+/// Ranges of a device: adjacent, apart, and overlapping.
 fn ranges() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let range = (0..60_u64, 1..5_u64, 0..3_u64, 0..3_u64).prop_map(|(page, pages, head, tail)| {
         let offset = page * 4096 + head * 700;
@@ -83,12 +83,12 @@ proptest! {
         holds: bool,
     ) {
         for way in WAYS {
-            // What is whole is as the caller made it.
+            // Whole I/Os have the caller's length.
             let max_io = if way == Way::Whole || way == Way::Plugged { max_io.max(20 << 10) } else { max_io };
             let (device, mut route) = (Watched::new(max_io, boundary, holds), way.route(20));
             let mut model = vec![0; SIZE as usize];
             for (number, (ranges, writes)) in batches.iter().enumerate() {
-                // Writes in flight together that overlap may be carried out in any order.
+                // Overlapping writes in flight may be executed in any order.
                 if *writes && !holds {
                     let bytes = |(index, range): (usize, &(u64, u64))| {
                         let bytes: Vec<u8> = (0..range.1).map(|i| (i + index as u64 * 7 + number as u64) as u8).collect();
@@ -119,7 +119,7 @@ fn a_queue_merges_what_callers_read_in_any_order() {
         device.requests.take()
     };
     let pages = |pages: &[u64]| pages.iter().map(|page| (page * 4096, 4096)).collect::<Vec<_>>();
-    // To the back, to the front, and into a gap.
+    // At the back, at the front, and into a gap.
     assert_eq!(requests(Way::Queued, &pages(&[5, 6, 4, 8, 7]), 32 << 20), [(4 * 4096, 5 * 4096)]);
     assert_eq!(requests(Way::Queued, &pages(&[9, 1, 5]), 32 << 20), pages(&[1, 5, 9]), "in order of bytes");
     assert_eq!(requests(Way::Queued, &[(0, 64 << 10)], 32 << 20), [(0, 64 << 10)]);
