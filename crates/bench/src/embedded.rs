@@ -12,7 +12,6 @@ pub const READY: &str = "ready:";
 /// Option of an `onego` server that ends it with the process that started it, however that ends.
 pub const DIE_WITH_PARENT: &str = "--die-with-parent";
 
-/// A running server, killed when this is dropped.
 struct Running(Child);
 
 impl Running {
@@ -91,7 +90,6 @@ pub struct EmbeddedFiles {
     said: Files,
 }
 
-/// The server's description of itself.
 #[derive(serde::Deserialize)]
 struct Files {
     url: String,

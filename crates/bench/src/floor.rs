@@ -72,7 +72,6 @@ pub fn serve(clients: u32, connections: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts the connections of a client. Clients connect one after the other.
 fn accept(listener: &TcpListener, connections: u32) -> io::Result<(Vec<TcpStream>, Sizes)> {
     let streams: Vec<_> =
         (0..connections).map(|_| listener.accept().map(|(stream, _)| stream)).collect::<io::Result<_>>()?;
@@ -83,7 +82,6 @@ fn accept(listener: &TcpListener, connections: u32) -> io::Result<(Vec<TcpStream
     Ok((streams, Sizes::from_bytes(sizes)))
 }
 
-/// Answers all requests, and returns the number of system calls.
 fn answer_all(streams: Vec<TcpStream>, sizes: Sizes) -> io::Result<u64> {
     let mut exchanges = Exchanges::new(streams, sizes.request, sizes.reply)?;
     while exchanges.turn(|_, requests| requests)? {}

@@ -11,14 +11,12 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Adds `n` requests.
     pub(crate) fn sent(&mut self, now: Time, n: usize) {
         if n > 0 {
             self.runs.push_back((now, n));
         }
     }
 
-    /// Completes the oldest `n` requests.
     pub(crate) fn answered(&mut self, now: Time, mut n: usize, latency: &mut Histogram<u64>) {
         while let Some((sent, left)) = self.runs.front_mut() {
             let done = n.min(*left);
@@ -32,7 +30,6 @@ impl InFlight {
         }
     }
 
-    /// Returns the number of requests in flight.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.runs.iter().map(|(_, n)| n).sum()

@@ -27,7 +27,6 @@ pub use load::{EndOptions, Load};
 pub use row::{Measured, MsgrRow};
 pub use server::serve;
 
-/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Loads to be measured one after the other.

@@ -19,7 +19,6 @@ pub struct Bed {
     mode: String,
     size: u64,
     server: Option<u32>,
-    /// Registry of the clients' metrics.
     registry: Registry,
 }
 
@@ -101,7 +100,6 @@ impl Target for Measuring<'_> {
     }
 }
 
-/// An open file with its connection.
 pub(crate) struct FileSession {
     reactor: Reactor,
     /// The connection ends when its last handle is dropped.

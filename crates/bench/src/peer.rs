@@ -15,7 +15,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it with additional arguments.
     pub(crate) fn start(&self, arguments: &[String]) -> io::Result<Running> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -43,7 +42,6 @@ impl Running {
         self.child.id()
     }
 
-    /// Returns the next line of its output; the first is its port.
     pub(crate) fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.said.read_line(&mut line)? {
@@ -52,7 +50,6 @@ impl Running {
         }
     }
 
-    /// Reads the port that it listens on.
     pub(crate) fn port(&mut self) -> io::Result<u16> {
         let line = self.line()?;
         line.parse()

@@ -21,7 +21,6 @@ pub struct Bed {
     size: u64,
     kind: BedImage,
     server: Option<u32>,
-    /// Registry of the clients' metrics.
     registry: Registry,
     filled: AtomicBool,
 }
@@ -120,7 +119,6 @@ fn parent_of(image: &str) -> String {
     format!("{image}-parent")
 }
 
-/// Creates a full image and a clone of it.
 async fn make_clone(pool: &Pool, image: &str, options: &CreateOptions) -> Result<(), onego::ceph::Error> {
     let parent = parent_of(image);
     rbd::create(pool, &parent, options).await?;
@@ -169,7 +167,6 @@ impl Target for Bed {
     }
 }
 
-/// An open image with its connection.
 pub(crate) struct ImageSession {
     reactor: Reactor,
     image: Image,

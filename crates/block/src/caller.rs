@@ -68,7 +68,6 @@ impl Caller {
         Self { to: Some(Destination::Call(Box::new(function))) }
     }
 
-    /// Joins the callers of merged requests.
     pub(crate) fn joined(mut parts: Parts) -> Self {
         match parts.len() {
             1 => parts.remove(0).1,

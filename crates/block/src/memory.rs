@@ -18,7 +18,6 @@ const FEW_PIECES: usize = 16 << 10;
 pub struct Memory {
     geometry: Geometry,
     extents: RefCell<Extents>,
-    /// Source of the holes' zeros.
     zeros: Segment,
 }
 
@@ -39,7 +38,6 @@ impl Memory {
         Self { geometry: self.geometry, extents: self.extents.clone(), zeros: self.zeros.clone() }
     }
 
-    /// Executes a request that was checked.
     pub(crate) fn carry_out(&self, offset: u64, op: Op, flags: Flags) -> Result<Outcome, Error> {
         let mut extents = self.extents.borrow_mut();
         match op {
@@ -70,7 +68,6 @@ impl Memory {
     }
 }
 
-/// Returns the runs of data and holes.
 fn allocated(extents: &Extents, offset: u64, length: u64) -> Vec<StatusExtent> {
     let mut runs = Vec::new();
     let mut at = offset;

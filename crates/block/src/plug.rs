@@ -29,7 +29,6 @@ pub struct Plug {
     spans: SmallVec<[Range<u64>; 4]>,
 }
 
-/// A request that others may be merged with.
 #[derive(Debug)]
 struct Run {
     kind: Discriminant<Op>,
@@ -89,7 +88,6 @@ fn join(op: &mut Op, with: Op, back: bool) -> Result<(), Op> {
     Ok(())
 }
 
-/// Returns whether the operation can be merged.
 fn merges(op: &Op) -> bool {
     matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Trim { .. } | Op::Zero { .. })
 }

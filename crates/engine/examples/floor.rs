@@ -25,17 +25,14 @@ const CASES: [(usize, usize, usize); 8] = [
     (16, 1 << 10, 64),
     (128, 1 << 10, 64),
 ];
-/// Requests in flight on all connections together.
 const DEPTH: usize = 128;
 /// Rounds, of which the median counts: other programs disturb individual ones.
 const ROUNDS: usize = 5;
 
-/// Sends a message for each one received.
 struct Side {
     conns: ConnTable<Conn>,
     actions: VecDeque<Action>,
     message: Segment,
-    /// Size of a received message.
     size: usize,
     /// Initial messages on each connection.
     depth: usize,
@@ -47,7 +44,6 @@ struct Side {
 struct Conn {
     /// Bytes of an incomplete message.
     partial: usize,
-    /// Messages to send.
     owed: usize,
 }
 
@@ -111,7 +107,6 @@ impl Machine for Side {
     fn timeout(&mut self, _: Time) {}
 }
 
-/// Result of a case.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     /// Requests per second.
@@ -203,7 +198,6 @@ fn bare_side(
     (count, calls)
 }
 
-/// Runs a load through bare sockets; returns the requests answered and the system calls made.
 fn bare(load: Load) -> (u64, u64) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -238,7 +232,6 @@ fn median(rounds: &[Figures], figure: impl Fn(&Figures) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns argument `n` of the command line, if present and valid.
 fn arg<T: FromStr>(n: usize) -> Option<T> {
     std::env::args().nth(n)?.parse().ok()
 }

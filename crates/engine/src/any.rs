@@ -214,7 +214,6 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// Returns the log output of `of` along with its result.
     fn logged<T>(of: impl FnOnce() -> T) -> (T, String) {
         #[derive(Clone, Default)]
         struct Log(Arc<Mutex<Vec<u8>>>);

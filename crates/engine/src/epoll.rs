@@ -79,7 +79,6 @@ impl Epoll {
         Ok(id)
     }
 
-    /// Waits once in the kernel and returns the number of events.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.waits += 1;
         let result = if self.precise {
@@ -286,7 +285,6 @@ fn epoll_wait(
 
 #[cfg(test)]
 impl Epoll {
-    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
     }

@@ -12,7 +12,6 @@ pub(crate) struct Message {
 // `Send` themselves.
 unsafe impl Send for Message {}
 
-/// Describes a segment to the kernel.
 pub(crate) fn vector(segment: &Segment) -> libc::iovec {
     libc::iovec { iov_base: segment.as_ptr().cast_mut().cast(), iov_len: segment.len() }
 }
@@ -34,7 +33,6 @@ impl Message {
         Box::new(Self { header, vectors: Vec::new() })
     }
 
-    /// Sets the message's buffers, replacing earlier ones.
     pub(crate) fn set(&mut self, vectors: impl Iterator<Item = libc::iovec>) -> *mut libc::msghdr {
         self.vectors.clear();
         self.vectors.extend(vectors);

@@ -44,7 +44,6 @@ pub struct Pump<E, M> {
     /// All connections by the engine's names, including those that the machine has closed and that still send.
     conns: ByName<SocketId, Conn>,
     listeners: ByName<SocketId, ListenerId>,
-    /// Connections that the machine knows, by its names.
     names: ByName<ConnId, SocketId>,
     chunks: Chunks,
     readable: VecDeque<SocketId>,
@@ -52,7 +51,6 @@ pub struct Pump<E, M> {
     dirty: VecDeque<SocketId>,
     /// Closed connections with the time at which each is given up, earliest first.
     lingering: VecDeque<(Time, SocketId)>,
-    /// Receives whose buffers the engine owns.
     receives_out: usize,
     events: Vec<Event>,
     /// An action was answered with an event at once: the caller may want to inspect the machine before a turn sleeps.
@@ -196,7 +194,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(())
     }
 
-    /// Waits for events and returns the time afterwards.
     fn wait(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
         let wait = match (wait, self.deadline()) {
             (Wait::Poll, _) => Wait::Poll,
@@ -224,7 +221,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(time)
     }
 
-    /// Pauses to coalesce requests, if that pays and `wait` allows, and returns the time afterwards.
     fn pause(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
         if !self.coalescer.pauses() || matches!(wait, Wait::Until(time) if time < now + PAUSE) {
             return Ok(now);
@@ -260,7 +256,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(now)
     }
 
-    /// Sleeps until an event arrives and returns the time afterwards.
     fn sleep(&mut self, wait: Wait) -> io::Result<Time> {
         let began = self.now();
         let cpu = self.spinner.measures().then(thread_cpu);
@@ -448,7 +443,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Registers the machine's name for a socket.
     fn name(&mut self, conn: ConnId, socket: SocketId, phase: Phase) {
         let before = self.names.insert(conn, socket);
         debug_assert!(before.is_none(), "the machine uses the name of a connection that it has not closed");
@@ -484,7 +478,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         self.want_send(socket);
     }
 
-    /// Ends a connection that the machine did not close.
     fn disconnect(&mut self, now: Time, socket: SocketId, cause: Disconnect) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         let id = conn.id;

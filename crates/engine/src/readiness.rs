@@ -43,7 +43,6 @@ pub(crate) enum Kind {
     Stream,
     /// A descriptor that is not a connection and is watched for its user.
     Watched,
-    /// An eventfd whose signals are reported.
     Signals,
 }
 
@@ -55,13 +54,10 @@ pub(crate) struct Socket {
     may_stop_short: bool,
     /// The last send was short: report when the socket is writable again.
     full: bool,
-    /// State of zero-copy sends, if they are enabled.
     zero_copy: Option<Box<Stream>>,
 }
 
-/// Result of accepting on a ready listener.
 pub(crate) enum Listened {
-    /// Connections to watch.
     Accepted(Vec<Accepted>),
     /// Connections to watch; ignore the listener until it is [rested](Sockets::rested).
     Paused(Vec<Accepted>),
@@ -70,7 +66,6 @@ pub(crate) enum Listened {
 #[derive(Default)]
 pub(crate) struct Sockets {
     pub(crate) table: SocketTable<Socket>,
-    /// Paused listeners with the end of their pause; usually none.
     paused: Vec<(SocketId, Time)>,
     zero_copy: Settings,
     closing: Closing,
@@ -97,7 +92,6 @@ impl Sockets {
         self.table.insert(Socket { fd, kind, protocol, may_stop_short: false, full: false, zero_copy })
     }
 
-    /// Translates the readiness of a connection into events.
     pub(crate) fn ready(&mut self, id: SocketId, mut flags: PollFlags, events: &mut Vec<Event>) {
         let Some(socket) = self.table.get_mut(id) else { return };
         if flags.contains(PollFlags::ERR)
@@ -130,7 +124,6 @@ impl Sockets {
         }
     }
 
-    /// Accepts waiting connections of a ready listener, up to a limit.
     pub(crate) fn accept(&mut self, listener: SocketId) -> Listened {
         let mut accepted = Vec::new();
         let Some(socket) = self.table.get(listener) else { return Listened::Accepted(accepted) };
@@ -162,7 +155,6 @@ impl Sockets {
         Some(self.paused.swap_remove(index).0)
     }
 
-    /// Receives the bytes available.
     pub(crate) fn recv(&mut self, id: SocketId, mut bufs: RecvBufs) -> Received {
         let Some(socket) = self.table.get(id) else {
             return Received { bufs, result: Err(Errno::BADF.into()), drained: true };
@@ -185,7 +177,6 @@ impl Sockets {
         Received { bufs, result: result.map_err(Into::into), drained }
     }
 
-    /// Sends as much as the socket takes.
     pub(crate) fn send(&mut self, id: SocketId, mut list: List) -> Sent {
         let Some(socket) = self.table.get_mut(id) else {
             return Sent { rest: list, result: Err(Errno::BADF.into()), full: true };
@@ -205,7 +196,6 @@ impl Sockets {
         Sent { rest: list, full: socket.full, result: result.map_err(io::Error::from) }
     }
 
-    /// Sends a message with a descriptor immediately and in full.
     pub(crate) fn send_descriptor(
         &self,
         id: SocketId,
@@ -216,7 +206,6 @@ impl Sockets {
         descriptors::send(&socket.fd, message, descriptor)
     }
 
-    /// Sets the zero-copy policy for sends of future connections.
     pub(crate) fn set_zero_copy(&mut self, settings: Settings) {
         self.zero_copy = settings;
     }
@@ -247,7 +236,6 @@ impl Sockets {
     }
 }
 
-/// Adds a connection's zero-copy counters.
 fn count(stats: &mut Stats, stream: &Stream) {
     stats.system_calls += stream.calls();
     stats.zero_copy += stream.counters();

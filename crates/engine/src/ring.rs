@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// Queue sizes of a ring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingSize {
     /// Requests queued before they are submitted.
@@ -21,18 +20,15 @@ impl Default for RingSize {
     }
 }
 
-/// Delivery mode of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Only on the engine's request, without interrupting it (Linux 6.1).
     Deferred,
     /// At the thread's next system call of any kind, without interrupting it (Linux 5.19).
     Cooperative,
-    /// At any time.
     Interrupting,
 }
 
-/// A feature of io_uring that the kernel lacks and that an engine needs or prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Missing {
     #[error("the kernel has no io_uring (Linux 5.1)")]
@@ -62,7 +58,6 @@ impl From<Missing> for io::Error {
 /// Creates a ring in the kernel; tests substitute older kernels.
 pub(crate) type Setup<'a> = &'a dyn Fn(Mode, RingSize) -> io::Result<IoUring>;
 
-/// Creates a ring with the running kernel's features.
 pub(crate) fn setup(mode: Mode, size: RingSize) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     // Disabled until the first poll, which makes the calling thread the single issuer.
@@ -144,7 +139,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes the ring this thread's.
     fn start(&mut self) -> io::Result<()> {
         if !self.started {
             self.ring.submitter().register_enable_rings()?;
@@ -153,7 +147,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Returns the submitter, to register resources with the ring.
     pub(crate) fn submitter(&self) -> Submitter<'_> {
         self.ring.submitter()
     }
@@ -200,7 +193,6 @@ impl Ring {
         }
     }
 
-    /// Queues a request that does not fit into the submission queue.
     #[cold]
     fn push_waiting(&mut self, entry: squeue::Entry) {
         self.waiting.push_back(entry);
@@ -227,7 +219,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes one system call and returns how many requests the kernel has taken.
     fn call(&mut self, call: SystemCall) -> io::Result<usize> {
         self.calls += 1;
         #[cfg(test)]
@@ -248,7 +239,6 @@ impl Ring {
         self.completions.extend(self.ring.completion());
     }
 
-    /// Returns whether a completion is available without a system call.
     #[inline]
     pub(crate) fn has_completions(&mut self) -> bool {
         !self.completions.is_empty() || !self.ring.completion().is_empty()
@@ -287,7 +277,6 @@ impl Ring {
         std::mem::take(&mut self.completions)
     }
 
-    /// Takes back the vector of processed completions.
     pub(crate) fn recycle(&mut self, mut empty: Vec<cqueue::Entry>) {
         // Completions collected meanwhile because the submission queue was full come first next time.
         empty.append(&mut self.completions);
@@ -295,12 +284,9 @@ impl Ring {
     }
 }
 
-/// Purpose of a system call.
 #[derive(Debug, Clone, Copy)]
 enum SystemCall {
-    /// Submits queued requests.
     Submit,
-    /// Submits queued requests and sleeps until a completion or the timeout.
     Wait(Option<Duration>),
 }
 
@@ -319,14 +305,11 @@ mod faults {
 
     #[derive(Default)]
     pub(super) struct Faults {
-        /// Errors of the next calls, which do nothing.
         pub(super) errors: VecDeque<i32>,
-        /// Completions that were dropped.
         pub(super) lost: u32,
     }
 
     impl Ring {
-        /// Makes the next call fail with this error.
         pub(crate) fn fail_next(&mut self, errno: i32) {
             self.faults.errors.push_back(errno);
         }

@@ -13,7 +13,6 @@ use std::time::Duration;
 /// once. The kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// Maximum number of segments in a gathered send: the kernel's `UIO_MAXIOV`.
 pub(crate) const MAX_SLICES: usize = 1024;
 
 /// Maximum bytes of one send or receive. The kernel silently truncates a request to 2 GiB less a page, and treats the
@@ -30,10 +29,8 @@ const RESERVED: Range<u16> = 512..1024;
 /// Address of a socket whose family is not IP.
 const NO_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Protocol of a stream socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// TCP with all of its options.
     Tcp,
     /// Any other, such as Unix sockets: no TCP options, any byte makes the socket readable, and all sends copy.
     Other,
@@ -49,7 +46,6 @@ fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Opens a listener and returns its address.
 pub(crate) fn listen(addr: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = stream_socket(&addr)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -159,7 +155,6 @@ fn widen(socket: impl AsFd) {
     }
 }
 
-/// Sets a stream socket that the program has made to non-blocking, and returns its protocol.
 fn stream_protocol(socket: &OwnedFd) -> io::Result<Protocol> {
     if sockopt::socket_type(socket)? != SocketType::STREAM {
         let reason = "not a stream socket: make it with SOCK_STREAM";
@@ -206,7 +201,6 @@ pub(crate) fn set_low_water(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the local address of a connected socket, or the error of the connect.
 pub(crate) fn connected(socket: impl AsFd) -> io::Result<SocketAddr> {
     sockopt::socket_error(&socket)??;
     local_addr(socket)
@@ -216,7 +210,6 @@ pub(crate) fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
     ip_addr(net::getsockname(socket)?)
 }
 
-/// Converts the address; [`NO_ADDR`] if the family is not IP.
 fn ip_addr(addr: SocketAddrAny) -> io::Result<SocketAddr> {
     match addr.address_family() {
         AddressFamily::INET | AddressFamily::INET6 => Ok(SocketAddr::try_from(addr)?),

@@ -33,16 +33,13 @@ const TINY: RingSize = RingSize { submissions: 4, completions: 8 };
 /// Exceeds a run's time on a busy machine, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Connections opened in one turn: fewer than a listener's queue holds.
 const BURST: usize = 400;
 
-/// Polls for events in a turn.
 const POLLS: usize = 32;
 
 /// Length of the name that starts both directions of a connection.
 const NAME: u64 = 8;
 
-/// SplitMix64 generator.
 struct Random(u64);
 
 fn mix(mut z: u64) -> u64 {
@@ -79,9 +76,7 @@ fn fill(name: u64, mut offset: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Course of a connection, derived from its name.
 struct Plan {
-    /// Bytes from the client and from the server.
     bytes: [u64; 2],
     /// The end that breaks it off (0 is the client), after how many of its sent bytes, and whether by a reset.
     breaks: Option<(usize, u64, bool)>,
@@ -107,15 +102,11 @@ impl Plan {
     }
 }
 
-/// State of a connection's receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Receive {
     None,
-    /// Waits for [`Event::Readable`].
     Awaited,
-    /// The engine receives into its own memory.
     Lent,
-    /// The engine has buffers.
     Given,
 }
 
@@ -125,7 +116,6 @@ struct Conn {
     head: Vec<u8>,
     open: bool,
     sent: u64,
-    /// Bytes of the send in flight.
     sending: Option<usize>,
     full: bool,
     shut: bool,
@@ -138,7 +128,6 @@ struct Conn {
     doomed: bool,
 }
 
-/// One side: an engine and its connections.
 struct Side<E> {
     engine: E,
     /// 0 for the client, 1 for the server.
@@ -149,13 +138,11 @@ struct Side<E> {
     /// Receive buffers given to the engine, and those returned.
     given: usize,
     returned: usize,
-    /// Short sends, connections that ended in good order, and broken ones.
     short: usize,
     orderly: usize,
     broken: usize,
 }
 
-/// An engine with tiny queues and access to its sockets.
 trait Stressed: Engine {
     /// The engine itself completes short sends.
     const COMPLETES: bool = false;
@@ -227,12 +214,10 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// Returns the name of the stream that this end sends or receives.
     fn stream(&self, name: u64, sends: bool) -> u64 {
         if (self.end == 0) == sends { name } else { !name }
     }
 
-    /// Advances all connections, then polls the engine.
     fn turn(&mut self, events: &mut Vec<Event>) {
         for id in self.conns.keys().copied().collect::<Vec<_>>() {
             self.send(id);
@@ -411,7 +396,6 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// Checks received bytes.
     fn check(&mut self, id: SocketId, mut bytes: &[u8]) {
         let conn = self.conns.get_mut(&id).expect("it is there");
         if conn.name.is_none() {
@@ -446,7 +430,6 @@ impl<E: Stressed> Side<E> {
         }
     }
 
-    /// Closes a connection that has ended.
     fn finish(&mut self, id: SocketId) {
         let Some(conn) = self.conns.get(&id) else { return };
         let plan = conn.name.map(Plan::of);
@@ -513,7 +496,6 @@ fn stress<E: Stressed>(open: impl Fn() -> E) {
     seeds.each("-p onego-engine --lib stress", |seed| run(&open, count, 20_261 + seed));
 }
 
-/// Sends everything from the caller's memory, which must not change until the kernel has released it.
 fn zero_copy() -> Settings {
     Settings { mode: zero_copy::Mode::On, thresholds: Thresholds::default() }
 }

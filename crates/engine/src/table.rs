@@ -8,7 +8,6 @@ pub struct SocketId {
 }
 
 impl SocketId {
-    /// Returns the name as the 64 bits that the kernel carries for an engine.
     pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
@@ -103,7 +102,6 @@ impl<K, V> Default for ByName<K, V> {
 }
 
 impl<K: Name, V> ByName<K, V> {
-    /// Inserts a value; returns the one that another name had in the same slot.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let slot = key.slot();
         if slot >= self.slots.len() {

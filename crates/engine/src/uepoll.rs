@@ -43,7 +43,6 @@ pub struct Uepoll {
     /// Closed sockets whose poll requests may not have been submitted yet. The kernel looks up the descriptor number at
     /// submission; until then no other socket may reuse it.
     closing: Vec<OwnedFd>,
-    /// Completions lost so far.
     lost: u32,
 }
 
@@ -283,7 +282,6 @@ impl Engine for Uepoll {
 
 #[cfg(test)]
 impl Uepoll {
-    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
     }

@@ -81,7 +81,6 @@ const CANCEL: u64 = u64::MAX - 1;
 /// Time after which a quiet engine releases sent buffers. Traffic releases them as a side effect.
 const TIDY: Duration = Duration::from_millis(100);
 
-/// `IORING_RECVSEND_POLL_FIRST`.
 const RECVSEND_POLL_FIRST: u16 = 1;
 
 /// Maximum time that dropping an engine waits for the kernel to return its memory, which is leaked otherwise.
@@ -102,16 +101,13 @@ struct Socket {
     fd: OwnedFd,
     kind: Kind,
     protocol: Protocol,
-    /// The poll request and the send in the kernel, if any.
     poll: Option<OpKey>,
     send: Option<OpKey>,
-    /// The receive that waits in the kernel for bytes, if any.
     lent: Option<OpKey>,
     /// The last such receive drained the socket.
     drained: bool,
     /// The end of the stream or an error was seen: a short receive does not mean that the socket is drained.
     ended: bool,
-    /// Zero-copy policy, if any of its sends may be zero-copy.
     policy: Option<Box<Policy>>,
 }
 
@@ -123,18 +119,15 @@ pub struct Uring {
     sleeper: Sleeper,
     sockets: SocketTable<Socket>,
     ops: Ops,
-    /// Receive memory lent to the kernel, if the kernel supports that.
     loans: Option<Loans>,
     /// Successful sends need no completion.
     silent: bool,
     /// Queued sends that are done once submitted, unless the kernel completes them.
     silent_sends: Vec<OpKey>,
-    /// Completions lost so far, of this ring.
     lost: u32,
     /// Closed sockets that unsubmitted requests may refer to. The kernel looks up the descriptor number at submission;
     /// until then no other socket may reuse it.
     closing: Vec<OwnedFd>,
-    /// Paused listeners; usually none.
     paused: Vec<SocketId>,
     zero_copy: Settings,
     registry: Registry,
@@ -340,7 +333,6 @@ impl Uring {
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }
 
-    /// Submits a receive of the next bytes into lent memory.
     fn lend(&mut self, id: SocketId, limit: usize) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let key = self.ops.lent(id, limit);
@@ -357,7 +349,6 @@ impl Uring {
         unsafe { self.ring.push(&recv) };
     }
 
-    /// Handles a completed receive into lent memory.
     fn came(
         &mut self,
         id: SocketId,
@@ -438,7 +429,6 @@ impl Uring {
         !self.silent_sends.is_empty() && self.ring.all_submitted() && !self.ring.overflows()
     }
 
-    /// Finishes all silent sends that have no completion.
     fn finish_silent(&mut self, events: &mut Vec<Event>) {
         let mut sends = std::mem::take(&mut self.silent_sends);
         for key in sends.drain(..) {
@@ -635,7 +625,6 @@ impl Engine for Uring {
 }
 
 impl Drop for Uring {
-    /// Takes all memory back from the kernel before it is freed.
     fn drop(&mut self) {
         // A closed socket can no longer be aborted.
         let mut events = Vec::new();
@@ -667,7 +656,6 @@ impl Drop for Uring {
 
 #[cfg(test)]
 impl Uring {
-    /// Returns the descriptor of a socket, for tests that act on it as a peer.
     pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.sockets.get(id)?.fd))
     }

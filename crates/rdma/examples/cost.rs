@@ -11,11 +11,8 @@ use onego_wire::Time;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Operations posted at a time.
 const BATCH: usize = 32;
-/// Batches of an untimed run.
 const FIXED: usize = 300;
-/// Bytes per send or receive.
 const SEND: usize = 512 << 10;
 const NOW: Time = Time::from_nanos(0);
 
@@ -26,7 +23,6 @@ enum What {
     Read,
 }
 
-/// One end, and the bytes in flight to it.
 struct CostEnd {
     connection: Connection,
     incoming: List,
@@ -38,7 +34,6 @@ impl CostEnd {
         Self { connection, incoming: List::new(), pool: Pool::new(8 << 20) }
     }
 
-    /// Copies received bytes to the connection's landing place.
     fn receive(&mut self) {
         while !self.incoming.is_empty() {
             let landing = self.connection.landing();
@@ -64,7 +59,6 @@ fn copy(from: &mut List, to: &mut [u8]) -> usize {
     n
 }
 
-/// Two connected ends.
 fn pair(crc: bool) -> (CostEnd, CostEnd) {
     let config = Arc::new(Config { crc, ..Config::new(Pool::new(8 << 20)) });
     let entropy = || {
@@ -86,7 +80,6 @@ fn pair(crc: bool) -> (CostEnd, CostEnd) {
     (client, server)
 }
 
-/// Moves bytes until there are none left.
 fn exchange(a: &mut CostEnd, b: &mut CostEnd) {
     while a.connection.has_output() || b.connection.has_output() {
         a.connection.transmit(&mut b.incoming, SEND);
@@ -96,7 +89,6 @@ fn exchange(a: &mut CostEnd, b: &mut CostEnd) {
     }
 }
 
-/// Runs batches of operations for `time`, or a fixed number of batches.
 struct Run {
     client: CostEnd,
     server: CostEnd,
@@ -152,7 +144,6 @@ impl Run {
     }
 }
 
-/// Returns nanoseconds per operation.
 fn measure(seconds: f64, mut batch: impl FnMut()) -> f64 {
     let (start, limit) = (Instant::now(), Duration::from_secs_f64(seconds));
     let mut batches = 0;

@@ -23,10 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Depths of the queues: small enough to be full at times.
 const CONFIG: Config = Config { send_queue: 32, receive_queue: 16 };
 
-/// Size of usual receives.
 const RECEIVE: usize = 4096;
 
-/// An end with its results.
 struct CheckEnd {
     endpoint: Box<dyn Endpoint>,
     completions: VecDeque<Completion>,
@@ -56,7 +54,6 @@ fn pieces(bytes: &[u8], count: usize) -> List {
     bytes.chunks(bytes.len().div_ceil(count)).map(Segment::copy_from).collect()
 }
 
-/// Waits until one of the descriptors is readable.
 fn wait(descriptors: &[BorrowedFd<'_>], since: Instant, what: &str) {
     let left = PATIENCE.checked_sub(since.elapsed()).unwrap_or_else(|| panic!("{what}: no notification"));
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
@@ -89,7 +86,6 @@ impl CheckEnd {
         self.sends += 1;
     }
 
-    /// Takes all events and completions.
     fn look(&mut self) {
         self.endpoint.ready();
         while let Some(completion) = self.endpoint.poll() {
@@ -124,7 +120,6 @@ impl CheckEnd {
 }
 
 impl Pair {
-    /// Connects, with receives at both ends.
     fn new(verbs: &Verbs, addr: SocketAddr) -> Self {
         let (mut listener, mut client) = asking(verbs, addr);
         let Asked { endpoint, client: from, private_data } = asked(&mut listener, &mut client);
@@ -142,7 +137,6 @@ impl Pair {
         pair
     }
 
-    /// Waits until a condition holds.
     fn until(&mut self, what: &str, is: impl Fn(&CheckEnd, &CheckEnd) -> bool) {
         let since = Instant::now();
         loop {
@@ -187,7 +181,6 @@ fn is_message(completion: &Completion) -> bool {
     matches!(completion.done, CompletedWork::Received { .. })
 }
 
-/// Returns a listener, and a client that requests a connection.
 fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, CheckEnd) {
     let listener = verbs.listen(addr).expect("it listens");
     let endpoint = verbs.connect(listener.local_addr(), b"request.").expect("it connects");
@@ -199,7 +192,6 @@ fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, CheckEnd) {
     (listener, client)
 }
 
-/// Waits for the client's request, and returns it.
 fn asked(listener: &mut Box<dyn Listener>, client: &mut CheckEnd) -> Asked {
     let since = Instant::now();
     loop {

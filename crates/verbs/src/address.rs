@@ -4,7 +4,6 @@ use libc::{sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
 
-/// A C socket address.
 pub(crate) struct RawAddress(sockaddr_storage);
 
 impl RawAddress {

@@ -80,7 +80,6 @@ fn troubles() -> MutexGuard<'static, Troubles> {
     TROUBLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the error of these queues, if there is one.
 pub(crate) fn trouble(id: &Id, queues: &WorkQueues) -> Option<String> {
     let mut troubles = troubles();
     read(id, &mut troubles);
@@ -92,7 +91,6 @@ pub(crate) fn forget(name: usize) {
     troubles().remove(&name);
 }
 
-/// Reads a device's events.
 fn read(id: &Id, troubles: &mut Troubles) {
     let Ok(device) = id.device() else { return };
     let library = id.rdma_core();

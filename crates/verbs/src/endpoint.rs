@@ -19,7 +19,6 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Maximum number of completions taken from the device at a time.
 const BATCH: usize = 16;
 
 /// Names of the watched descriptors in epoll's event data.
@@ -30,9 +29,7 @@ const NAMES: usize = 3;
 
 #[derive(Debug)]
 enum Phase {
-    /// A client resolves the server's address and route; holds its private data.
     Resolving(Vec<u8>),
-    /// A client has requested the connection.
     Connecting,
     /// A client's request, with its numbers of reads, waits for this side's user.
     Asked(Reads),
@@ -42,7 +39,6 @@ enum Phase {
     Over,
 }
 
-/// A connection's resources on its device.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) work: WorkQueues,
@@ -64,7 +60,6 @@ impl Queues {
     }
 }
 
-/// Memory accessible to the peer.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) region: Region,
@@ -76,7 +71,6 @@ pub(crate) struct Registered {
 pub(crate) struct Connection {
     config: Config,
     phase: Phase,
-    /// Readable when one of the descriptors below is.
     epoll: OwnedFd,
     id: Arc<Id>,
     /// `None` before the device is known, and after the end of the connection.
@@ -109,7 +103,6 @@ impl Connection {
         Self::new(id, config, Phase::Resolving(private_data.to_vec()))
     }
 
-    /// Creates a server's end for a client's request.
     pub(crate) fn serve(id: Arc<Id>, config: Config, event: &Event) -> io::Result<Self> {
         let queues = Queues::new(&id, &config)?;
         let reads = Reads { answered: event.responder_resources, asked: event.initiator_depth };
@@ -140,7 +133,6 @@ impl Connection {
         })
     }
 
-    /// Sets up the device's resources, and posts the early receives to it.
     fn set_up(&mut self, queues: Queues) -> io::Result<()> {
         watch(&self.epoll, COMPLETION, queues.completions.descriptor())?;
         watch(&self.epoll, DEVICE, device::descriptor(&self.id)?)?;
@@ -182,7 +174,6 @@ impl Connection {
         depth as usize
     }
 
-    /// Processes the connection's events.
     fn connection_events(&mut self) {
         while !self.is_over() {
             let event = match self.id.events().next() {
@@ -244,7 +235,6 @@ impl Connection {
         }
     }
 
-    /// Checks for errors of the device.
     fn trouble(&mut self) {
         let Some(queues) = &self.queues else { return };
         if let Some(what) = device::trouble(&self.id, &queues.work) {
@@ -277,7 +267,6 @@ impl Connection {
         }
     }
 
-    /// Processes a completion.
     fn completed(&mut self, entry: &ibv_wc) -> Result<(), EndpointError> {
         let (line, number) = Line::of(entry.wr_id);
         let Some(work) = self.line(line).complete(number) else {
@@ -302,7 +291,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Deregisters memory.
     pub(crate) fn take_back(&mut self, key: Key) -> Result<Memory, PostError> {
         let Registered { region, memory } = self.regions.remove(&key).ok_or(PostError::UnknownKey(key))?;
         match region.release() {
@@ -331,7 +319,6 @@ impl Connection {
         self.events.push_back(EndpointEvent::Fault(error));
     }
 
-    /// Ends the connection; everything comes back.
     pub(crate) fn end(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Over);
         if matches!(phase, Phase::Connecting | Phase::Accepted | Phase::Ready) {
@@ -360,7 +347,6 @@ impl Connection {
         }
     }
 
-    /// Takes completions that the device had before the end.
     fn complete_rest(&mut self, queue: &CompletionQueue) {
         let mut taken = [EMPTY; BATCH];
         while let Ok(count @ 1..) = queue.poll(&mut taken) {
@@ -371,7 +357,6 @@ impl Connection {
         }
     }
 
-    /// Returns the next completion, if any.
     pub(crate) fn next_completion(&mut self) -> Option<Completion> {
         self.harvest();
         let completion = self.completions.pop_front()?;
@@ -383,7 +368,6 @@ impl Connection {
         Some(completion)
     }
 
-    /// Posts a receive to the device.
     pub(crate) fn give_receive(
         &mut self,
         id: u64,
@@ -432,7 +416,6 @@ const EMPTY: ibv_wc = ibv_wc {
     dlid_path_bits: 0,
 };
 
-/// Checks the length of private data.
 pub(crate) fn short(private_data: &[u8]) -> Result<(), PostError> {
     PostError::unless_short("private data", private_data.len(), PRIVATE_DATA_MAX)
 }

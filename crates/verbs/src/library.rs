@@ -87,7 +87,6 @@ impl fmt::Debug for Library {
 }
 
 impl Library {
-    /// Returns the libraries, if they are installed.
     pub(crate) fn get() -> io::Result<&'static Self> {
         static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
         LIBRARY.get_or_init(Self::load).as_ref().map_err(|why| {
@@ -100,7 +99,6 @@ impl Library {
         })
     }
 
-    /// Returns the meaning of a completion's status.
     pub(crate) fn status(&self, status: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.ibv_wc_status_str)(status) };
@@ -108,7 +106,6 @@ impl Library {
         unsafe { text(said) }
     }
 
-    /// Returns the meaning of a device's event.
     pub(crate) fn device_event(&self, event: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.ibv_event_type_str)(event) };
@@ -116,7 +113,6 @@ impl Library {
         unsafe { text(said) }
     }
 
-    /// Returns the meaning of a connection's event.
     pub(crate) fn connection_event(&self, event: c_int) -> String {
         // SAFETY: the function takes any number.
         let said = unsafe { (self.rdma_event_str)(event) };
@@ -142,7 +138,6 @@ fn symbol(handle: *mut c_void, library: &CStr, name: &'static str) -> Result<*mu
     Ok(found)
 }
 
-/// Returns the error of the last failed load.
 fn last_error() -> String {
     // SAFETY: the function takes no arguments.
     let said = unsafe { libc::dlerror() };

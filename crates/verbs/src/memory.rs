@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Maximum number of slabs that a connection registers: 512 MiB of the usual size.
 const SLABS: usize = 256;
 
-/// Registrations for one piece of work.
 pub(crate) type Regions = SmallVec<[Region; 1]>;
 
 pub(crate) type Pieces = SmallVec<[ibv_sge; 8]>;
@@ -27,7 +26,6 @@ pub(crate) struct Memories {
     /// Registrations by the ids of slabs. They pin a slab's pages until this value is dropped, even if the slab is
     /// gone.
     slabs: HashMap<u64, Region>,
-    /// Limit on their number.
     most: usize,
     is_iwarp: bool,
 }
@@ -53,7 +51,6 @@ impl Memories {
         Ok((pieces, regions))
     }
 
-    /// Returns the piece for a message of the peer.
     pub(crate) fn buffer(&mut self, buffer: &mut SegmentMut) -> io::Result<(ibv_sge, Regions)> {
         self.sink_with(buffer, IBV_ACCESS_LOCAL_WRITE)
     }

@@ -76,7 +76,6 @@ pub(crate) struct Event {
     /// Numbers of RDMA Reads that the peer wants in flight, and that it answers at a time.
     pub(crate) responder_resources: u8,
     pub(crate) initiator_depth: u8,
-    /// The connection of a requesting client.
     asked: Option<Raw<rdma_cm_id>>,
 }
 
@@ -96,7 +95,6 @@ impl Events {
         unsafe { descriptor(number) }
     }
 
-    /// Returns the next event, if any.
     pub(crate) fn next(&self) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel exists, and there is room for the event.
@@ -179,7 +177,6 @@ impl Id {
         unsafe { *self.raw.as_ptr() }
     }
 
-    /// Returns the device, once it is known.
     pub(crate) fn device(&self) -> io::Result<Raw<ibv_context>> {
         let device = self.get().verbs;
         NonNull::new(device).ok_or_else(|| io::Error::other("the connection has no device"))
@@ -201,7 +198,6 @@ impl Id {
         done(unsafe { (self.rdma_core().rdma_listen)(self.raw.as_ptr(), backlog) })
     }
 
-    /// Starts to resolve a server's address.
     pub(crate) fn resolve_address(&self, server: SocketAddr) -> io::Result<()> {
         let mut addr = RawAddress::new(server);
         let raw = self.raw.as_ptr();
@@ -211,7 +207,6 @@ impl Id {
         })
     }
 
-    /// Starts to resolve the route to the server.
     pub(crate) fn resolve_route(&self) -> io::Result<()> {
         // SAFETY: the connection exists.
         done(unsafe { (self.rdma_core().rdma_resolve_route)(self.raw.as_ptr(), RESOLVE_MS) })
@@ -249,12 +244,9 @@ impl Drop for Id {
     }
 }
 
-/// Limits on RDMA Reads in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
-    /// Reads of the peer.
     pub(crate) answered: u8,
-    /// Reads of this side.
     pub(crate) asked: u8,
 }
 
@@ -402,7 +394,6 @@ pub(crate) struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// Creates a queue with room for `depth` completions.
     pub(crate) fn new(id: &Arc<Id>, depth: u32) -> io::Result<Arc<Self>> {
         let events = CompletionEvents::new(id)?;
         let depth = c_int::try_from(depth).unwrap_or(c_int::MAX);
@@ -469,7 +460,6 @@ impl Drop for CompletionQueue {
 pub(crate) struct Room {
     pub(crate) sends: u32,
     pub(crate) receives: u32,
-    /// Maximum number of memory pieces of a send.
     pub(crate) pieces: u32,
 }
 
@@ -513,7 +503,6 @@ impl WorkQueues {
         Ok(Self { raw, id, _domain: domain, _completions: Arc::clone(completions) })
     }
 
-    /// Returns their name in events of the device.
     pub(crate) fn name(&self) -> usize {
         self.raw.as_ptr().addr()
     }

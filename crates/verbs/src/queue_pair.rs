@@ -90,7 +90,6 @@ impl Connection {
         self.line(line).push(work);
     }
 
-    /// Sends or writes the bytes of a list.
     fn post_list(
         &mut self,
         id: u64,

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 /// Posted work. Its memory is the device's until it is complete.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// The caller's id.
     pub(crate) id: u64,
     pub(crate) kind: WorkKind,
     /// Registrations for this work, released when it is complete.
@@ -59,7 +58,6 @@ impl Work {
 /// it is in flight, and a Read once its response has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Sends and RDMA Writes.
     Sends,
     Reads,
     Receives,
@@ -74,7 +72,6 @@ impl Line {
         number << Self::BITS | self as u64
     }
 
-    /// Splits a work request id.
     pub(crate) fn of(name: u64) -> (Self, u64) {
         let line = match name & ((1 << Self::BITS) - 1) {
             0 => Self::Sends,
@@ -85,7 +82,6 @@ impl Line {
     }
 }
 
-/// A line's work in the device's hands.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     works: VecDeque<Work>,
@@ -94,7 +90,6 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns the number of the next work.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.works.len() as u64
     }
@@ -113,7 +108,6 @@ impl Queue {
         Some(work)
     }
 
-    /// Takes the remaining work.
     pub(crate) fn take(&mut self) -> VecDeque<Work> {
         self.first = self.next();
         std::mem::take(&mut self.works)

@@ -14,7 +14,6 @@ pub(super) struct Finished {
     pub(super) result: Result<List, Error>,
 }
 
-/// Name of a piece: its I/O, and its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceName {
     io: u32,
@@ -90,7 +89,6 @@ impl Assembly {
         io
     }
 
-    /// Completes a piece; the result of a read has its bytes.
     pub(super) fn done(&mut self, name: PieceName, result: Result<List, Error>) {
         let partial = &mut self.ios[name.io as usize];
         match result {
@@ -108,7 +106,6 @@ impl Assembly {
         self.free.push(name.io);
     }
 
-    /// Returns the next completed I/O.
     pub(super) fn next_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
     }

@@ -11,7 +11,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Size of the writes that fill a device.
 const FILL: u64 = 1 << 20;
 
 /// Maximum length of a turn without an event: a measurement may have been interrupted.
@@ -64,7 +63,6 @@ pub struct ImageCluster {
     pub server: u32,
 }
 
-/// A device that counts the requests it receives.
 pub(super) struct Tallied {
     device: Rc<dyn Device>,
     requests: Cell<u64>,
@@ -91,7 +89,6 @@ impl Device for Tallied {
     }
 }
 
-/// A device with its event loop.
 pub(super) struct Bed {
     pub(super) device: Tallied,
     /// `None` for a device that completes requests immediately.

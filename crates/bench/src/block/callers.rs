@@ -36,16 +36,13 @@ pub struct CallersLoad {
 
 pub(super) struct Counted {
     pub(super) count: Count,
-    /// Requests that the device received.
     pub(super) requests: u64,
 }
 
 struct Caller {
     first: u64,
     next: u64,
-    /// I/Os of its batch that are not complete.
     left: u32,
-    /// Start of the batch.
     began: Time,
 }
 
@@ -63,13 +60,11 @@ pub(super) struct Callers<'a> {
     done: u64,
     /// Completed I/Os without a reading of the clock since their start.
     at_once: u64,
-    /// Callers that start a batch.
     ready: Vec<usize>,
     latency: Histogram<u64>,
 }
 
 impl<'a> Callers<'a> {
-    /// Creates the callers of a device of `size` bytes.
     pub(super) fn new(bed: &'a mut Bed, route: Box<dyn Route>, load: CallersLoad, size: u64) -> Self {
         let blocks = size / u64::from(load.callers) / load.block_size;
         let start = now();
@@ -122,7 +117,6 @@ impl<'a> Callers<'a> {
         Ok(Counted { count, requests: self.bed.device.requests() - requests })
     }
 
-    /// Runs rounds of I/Os until one has to be waited for, including that wait. Returns the time afterwards.
     fn look(&mut self, time: Time) -> Result<Time, Error> {
         let done = self.done;
         let mut rounds = 0;
@@ -150,14 +144,12 @@ impl<'a> Callers<'a> {
         Ok(later)
     }
 
-    /// Returns when the next I/O is due.
     fn next_due(&self, time: Time) -> Time {
         let Some(rate) = self.load.rate else { return time };
         let bytes = (self.begun + 1) as f64 * self.load.block_size as f64;
         (self.start + Duration::from_secs_f64(bytes / rate as f64)).max(time + TICK)
     }
 
-    /// Returns whether the rate allows no further I/O yet.
     fn is_ahead(&self, time: Time) -> bool {
         self.load.rate.is_some_and(|rate| {
             let due = time.since(self.start).as_secs_f64() * rate as f64;
@@ -195,7 +187,6 @@ impl<'a> Callers<'a> {
         self.route.submit(time, &self.bed.device, number as u32, offset, op);
     }
 
-    /// Takes completed I/Os, and returns their number.
     fn take_finished(&mut self, time: Time) -> Result<u64, Error> {
         let before = self.done;
         while let Some(finished) = self.route.next_finished() {

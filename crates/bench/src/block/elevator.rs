@@ -21,13 +21,10 @@ const MOST_QUEUED: usize = 128;
 struct BufferHead {
     name: PieceName,
     length: u64,
-    /// Data of a write.
     data: Option<List>,
-    /// The next header of the same request.
     next: Option<usize>,
 }
 
-/// Headers of adjacent bytes.
 #[derive(Clone, Copy)]
 struct Chain {
     start: u64,
@@ -38,7 +35,6 @@ struct Chain {
 }
 
 impl Chain {
-    /// Returns whether both can form one request.
     fn joins(&self, other: &Chain, geometry: &Geometry) -> bool {
         let (start, end) = (self.start.min(other.start), self.end.max(other.end));
         let within = |boundary: u64| start / boundary == (end - 1) / boundary;
@@ -49,7 +45,6 @@ impl Chain {
     }
 }
 
-/// The queue of one device, and the requests in flight.
 #[derive(Default)]
 pub(super) struct Elevator {
     heads: Slab<BufferHead>,
@@ -60,7 +55,6 @@ pub(super) struct Elevator {
 }
 
 impl Elevator {
-    /// Queues a piece.
     pub(super) fn submit(&mut self, now: Time, device: &dyn Device, piece: Piece) {
         let Piece { name, offset, length, data } = piece;
         let writes = data.is_some();
@@ -91,20 +85,17 @@ impl Elevator {
         }
     }
 
-    /// Returns whether a queued request overlaps `single`, which would be at `place`.
     fn overlaps(&self, place: usize, single: &Chain) -> bool {
         let before = place.checked_sub(1).is_some_and(|before| self.queue[before].end > single.start);
         before || self.queue.get(place).is_some_and(|after| after.start < single.end)
     }
 
-    /// Appends headers to those at `place`.
     fn chain(&mut self, place: usize, more: &Chain) {
         let chain = &mut self.queue[place];
         self.heads[chain.last].next = Some(more.first);
         (chain.end, chain.last) = (more.end, more.last);
     }
 
-    /// Sends all requests to the device.
     pub(super) fn unplug(&mut self, now: Time, device: &dyn Device) {
         for chain in self.queue.drain(..) {
             let op = match chain.writes {
@@ -116,7 +107,6 @@ impl Elevator {
         }
     }
 
-    /// Completes the headers of completed requests.
     pub(super) fn complete(&mut self, mut each: impl FnMut(PieceName, Result<List, Error>)) {
         while let Some(Completion { tag, result }) = self.completions.take() {
             let chain = self.at_device.remove(tag as usize);
@@ -134,7 +124,6 @@ impl Elevator {
     }
 }
 
-/// Returns the data of the headers from `first` on.
 fn gathered(heads: &mut Slab<BufferHead>, first: usize) -> List {
     let (mut list, mut next) = (List::new(), Some(first));
     while let Some(key) = next {
@@ -147,7 +136,6 @@ fn gathered(heads: &mut Slab<BufferHead>, first: usize) -> List {
     list
 }
 
-/// Takes the next bytes of a read.
 fn part(result: &mut Result<List, Error>, length: u64) -> Result<List, Error> {
     match result {
         Ok(data) if data.is_empty() => Ok(List::new()),

@@ -12,7 +12,6 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Plan of a measurement.

@@ -14,7 +14,6 @@ pub(super) trait Route {
     /// Ends a batch: no caller has more to submit for now.
     fn release(&mut self, _now: Time, _device: &dyn Device) {}
 
-    /// Returns the next completed I/O.
     fn next_finished(&mut self) -> Option<Finished>;
 }
 
@@ -44,7 +43,6 @@ fn data(outcome: Outcome) -> List {
     }
 }
 
-/// Each I/O as one request.
 #[derive(Default)]
 pub(super) struct Whole(Completions);
 

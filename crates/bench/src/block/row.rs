@@ -45,14 +45,12 @@ impl BlockRow {
         }
     }
 
-    /// Returns the median of several equal measurements; `None` if there are none.
     pub(super) fn median(mut rows: Vec<Self>) -> Option<Self> {
         let repeat = rows.len();
         rows.sort_by(|a, b| a.cpu_us_per_io().total_cmp(&b.cpu_us_per_io()));
         rows.into_iter().nth(repeat / 2).map(|row| Self { repeat, ..row })
     }
 
-    /// Returns the CPU microseconds per I/O of both ends, as far as known.
     pub(super) fn cpu_us_per_io(&self) -> f64 {
         let Ends { client, server } = self.row.cpu_us_per_io;
         client.unwrap_or(0.0) + server.unwrap_or(0.0)

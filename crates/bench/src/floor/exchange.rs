@@ -8,13 +8,11 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
-/// Size of one receive.
 const RECEIVE: usize = 256 << 10;
 
 /// Maximum size of one send; all sends have the same bytes.
 const SEND: usize = 1 << 20;
 
-/// Maximum number of connections reported by one wait.
 const EVENTS: usize = 256;
 
 /// Sizes of the messages in both directions.
@@ -44,15 +42,12 @@ struct Exchange {
     stream: TcpStream,
     incoming: usize,
     outgoing: usize,
-    /// Received bytes of an incomplete message.
     partial: usize,
-    /// Bytes to send.
     pending: usize,
     /// Also polled for writability.
     waits_for_room: bool,
 }
 
-/// Connections served by one thread.
 pub(super) struct Exchanges {
     list: Vec<Exchange>,
     /// Waits for all of them. A single connection waits in the receive itself, which saves a system call.
@@ -65,7 +60,6 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    /// Creates the ends of these connections, with the sizes of incoming and outgoing messages.
     pub(super) fn new(streams: Vec<TcpStream>, incoming: usize, outgoing: usize) -> io::Result<Self> {
         for stream in &streams {
             stream.set_nodelay(true)?;
@@ -94,7 +88,6 @@ impl Exchanges {
         self.calls
     }
 
-    /// Sends `messages` messages on each connection.
     pub(super) fn send_on_all(&mut self, messages: usize) -> io::Result<()> {
         for i in 0..self.list.len() {
             self.list[i].pending += messages * self.list[i].outgoing;
@@ -163,7 +156,6 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Enables or disables polling for writability.
     fn wait_for_room(&mut self, i: usize) -> io::Result<()> {
         let exchange = &mut self.list[i];
         let wanted = exchange.pending > 0;
@@ -215,7 +207,6 @@ impl Exchanges {
 }
 
 enum Came {
-    /// The number of messages completed.
     Messages(usize),
     Nothing,
     End,

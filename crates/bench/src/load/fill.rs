@@ -7,10 +7,8 @@ use onego::SegmentMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes per request: an object of the usual size.
 const PIECE: u64 = 4 << 20;
 
-/// Requests in flight.
 const DEPTH: usize = 8;
 
 /// Fills a range of whole sectors with the first generation of a pattern, of which `zeros` percent are zeros instead.

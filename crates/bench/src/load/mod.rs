@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use workload::{Done, LoadClient, Workload};
 
-/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Bounds of the floor's duration, which is half of a load's. It needs no warm-up except its connection.
@@ -164,7 +163,6 @@ fn measure_one<T: Target>(
     Ok(Measured { row, floor: None, errors })
 }
 
-/// Returns the workload of one client, on its own part of the bytes.
 fn share(size: u64, plan: &Plan, load: Load, number: u32) -> Workload {
     let blocks = size / u64::from(load.jobs) / load.block_size;
     let length = blocks * load.block_size;
@@ -180,7 +178,6 @@ fn share(size: u64, plan: &Plan, load: Load, number: u32) -> Workload {
     }
 }
 
-/// Sums up the results of all clients.
 fn sum(done: Vec<Done>, cpu_seconds: Ends) -> (Count, Vec<String>) {
     let first = done.iter().map(|done| done.span.0).min();
     let last = done.iter().map(|done| done.span.1).max();

@@ -21,43 +21,30 @@ const MAX_ERRORS: u64 = 1000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Workload {
-    /// The load; the caller handles its number of jobs.
     pub(crate) load: Load,
     /// This client's own part of the bytes: whole blocks, and with verification more of them than are in flight.
     pub(crate) range: Range<u64>,
     pub(crate) duration: Duration,
-    /// Checks read data against written data.
     pub(crate) verify: bool,
-    /// Percentage of zeros in each written sector if data is not checked.
     pub(crate) zeros: u8,
-    /// Seed of random offsets and written bytes.
     pub(crate) seed: u64,
 }
 
-/// Result of a client.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Completed requests.
     pub(crate) ios: u64,
-    /// Failed requests, and blocks with wrong bytes.
     pub(crate) errors: u64,
-    /// The first errors.
     pub(crate) shown: Vec<String>,
-    /// Latencies in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// Start of the first request and end of the last.
     pub(crate) span: (Instant, Instant),
 }
 
-/// A client: its session, its requests, and the expected content of the blocks.
 pub(crate) struct LoadClient<S> {
     session: S,
     work: Workload,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Data of all writes that are not checked.
     payload: Segment,
-    /// Expected content of the blocks, with verification.
     known: Vec<Block>,
     random: SmallRng,
     next: u64,
@@ -66,7 +53,6 @@ pub(crate) struct LoadClient<S> {
     done: Done,
 }
 
-/// A request slot.
 struct Slot {
     buffer: Option<SegmentMut>,
     block: u64,
@@ -74,12 +60,10 @@ struct Slot {
     started: Instant,
 }
 
-/// Expected content of a block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     /// Number of its last write; 1 is the fill.
     generation: u32,
-    /// A request for it is in flight.
     busy: bool,
     /// Its last write failed, and may have been applied or not.
     doubtful: bool,
@@ -120,7 +104,6 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Writes all blocks to be checked, so that their content is known.
     pub(crate) fn prepare(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         if self.work.verify {
             fill(&mut self.session, self.work.range.clone(), self.work.seed, 0, stop)?;
@@ -130,7 +113,6 @@ impl<S: Session> LoadClient<S> {
         Ok(())
     }
 
-    /// Runs the load. `told` gets the elapsed time, and returns whether to continue.
     pub(crate) fn run(&mut self, mut told: impl FnMut(Duration) -> bool) -> Result<(), Error> {
         let start = Instant::now();
         (self.now, self.done.span) = (start, (start, start));
@@ -175,7 +157,6 @@ impl<S: Session> LoadClient<S> {
         Ok(self.done)
     }
 
-    /// Submits requests in all free slots.
     fn start_more(&mut self) -> Result<(), Error> {
         while self.session.has_room()
             && !(self.next == self.blocks && self.starts_over())
@@ -191,7 +172,6 @@ impl<S: Session> LoadClient<S> {
         Ok(())
     }
 
-    /// Makes progress, and takes completions.
     fn turn(&mut self) -> Result<(), Error> {
         // Requests that were refused immediately are complete, and no event will report them.
         if self.take_completions() == 0 {
@@ -283,7 +263,6 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Checks read data, if its expected content is known.
     fn check(&mut self, block: u64, bytes: &[u8]) {
         let Some(known) = self.known.get(block as usize).filter(|block| !block.doubtful) else { return };
         if let Err(mismatch) = pattern::check(bytes, self.work.seed, self.offset(block), known.generation) {
@@ -298,7 +277,6 @@ impl<S: Session> LoadClient<S> {
         }
     }
 
-    /// Waits for the requests in flight.
     fn drain(&mut self) -> Result<(), Error> {
         while self.free.len() < self.slots.len() {
             self.turn()?;

@@ -25,12 +25,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Done {
-    /// The engine used, possibly a fallback.
     pub(super) engine: EngineKind,
     pub(super) ios: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) seconds: f64,
-    /// System calls during the measurement.
     pub(super) system_calls: u64,
     /// All replies, including those after the measurement.
     pub(super) answered: u64,
@@ -44,7 +42,6 @@ pub(super) struct MessengerClient {
 }
 
 impl MessengerClient {
-    /// Opens the connections to a server at that port.
     pub(super) fn connect(port: u16, load: &Load, seed: u64) -> Result<Self, Error> {
         let mut config = Config::client(std::process::id(), Pool::new(POOL_IDLE));
         config.keepalive = None;
@@ -69,7 +66,6 @@ impl MessengerClient {
         Ok(this)
     }
 
-    /// Measures for `duration`. `told` gets the elapsed time, and returns whether to continue.
     pub(super) fn run(
         &mut self,
         duration: Duration,
@@ -95,7 +91,6 @@ impl MessengerClient {
         Ok(())
     }
 
-    /// Waits for the requests in flight, and closes the connections.
     pub(super) fn finish(mut self) -> Result<Done, Error> {
         self.turn_until(|pump| pump.machine().role.in_flight == 0)?;
         self.pump.machine_mut().close_all();
@@ -134,30 +129,23 @@ impl MessengerClient {
     }
 }
 
-/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Number of the next request.
     next: u64,
-    /// Number of the next expected reply.
     due: u64,
     /// Replies received together.
     fresh: usize,
     in_flight: InFlight,
 }
 
-/// Sends requests, and another for each reply.
 pub(super) struct Requester {
     block_size: u32,
     /// Template of all requests that are not checked; only the number differs.
     request: EchoRequest,
-    /// Seed of the bytes of checked requests.
     seed: Option<u64>,
-    /// Number of open connections.
     ready: u32,
     /// Time after which no request is sent.
     end: Time,
-    /// Time of the last reply.
     now: Time,
     in_flight: u64,
     answered: u64,
@@ -186,7 +174,6 @@ impl Requester {
         }
     }
 
-    /// Sends `n` requests.
     fn request(&mut self, now: Time, link: &mut Link<Progress>, n: usize) {
         for _ in 0..n {
             let number = link.state.next;

@@ -8,15 +8,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// Behaviour of one end.
 pub(super) trait Role {
-    /// The role's state per connection.
     type State;
 
-    /// Handles the result of listening.
     fn listening(&mut self, _result: io::Result<SocketAddr>) {}
 
-    /// Accepts a peer. `None` rejects it.
     fn accepted(
         &mut self,
         _now: Time,
@@ -26,7 +22,6 @@ pub(super) trait Role {
         None
     }
 
-    /// A connection is ready for messages.
     fn ready(&mut self) {}
 
     /// Handles a message. Fails with a description of what is wrong with it.
@@ -72,7 +67,6 @@ impl<R: Role> Endpoint<R> {
         self.actions.push_back(Action::Connect { conn, addr, local: LocalPort::Any });
     }
 
-    /// Runs `what` on every connection.
     pub(super) fn on_each(&mut self, mut what: impl FnMut(&mut R, &mut Link<R::State>)) {
         for (conn, link) in self.links.iter_mut() {
             what(&mut self.role, link);
@@ -89,7 +83,6 @@ impl<R: Role> Endpoint<R> {
         }
     }
 
-    /// Passes a connection's events to the role.
     fn tell(&mut self, now: Time, conn: ConnId) {
         let Some(link) = self.links.get_mut(conn) else { return };
         while let Some(event) = link.connection.poll() {

@@ -35,7 +35,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load in the terms of rows.
     pub(super) fn as_row(&self) -> row::Load {
         row::Load {
             rw: Pattern::Write,

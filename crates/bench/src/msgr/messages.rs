@@ -20,9 +20,7 @@ pub(super) struct EchoRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// The request's number.
     pub(super) number: u64,
-    /// Length of the request's data.
     pub(super) length: u32,
 }
 
@@ -95,7 +93,6 @@ impl EchoRequest {
 /// Generation of all data, because nothing is overwritten.
 const GENERATION: u32 = 1;
 
-/// Returns the sizes of the messages on the wire.
 pub(super) fn sizes(block_size: u32) -> Sizes {
     let data = SegmentMut::zeroed(block_size as usize).into();
     let request = Message::of(0, &EchoRequest { number: 0, seed: 0, length: block_size, data });

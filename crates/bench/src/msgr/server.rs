@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// Report of the serving half.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Requests answered.
     pub(super) requests: u64,
     /// System calls from the first connection to the last.
     pub(super) system_calls: u64,
@@ -50,7 +49,6 @@ pub fn serve(connections: u32, end: EndOptions) -> io::Result<()> {
 }
 
 struct Answerer {
-    /// Connections that have not ended, including future ones.
     left: u32,
     crc: bool,
     /// Set once the listener is up.

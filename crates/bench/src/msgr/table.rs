@@ -4,7 +4,6 @@ use super::row::{Measured, MsgrRow};
 use crate::report::table::{short_count, short_rate, short_size};
 use crate::row::Ends;
 
-/// Width of the first columns.
 const FIGURES: usize = 44;
 
 /// Returns the heading of an engine's lines.

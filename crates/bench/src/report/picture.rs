@@ -31,11 +31,9 @@ fn colour(rw: Pattern) -> &'static str {
     }
 }
 
-/// Measurements joined by one line, by block size.
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) colour: &'static str,
-    /// A baseline.
     pub(crate) dashed: bool,
     pub(crate) points: Vec<Point>,
 }
@@ -77,7 +75,6 @@ pub fn svg(title: &str, rows: &[Row]) -> String {
     draw(title, &PANELS, &series(rows))
 }
 
-/// Draws four diagrams with the same lines.
 pub(crate) fn draw(title: &str, panels: &[Panel; 4], series: &[Series]) -> String {
     let mut svg = Svg::new();
     svg.text(&Text { size: 22.0, bold: true, ..Text::at(28.0, 38.0, title) });
@@ -121,7 +118,6 @@ fn draw_names(svg: &mut Svg, series: &[Series]) {
     }
 }
 
-/// Plot area of a diagram.
 struct Frame {
     left: f64,
     right: f64,
@@ -188,7 +184,6 @@ struct Axis {
     low: f64,
     high: f64,
     logarithmic: bool,
-    /// Positions of both ends in the picture.
     low_at: f64,
     high_at: f64,
 }
@@ -215,7 +210,6 @@ impl Axis {
         self.low_at + part * (self.high_at - self.low_at)
     }
 
-    /// Returns round numbers on the axis, few enough to read.
     fn ticks(&self) -> Vec<f64> {
         let decade = |value: f64| value.log10().floor() as i32;
         if !self.logarithmic {
@@ -263,7 +257,6 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The picture being written.
 struct Svg {
     text: String,
 }
@@ -291,7 +284,6 @@ impl Svg {
         );
     }
 
-    /// Draws a grid line.
     fn rule(&mut self, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         let _ = writeln!(

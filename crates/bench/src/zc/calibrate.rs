@@ -21,10 +21,8 @@ const SIZES: [u32; 7] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 24 << 10, 32 << 10
 const IN_PIECES: u32 = 32 << 10;
 const PIECES: [u32; 4] = [2 << 10, 4 << 10, 8 << 10, 16 << 10];
 
-/// A saving below this counts as equal cost.
 const MARGIN: f64 = 0.98;
 
-/// Threshold that no size reaches.
 const NEVER: usize = usize::MAX;
 
 /// Parameters of a calibration.
@@ -123,7 +121,6 @@ impl Calibration {
     }
 }
 
-/// Returns the smallest size from which all sizes are cheaper without a copy.
 fn threshold(ratios: &[(usize, f64)]) -> usize {
     let cheaper = ratios.iter().rev().take_while(|(_, ratio)| *ratio < MARGIN);
     cheaper.last().map_or(NEVER, |(size, _)| *size)

@@ -29,7 +29,6 @@ impl Figures {
         Ends { client: each(self.cpu_seconds.client), server: each(self.cpu_seconds.server) }
     }
 
-    /// Returns the CPU seconds per 10^9 bytes of both ends together, or of this one if there is no other.
     pub(super) fn cpu_of_both_ends(&self) -> f64 {
         let Ends { client, server } = self.cpu_per_gb();
         client.unwrap_or(f64::NAN) + server.unwrap_or_default()

@@ -18,7 +18,6 @@ use std::process::Command;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 11, 12, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 11, 12, 2);
 
-/// Size of one receive at the other end.
 const RECEIVE: usize = 1 << 20;
 
 /// Receives on one connection after the other at that address, whose port it prints: the other half of a measurement,
@@ -58,7 +57,6 @@ impl Destination {
         Ok(Self { to, receiver: Some(process) })
     }
 
-    /// Returns a connected, blocking socket.
     pub(super) fn connect(&self) -> Result<OwnedFd, Error> {
         let kind = if self.receiver.is_some() { SocketType::STREAM } else { SocketType::DGRAM };
         let failed = || Error::io(format!("connecting to {}", self.to));
@@ -70,7 +68,6 @@ impl Destination {
         Ok(socket)
     }
 
-    /// Returns the process at the other end.
     pub(super) fn receiver(&self) -> Option<u32> {
         self.receiver.as_ref().map(Running::pid)
     }
@@ -129,7 +126,6 @@ impl Namespace {
         ip(&format!("-netns {} {arguments}", self.name))
     }
 
-    /// Moves this thread into the namespace.
     fn enter(&self) -> Result<(), Error> {
         move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(io::Error::from)

@@ -29,7 +29,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the median of several equal measurements.
     pub(super) fn new(cell: &Cell, mut figures: Vec<Figures>, to_copy: Option<Ratio>) -> Self {
         let cost = |figures: &Figures| figures.cpu_per_gb().client.unwrap_or(f64::INFINITY);
         figures.sort_by(|a, b| cost(a).total_cmp(&cost(b)));

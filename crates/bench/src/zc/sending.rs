@@ -14,7 +14,6 @@ const REAP_EVERY: u32 = 16;
 /// Limit on the kernel's time to release the memory of accepted sends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Sends the same blocks again and again.
 pub(super) enum Sending {
     BareSocket(bare::Socket),
     BareRing(Box<bare::Ring>),
@@ -53,7 +52,6 @@ impl Sending {
         }
     }
 
-    /// Sends a batch, or the blocks between two checks for notifications.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         match self {
             Self::BareSocket(socket) => socket.turn(),
@@ -63,7 +61,6 @@ impl Sending {
         }
     }
 
-    /// Waits until the kernel has reported on all sends, and returns the counters.
     pub(super) fn settle(&mut self) -> io::Result<Count> {
         match self {
             Self::BareSocket(socket) => socket.settle(PATIENCE),
@@ -83,7 +80,6 @@ impl Sending {
 /// Bytes between the pieces of a block, so that they are not adjacent: pieces begin on a page.
 const GAP: usize = 4096;
 
-/// Returns blocks to send, in registrable memory or not, each in `pieces` pieces.
 fn blocks(size: usize, count: usize, registrable: bool, pieces: usize) -> Vec<List> {
     let pool = Pool::registrable(0, 64 << 20);
     let whole = if pieces == 1 { size } else { size + pieces * GAP };

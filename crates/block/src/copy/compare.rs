@@ -15,7 +15,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Pairs of reads in flight.
 const DEPTH: usize = 8;
 
 type Compared = Result<Option<u64>, CopyError>;
@@ -71,7 +70,6 @@ impl CompareHandle {
     }
 }
 
-/// A piece that is read on both sides.
 struct Pair {
     offset: u64,
     length: u64,
@@ -82,7 +80,6 @@ struct Pair {
 pub(super) struct Compare {
     from: Rc<dyn Device>,
     to: Rc<dyn Device>,
-    /// Size of a read in bytes.
     piece: u64,
     left: VecDeque<Range<u64>>,
     /// Pairs in flight; the lowest bit of a tag selects the side of a read.
@@ -118,7 +115,6 @@ impl Compare {
         !self.completions.is_empty()
     }
 
-    /// Processes completions and submits reads.
     pub(super) fn turn(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.completions.take() {

@@ -12,17 +12,14 @@ pub(super) struct KnownExtents {
     end: u64,
     size: u64,
     runs: VecDeque<StatusExtent>,
-    /// A request is in flight.
     is_asking: bool,
 }
 
 impl KnownExtents {
-    /// Creates the state without known bytes from `start` to `size`.
     pub(super) fn new(start: u64, size: u64) -> Self {
         Self { end: start, size, runs: VecDeque::new(), is_asking: false }
     }
 
-    /// Returns the offset and length of the next status request, if one is due.
     pub(super) fn ask(&mut self) -> Option<(u64, u64)> {
         if self.is_asking || !self.runs.is_empty() || self.end >= self.size {
             return None;
@@ -56,7 +53,6 @@ impl KnownExtents {
         Some((is_zero, same.map(|run| run.length).sum()))
     }
 
-    /// Consumes the next bytes, whether their status is known or not.
     pub(super) fn take(&mut self, mut bytes: u64) {
         while bytes > 0 {
             let Some(run) = self.runs.front_mut() else {

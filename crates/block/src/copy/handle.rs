@@ -27,7 +27,6 @@ pub(super) struct CopyState {
 }
 
 impl CopyState {
-    /// Wakes the waiting task if its condition is met.
     pub(super) fn changed(&mut self) {
         let is_due = |beyond: u64| self.result.is_some() || self.progress.done > beyond;
         if self.waiting.as_ref().is_some_and(|(beyond, _)| is_due(*beyond))

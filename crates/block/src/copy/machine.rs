@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Maximum length of a zero request.
 const ZEROS_AT_A_TIME: u64 = 64 << 20;
 
 /// Copies one device to another after [`start`](Self::start). Drive it as the export of its devices' backends.
@@ -62,7 +61,6 @@ struct Copy {
     from: Rc<dyn Device>,
     to: Rc<dyn Device>,
     plan: CopyPlan,
-    /// Size of the source in bytes.
     size: u64,
     completions: Completions,
     jobs: Slab<CopyJob>,
@@ -70,7 +68,6 @@ struct Copy {
     grain: u64,
     /// Offsets of the pieces in flight, with the number of requests of each.
     pieces: BTreeMap<u64, u32>,
-    /// Offset of the next piece.
     next: u64,
     extents: KnownExtents,
     /// The destination reports which of its bytes are zeros.
@@ -89,11 +86,9 @@ enum CopyStage {
     Over,
 }
 
-/// A request in flight.
 struct CopyJob {
     offset: u64,
     length: u64,
-    /// Offset of its piece.
     piece: u64,
     kind: CopyJobKind,
 }
@@ -140,7 +135,6 @@ impl Copy {
         }
     }
 
-    /// Processes completions and submits requests.
     fn turn(&mut self, now: Time) {
         if self.stage == CopyStage::New {
             self.begin();
@@ -168,7 +162,6 @@ impl Copy {
         }
     }
 
-    /// Submits requests within the limits.
     fn submit(&mut self, now: Time) {
         while self.stage == CopyStage::Copying && self.pieces.len() < self.plan.depth.max(1) {
             if let Some((offset, length)) = self.extents.ask() {
@@ -237,7 +230,6 @@ impl Copy {
         }
     }
 
-    /// Reads the next bytes, up to the end of a piece.
     fn read_piece(&mut self, now: Time, length: u64) {
         let most = self.from.geometry().max_io.min(self.plan.piece);
         let most = (most - most % self.grain).max(self.grain);
@@ -332,7 +324,6 @@ impl Copy {
         self.zero_part(now, piece, at..end);
     }
 
-    /// Handles zeros in a piece that was read.
     fn zero_part(&mut self, now: Time, piece: u64, part: Range<usize>) {
         let length = part.len() as u64;
         self.state.borrow_mut().progress.zeros += length;
@@ -341,7 +332,6 @@ impl Copy {
         }
     }
 
-    /// Writes bytes in requests of at most the destination's maximum length.
     fn write_part(&mut self, now: Time, piece: u64, mut offset: u64, mut data: List) {
         let to = self.to.geometry();
         let length = self.padded(offset, data.len() as u64);
@@ -355,7 +345,6 @@ impl Copy {
         }
     }
 
-    /// Records the completion of a request of a piece.
     fn settle_piece(&mut self, piece: u64) {
         if let Some(requests) = self.pieces.get_mut(&piece) {
             *requests -= 1;
@@ -366,12 +355,10 @@ impl Copy {
         }
     }
 
-    /// Returns the offset of the oldest piece in flight.
     fn oldest(&self) -> u64 {
         self.pieces.first_key_value().map_or(self.next, |(first, _)| *first)
     }
 
-    /// Updates the progress.
     fn advanced(&mut self) {
         let mut state = self.state.borrow_mut();
         state.progress.done = self.oldest();

@@ -46,7 +46,6 @@ impl<D: Device> Counted<D> {
     }
 }
 
-/// Returns a request's contribution to the counters.
 fn share(request: &Request) -> Counters {
     let (length, none) = (request.length(), Counters::default());
     match &request.op {

@@ -32,7 +32,6 @@ struct Bucket {
     rate: Rate,
     /// Tokens, in billionths.
     level: i128,
-    /// Time of that level.
     at: Time,
 }
 
@@ -49,7 +48,6 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Returns how long a request must wait.
     fn wait(&self) -> Duration {
         let missing = (SECOND as i128 - self.level).max(0) as u128;
         let nanos = missing.div_ceil(u128::from(self.rate.per_second));
@@ -108,7 +106,6 @@ impl<D: Device> Limited<D> {
         Self { device, limit, waiting: RefCell::default() }
     }
 
-    /// Passes on admitted requests.
     fn pass(&self, now: Time) {
         loop {
             let mut waiting = self.waiting.borrow_mut();

@@ -16,7 +16,6 @@ use std::rc::Rc;
 /// parts persist in that case, as with any failed write.
 pub struct Split<D> {
     device: D,
-    /// Maximum length of a request in bytes.
     most: u64,
 }
 
@@ -27,7 +26,6 @@ impl<D: Device> Split<D> {
     }
 }
 
-/// A request with parts in flight.
 struct PartedRequest {
     /// `None` once the request has completed.
     caller: Option<Caller>,
@@ -43,7 +41,6 @@ enum PartData {
 }
 
 impl PartedRequest {
-    /// Records the completion of the part at offset `at` of the request.
     fn completed(&mut self, now: Time, at: u64, result: Result<Outcome, Error>) {
         match result {
             Ok(Outcome::Data(list)) => self.read.push((at, PartData::List(list))),
@@ -62,7 +59,6 @@ impl PartedRequest {
     }
 }
 
-/// Joins the data read, in order.
 fn joined(mut read: Vec<(u64, PartData)>) -> Result<Outcome, Error> {
     let wrong = || Error::Failed("the device returned an outcome of the wrong kind".into());
     read.sort_unstable_by_key(|(at, _)| *at);
@@ -99,7 +95,6 @@ fn cut_off(op: &mut Op, length: u64) -> Option<Op> {
     }
 }
 
-/// Returns ranges of at most `step` bytes that cover `length`.
 fn parts(length: u64, step: u64) -> impl ExactSizeIterator<Item = Range<u64>> {
     let count = usize::try_from(length.div_ceil(step)).unwrap_or(usize::MAX);
     (0..count).map(move |n| n as u64 * step..length.min((n as u64 + 1) * step))

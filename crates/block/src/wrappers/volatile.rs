@@ -10,11 +10,9 @@ use std::cell::RefCell;
 
 /// A device in memory with a volatile cache, for tests: in a crash, the test decides which unflushed changes survive.
 pub struct Volatile {
-    /// Content as seen by reads.
     cached: RefCell<Memory>,
     /// Content that survives a crash.
     durable: RefCell<Memory>,
-    /// Changes since the last flush, in order.
     changes: RefCell<Vec<Change>>,
 }
 

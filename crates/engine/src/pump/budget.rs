@@ -48,7 +48,6 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Sets half of the number of bytes that the machine expects.
     pub(super) fn expect(&mut self, half: usize) {
         self.expected = half;
     }
@@ -57,7 +56,6 @@ impl Budget {
         self.came += bytes;
     }
 
-    /// Returns the budget of the next turn of a pump that has waited `waits` times.
     pub(super) fn turn(&mut self, waits: u64) -> usize {
         self.turns += u32::from(self.came > self.before);
         self.before = self.came;
@@ -88,8 +86,6 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns in how many turns the last of `rounds` rounds of equal length arrives, if the pump waits once it has
-    /// received everything.
     fn turns_of_last(budget: &mut Budget, rounds: usize, bytes: usize) -> usize {
         let first = budget.waits + 1;
         let mut turns = 0;

@@ -14,7 +14,6 @@ const IDLE_LIMIT: usize = 16 << 20;
 /// Limit on kept rests. A readiness engine has at most one.
 const MAX_RESTS: usize = 64;
 
-/// Shared receive memory: unused rests of chunks.
 pub(super) struct Chunks {
     pool: Pool,
     rests: Vec<SegmentMut>,

@@ -14,7 +14,6 @@ const WINDOW: Duration = Duration::from_millis(3);
 /// Minimum number of waits in a window; the cost of a measurement is negligible compared with theirs.
 const WAITS: u32 = 32;
 
-/// Windows in a trial; half of them have pauses.
 const TRIAL: u32 = 8;
 
 /// Maximum CPU time per wait for a trial. Pauses save at most wake-ups, and a wake-up costs less than an eighth of
@@ -34,17 +33,13 @@ const BUSY: Duration = Duration::from_millis(8);
 /// the processor for a few milliseconds.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// Clocks and byte count at the end of a window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     time: Time,
-    /// CPU time of the pump's thread.
     cpu: Duration,
-    /// Bytes received and sent.
     moved: u64,
 }
 
-/// Cost of a number of windows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     time: Duration,
@@ -59,7 +54,6 @@ impl Cost {
         self.moved += other.moved;
     }
 
-    /// Returns whether `of` per byte is at most `numerator` / `denominator` of that of `other`.
     fn is_within(&self, numerator: u32, denominator: u32, other: &Self, of: fn(&Self) -> Duration) -> bool {
         let product = |cost: &Self, moved: u64, factor: u32| {
             of(cost).as_nanos() * u128::from(moved) * u128::from(factor)
@@ -84,21 +78,17 @@ pub(super) struct Coalescer {
     adaptive: bool,
     waits: u32,
     last: Sample,
-    /// Outcome of the last trial: pauses pay.
     chosen: bool,
     /// Remaining windows of the trial, the odd ones with pauses. 0: no trial is running.
     trial: u32,
-    /// Costs in this trial without and with pauses.
     costs: [Cost; 2],
     rest: u32,
-    /// Windows between the last trial and the next.
     term: u32,
     /// Time since there was last something to coalesce.
     idle: Duration,
 }
 
 impl Coalescer {
-    /// Creates a coalescer that measures whether pauses pay (`adaptive`), or that never pauses.
     pub(super) fn new(adaptive: bool) -> Self {
         Self {
             adaptive,
@@ -113,7 +103,6 @@ impl Coalescer {
         }
     }
 
-    /// Returns whether the next wait begins with a pause.
     pub(super) fn pauses(&self) -> bool {
         if self.trial > 0 { self.trial % 2 == 1 } else { self.chosen }
     }
@@ -163,7 +152,6 @@ impl Coalescer {
         }
     }
 
-    /// Returns the verdict of the trial's windows so far.
     fn pays(&self) -> bool {
         let [without, with] = &self.costs;
         with.is_within(7, 8, without, |cost| cost.cpu) && with.is_within(17, 16, without, |cost| cost.time)
@@ -196,7 +184,6 @@ mod tests {
             Self { coalescer: Coalescer::new(true), now: Sample::default(), paused: 0 }
         }
 
-        /// Returns how many of `times` waits begin with a pause.
         fn wait(&mut self, times: u32, without: Each, with: Each) -> u32 {
             let before = self.paused;
             for _ in 0..times {

@@ -22,11 +22,8 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecvState {
-    /// No bytes are known to be available.
     Idle,
-    /// A receive would return something.
     Ready,
-    /// The engine owns receive buffers of this connection.
     Submitted,
     /// A receive into the engine's own memory waits in the engine.
     Provided,
@@ -34,10 +31,8 @@ pub(super) enum RecvState {
 
 #[derive(Debug)]
 pub(super) enum SendState {
-    /// The socket is not known to be full.
     Ready,
     Full,
-    /// The engine owns the bytes being sent.
     Submitted,
     /// Sending failed. Earlier bytes of the peer are still received.
     Failed(io::Error),
@@ -54,7 +49,6 @@ pub(super) struct Conn {
     pub(super) held: Option<Landing>,
     pub(super) low_water: LowWater,
     pub(super) budget: Budget,
-    /// Bytes taken from the machine and not yet sent.
     pub(super) out: List,
     /// The peer has ended its direction; the machine still sends.
     pub(super) half_closed: bool,
@@ -80,7 +74,6 @@ impl Conn {
         }
     }
 
-    /// Records that there may be bytes to receive. A receive that the engine has will find them.
     pub(super) fn set_readable(&mut self) {
         if self.recv == RecvState::Idle {
             self.recv = RecvState::Ready;

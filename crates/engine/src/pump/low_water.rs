@@ -31,7 +31,6 @@ pub(super) struct LowWater {
     pub(super) mark: usize,
     /// Mark of the last wait, as set in the engine.
     pub(super) set: usize,
-    /// End of the current wait's delay.
     pub(super) until: Option<Time>,
     /// Bytes received since the wait began.
     came: usize,
@@ -46,7 +45,6 @@ pub(super) struct LowWater {
 }
 
 impl LowWater {
-    /// Records received bytes, which end the wait.
     pub(super) fn received(&mut self, bytes: usize) {
         self.until = None;
         self.came += bytes;
@@ -58,7 +56,6 @@ impl LowWater {
         1
     }
 
-    /// Returns the mark of the next wait.
     pub(super) fn next(&mut self) -> usize {
         let came = std::mem::take(&mut self.came);
         if self.set <= 1 && came > 0 {
@@ -78,7 +75,6 @@ impl LowWater {
         1
     }
 
-    /// Returns whether the delay of the current wait has ended.
     pub(super) fn is_late(&mut self, now: Time) -> bool {
         let over = self.until.take_if(|until| *until <= now).is_some();
         if over {

@@ -53,7 +53,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Returns when the first delay ends.
     pub(super) fn delay_ends(&self) -> Option<Time> {
         let conns = self.marked.iter().filter_map(|&socket| self.conns.get(socket));
         conns.filter_map(|conn| conn.low_water.until).min()

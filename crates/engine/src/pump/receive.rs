@@ -9,7 +9,6 @@ use std::io;
 const MAX_RECEIVES_OUT: usize = 64;
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// Receives on all readable connections, within their budgets.
     pub(super) fn receive_all(&mut self, now: Time) {
         for _ in 0..self.readable.len() {
             let Some(socket) = self.readable.pop_front() else { break };
@@ -140,8 +139,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Handles the end of the peer's direction of the stream: the machine keeps the connection for its replies, or
-    /// loses it.
     fn half_closed(&mut self, now: Time, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if !self.machine.half_closed(now, conn.id) {
@@ -158,7 +155,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// Gives the machine the `n` bytes in `bufs`, and the pump the remaining memory.
     fn hand_over(&mut self, now: Time, id: ConnId, open: bool, bufs: RecvBufs, n: usize) {
         if open && !bufs.descriptors.is_empty() {
             self.machine.descriptors(now, id, bufs.descriptors);

@@ -27,7 +27,6 @@ impl fmt::Display for Spin {
     }
 }
 
-/// Maximum spin time that the parser accepts.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Error of a text other than "adaptive", "never" or a number of microseconds up to a second.
@@ -53,14 +52,12 @@ impl FromStr for Spin {
 /// Sleeps before the first trial. They measure the cost of a sleep and the bytes it brings.
 const FIRST: u32 = 32;
 
-/// After that, one sleep in 16 is measured.
 const SAMPLE: u32 = 16;
 
 /// Trial budget in costs of a sleep: a trial ends once spinning has wasted that much. Long enough for the trials of
 /// both sides to overlap: as long as the peer sleeps, spinning gains little.
 const TRIAL: i64 = 64;
 
-/// Sleeps between the end of a trial and the next trial.
 const TERM: u32 = 1 << 10;
 
 /// Limit of a spin in costs of a sleep: the time that a peer takes to wake up and answer.
@@ -96,10 +93,8 @@ pub(super) struct Spinner {
     account: i64,
     /// Sleeps left before the next trial. 0: a trial is running.
     rest: u32,
-    /// Spins since the last sleep.
     streak: u32,
     last: End,
-    /// Bytes moved when the last wait ended.
     moved: u64,
 }
 
@@ -107,7 +102,6 @@ pub(super) struct Spinner {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Slept,
-    /// A spin of this length in nanoseconds.
     Won(i64),
     Paused,
 }
@@ -117,12 +111,10 @@ impl Spinner {
         Self { spin, cost: 0, worth: 0, account: 0, rest: FIRST, streak: 0, last: End::Won(0), moved: 0 }
     }
 
-    /// Returns whether the pump polls before its next sleep.
     pub(super) fn spins(&self) -> bool {
         !self.most().is_zero()
     }
 
-    /// Returns how long to poll before the next sleep.
     pub(super) fn most(&self) -> Duration {
         match self.spin {
             Spin::For(time) => time,
@@ -139,12 +131,10 @@ impl Spinner {
         self.waited(End::Won(nanos(spent)), moved);
     }
 
-    /// Records a spin of length `spent` that found nothing.
     pub(super) fn lost(&mut self, spent: Duration) {
         self.settle(-nanos(spent));
     }
 
-    /// Returns whether to measure the CPU time of the next sleep.
     pub(super) fn measures(&self) -> bool {
         self.spin == Spin::Adaptive && (self.rest.is_multiple_of(SAMPLE) || self.cost == 0)
     }
@@ -163,12 +153,10 @@ impl Spinner {
         }
     }
 
-    /// Records a pause that was long enough for an event to arrive. `moved` counts bytes since the pump began.
     pub(super) fn paused(&mut self, moved: u64) {
         self.waited(End::Paused, moved);
     }
 
-    /// Records the end of a wait, which shows how many bytes the previous one brought.
     fn waited(&mut self, end: End, moved: u64) {
         let bytes = number(moved - std::mem::replace(&mut self.moved, moved));
         match std::mem::replace(&mut self.last, end) {
@@ -223,7 +211,6 @@ mod tests {
             Self { spinner: Spinner::new(Spin::Adaptive), moved: 0, sleep_brings, spins: 0, sleeps: 0 }
         }
 
-        /// Waits for an event after `micros`. It brings `brings` bytes unless the thread sleeps.
         fn wait(&mut self, micros: u32, brings: u64) {
             let (after, most) = (MICRO * micros, self.spinner.most());
             if after < most {

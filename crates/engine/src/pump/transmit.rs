@@ -19,7 +19,6 @@ const SEND_LOW: usize = SEND_BATCH / 4;
 const SEND_BUDGET: usize = 4 << 20;
 
 impl<E: Engine, M: Machine> Pump<E, M> {
-    /// Sends the machine's bytes for a connection until the socket is full.
     pub(super) fn transmit(&mut self, now: Time, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.queued_send = false;

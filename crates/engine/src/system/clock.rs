@@ -23,7 +23,6 @@ pub fn thread_cpu() -> Duration {
     Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Sleeps for `time`.
 pub(crate) fn pause(time: Duration) {
     thread_local! {
         static PRECISE: Cell<bool> = const { Cell::new(false) };

@@ -57,15 +57,12 @@ struct Ids {
     groups: Vec<u32>,
 }
 
-/// Known credentials of the calling thread.
 struct Thread {
     /// Ids that the process gave the thread.
     own: Ids,
     permitted: CapabilitySet,
-    /// Current ids, if `known`.
     ids: Ids,
     effective: CapabilitySet,
-    /// The last change succeeded.
     known: bool,
 }
 
@@ -201,13 +198,11 @@ fn set_capabilities(effective: CapabilitySet, permitted: CapabilitySet) -> io::R
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Sets the user for files, and returns the previous one.
 fn fs_uid(uid: u32) -> u32 {
     // SAFETY: takes and returns a number; affects only the calling thread.
     unsafe { libc::setfsuid(uid) as u32 }
 }
 
-/// Sets the group for files, and returns the previous one.
 fn fs_gid(gid: u32) -> u32 {
     // SAFETY: takes and returns a number; affects only the calling thread.
     unsafe { libc::setfsgid(gid) as u32 }
@@ -220,7 +215,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
 
-    /// Runs a test on a thread of its own, in a world-writable folder.
     fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
         let folder = std::env::temp_dir().join(format!("onego-credentials-{name}-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();

@@ -1,6 +1,5 @@
 //! Unpredictable random numbers without a system call for each.
 
-/// Numbers fetched at a time.
 const WORDS: usize = 512;
 
 /// Returns a source of random numbers from the system's generator.

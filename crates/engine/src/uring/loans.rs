@@ -10,7 +10,6 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The kernel's id of the buffer ring.
 pub(super) const GROUP: u16 = 0;
 
 /// Buffers in the ring, a power of two: enough that the first is seldom used up before it is replaced, few enough that
@@ -48,7 +47,6 @@ struct Loan {
 unsafe impl Send for Loans {}
 
 impl Loans {
-    /// Shares a ring of buffers with the kernel.
     pub(super) fn new(submitter: &Submitter<'_>) -> io::Result<Self> {
         // SAFETY: fresh memory at an address that the kernel chooses.
         let ring = unsafe {
@@ -125,7 +123,6 @@ mod tests {
     const F_BUFFER: u32 = 1;
     const F_BUF_MORE: u32 = 1 << 4;
 
-    /// Returns the flags of a receive into that buffer.
     fn flags(number: u16, more: bool) -> u32 {
         F_BUFFER | if more { F_BUF_MORE } else { 0 } | u32::from(number) << 16
     }

@@ -6,13 +6,11 @@ use onego_buf::List;
 use slab::Slab;
 
 pub(super) enum RingOp {
-    /// Readiness of a socket.
     Poll(SocketId),
     /// A receive. The kernel writes to the buffers.
     Recv(SocketId, RecvBufs, Box<Message>),
     /// A receive into lent memory, with its maximum number of bytes. The kernel takes memory once bytes arrive.
     Lent(SocketId, usize),
-    /// A send. The kernel reads from the list.
     Send(SocketId, List, Box<Message>, SendKind),
     /// A zero-copy send, which waits until the socket has taken everything.
     Uncopied(SocketId, List, Box<Message>),
@@ -62,9 +60,7 @@ struct OpEntry {
 #[derive(Default)]
 pub(super) struct Ops {
     ops: Slab<OpEntry>,
-    /// Generation of the next operation.
     generation: u32,
-    /// Headers and vectors for reuse: an operation allocates no memory.
     #[expect(clippy::vec_box, reason = "a header must not move while the kernel may look at it")]
     spare: Vec<Box<Message>>,
 }
@@ -94,7 +90,6 @@ impl Ops {
         self.insert(RingOp::Poll(socket))
     }
 
-    /// Keeps the buffers of a receive. The header stays in place until the operation is finished.
     pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (OpKey, *mut libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(bufs.slices().map(vector_mut));
@@ -105,7 +100,6 @@ impl Ops {
         self.insert(RingOp::Lent(socket, limit))
     }
 
-    /// Keeps the list of a send. The header stays in place until the operation is finished.
     pub(super) fn send(
         &mut self,
         socket: SocketId,
@@ -117,7 +111,6 @@ impl Ops {
         (self.insert(RingOp::Send(socket, list, message, kind)), header)
     }
 
-    /// Keeps a list whose first `bytes` are sent without a copy until the kernel has released it.
     pub(super) fn uncopied(
         &mut self,
         socket: SocketId,
@@ -140,7 +133,6 @@ impl Ops {
         }
     }
 
-    /// Returns the sockets with sends whose memory the kernel uses.
     pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
         let in_use = |(_, entry): (usize, &OpEntry)| match &entry.op {
             RingOp::Uncopied(id, ..) | RingOp::InUse(id, _) => Some(*id),
@@ -161,14 +153,12 @@ impl Ops {
         self.ops.drain().map(|entry| entry.op).collect()
     }
 
-    /// Takes a header back for reuse.
     pub(super) fn recycle(&mut self, message: Box<Message>) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(message);
         }
     }
 
-    /// Returns whether the kernel uses no memory of any operation.
     pub(super) fn hold_no_memory(&self) -> bool {
         self.ops.iter().all(|(_, entry)| matches!(entry.op, RingOp::Poll(_)))
     }

@@ -20,7 +20,6 @@ use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
 use std::io;
 
-/// Error that connections end with.
 const LOST: Errno = Errno::IO;
 
 impl Uring {
@@ -57,7 +56,6 @@ impl Uring {
         Ok(())
     }
 
-    /// Reports the end of an operation, and keeps its memory from reuse while the kernel may use it.
     fn abandon(&mut self, op: RingOp, events: &mut Vec<Event>) {
         match op {
             // Only a stream whose owner requested readiness has such a poll; the owner will receive.

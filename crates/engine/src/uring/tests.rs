@@ -8,7 +8,6 @@ const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting]
 const TINY: RingSize = RingSize { submissions: 2, completions: 4 };
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Turns the engine until `done` finds its event.
 fn until<T>(engine: &mut Uring, what: &str, mut done: impl FnMut(Event) -> Option<T>) -> T {
     let end = clock::now() + PATIENCE;
     loop {
@@ -21,7 +20,6 @@ fn until<T>(engine: &mut Uring, what: &str, mut done: impl FnMut(Event) -> Optio
     }
 }
 
-/// Returns connections of an engine, each with its peer.
 fn connections(engine: &mut Uring, count: usize) -> Vec<(SocketId, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();

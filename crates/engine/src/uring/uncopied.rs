@@ -17,13 +17,11 @@ impl Uring {
         self.zero_copy = settings;
     }
 
-    /// Creates the policy of a new connection, if any of its sends may be zero-copy.
     pub(super) fn policy(&self) -> Option<Box<Policy>> {
         let policy = Policy::new(self.zero_copy.mode, self.zero_copy.thresholds);
         (!policy.is_off()).then(|| Box::new(policy))
     }
 
-    /// Decides how the first bytes of a list are sent, and how many.
     #[inline]
     pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> (Transfer, usize) {
         let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {
@@ -32,7 +30,6 @@ impl Uring {
         self.registry.transfer(policy, &self.ring.submitter(), list)
     }
 
-    /// Sends the first `bytes` of a list without a copy.
     pub(super) fn push_uncopied(&mut self, id: SocketId, list: List, transfer: Transfer, bytes: usize) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let fd = Fd(socket.fd.as_raw_fd());

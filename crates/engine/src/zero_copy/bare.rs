@@ -41,7 +41,6 @@ pub struct Count {
 /// Maximum time that dropping a loop waits for the kernel to release the blocks.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns blocks that are sent in rotation, each on a page boundary.
 fn blocks(size: usize, count: usize) -> io::Result<Vec<List>> {
     if size > MAX_BYTES {
         let reason = format!("block size {size} exceeds the {MAX_BYTES} bytes of one send");
@@ -110,7 +109,6 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits for notifications when there is no room for more.
     fn wait(&mut self) -> io::Result<()> {
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&second))?;
@@ -150,7 +148,6 @@ pub struct Ring {
     is_stream: bool,
     how: How,
     requests: Vec<squeue::Entry>,
-    /// Memory that the requests refer to.
     blocks: Vec<List>,
     /// Requests whose memory the kernel uses, or will after the next call.
     in_use: usize,

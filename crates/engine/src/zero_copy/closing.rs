@@ -12,7 +12,6 @@ use std::time::Duration;
 /// memory that vanished peers hold.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Interval between checks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time that a dropped engine waits for peers, and after aborting their connections, for the kernel; then the memory is
@@ -46,7 +45,6 @@ impl Closing {
         self.sockets.is_empty()
     }
 
-    /// Checks the sockets if it is time to.
     pub(crate) fn turn(&mut self) {
         let now = clock::now();
         if self.sockets.is_empty() || now < self.next {

@@ -110,10 +110,8 @@ const YOUTH: u32 = 64;
 /// kernel sees a large segment in memory of another kind, and may recompute its window from that.
 const TRY: usize = 4 << 10;
 
-/// Sends that are copied before the next probe.
 const FIRST_PAUSE: u32 = 1024;
 
-/// Limit to which the pause doubles.
 const LAST_PAUSE: u32 = 64 * 1024;
 
 /// Reports of copies, less those to the contrary, after which a connection counts as copied: a single one may come from
@@ -225,7 +223,6 @@ impl Policy {
         }
     }
 
-    /// Returns whether this send is a probe.
     fn asks(&mut self) -> bool {
         let asks = matches!(self.state, PolicyState::Copies { .. });
         if asks {
@@ -291,7 +288,6 @@ mod tests {
         Access::Registered
     }
 
-    /// Returns a policy past its initial copies.
     fn grown(thresholds: Thresholds) -> Policy {
         let mut policy = Policy::new(Mode::Adaptive, thresholds);
         assert!((0..YOUTH).all(|_| policy.decide(LARGE, registered) == 0));

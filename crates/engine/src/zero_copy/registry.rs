@@ -37,7 +37,6 @@ impl Registry {
         Self::default()
     }
 
-    /// Decides how the first bytes of a list are sent, and how many, by the policy.
     #[inline]
     pub(crate) fn transfer(
         &mut self,

@@ -9,17 +9,12 @@ use std::mem::offset_of;
 const REPORT_USAGE: u16 = 1 << 3;
 const USAGE_COPIED: u32 = 1 << 31;
 
-/// `IORING_RECVSEND_FIXED_BUF`.
 const FIXED_BUF: u16 = 1 << 2;
 
-/// Treatment of the bytes of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// The kernel copies them.
     Copy,
-    /// The kernel uses them in place.
     ZeroCopy,
-    /// As above, and the memory is registered under that index.
     Registered(u16),
 }
 
@@ -61,7 +56,6 @@ struct RequestHead {
     buf_index: u16,
 }
 
-/// Sets the registered buffer of a request.
 fn with_buffer(mut request: squeue::Entry, index: u16) -> squeue::Entry {
     const { assert!(size_of::<squeue::Entry>() == 64 && offset_of!(RequestHead, buf_index) == 40) };
     let head = (&raw mut request).cast::<RequestHead>();
@@ -71,7 +65,6 @@ fn with_buffer(mut request: squeue::Entry, index: u16) -> squeue::Entry {
     request
 }
 
-/// Meaning of a send's completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {
     /// The send has ended, and the kernel does not use its memory.

@@ -15,7 +15,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Maximum number of sends in one submission.
 const SUBMISSIONS: u32 = 64;
 
 /// Completions that fit; a zero-copy send has two.
@@ -27,7 +26,6 @@ const IN_USE: usize = 1024;
 // The completion queue never overflows: each send has at most two completions.
 const _: () = assert!(2 * (IN_USE + 2 * SUBMISSIONS as usize) <= COMPLETIONS as usize);
 
-/// Maximum time that dropping a sender waits for the kernel to release memory.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The socket, as the only file registered with its ring.
@@ -51,12 +49,9 @@ pub(super) fn open(socket: BorrowedFd<'_>) -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// A send that the kernel has, or will get.
 struct Out {
-    /// Kept until the kernel has released it.
     list: List,
     header: Option<Box<Message>>,
-    /// Set for a zero-copy send.
     slot: Option<SlotId>,
     failed: bool,
 }
@@ -166,7 +161,6 @@ impl RingSender {
         }
     }
 
-    /// Moves queued sends to the submission queue. Requests that a failed call left there go first.
     fn enqueue(&mut self) -> io::Result<()> {
         let count = self.queue.len();
         while self.room() < count {
@@ -187,13 +181,11 @@ impl RingSender {
         Ok(())
     }
 
-    /// Returns how many requests the submission queue has room for.
     fn room(&mut self) -> usize {
         let submissions = self.ring.submission();
         submissions.capacity() - submissions.len()
     }
 
-    /// Processes the available completions.
     fn collect(&mut self) {
         let Self { ring, sends, policy, notifier, spare, unanswered, answered, .. } = self;
         for entry in ring.completion() {

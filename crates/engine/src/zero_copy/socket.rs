@@ -134,7 +134,6 @@ fn copy(socket: BorrowedFd<'_>, list: &List) -> Result<usize, Errno> {
     sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
 }
 
-/// Maximum time that the kernel may take to release memory once the connection is gone.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for SocketSender {

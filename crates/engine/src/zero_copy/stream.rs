@@ -6,7 +6,6 @@ use onego_buf::List;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Zero-copy sends of one stream, for an engine that owns the socket.
 pub(crate) struct Stream {
     policy: Policy,
     in_use: Tracker<List>,
@@ -49,7 +48,6 @@ impl Stream {
         (result != Err(Errno::NOBUFS)).then_some((asked, result))
     }
 
-    /// Processes the available notifications.
     pub(crate) fn reap(&mut self, socket: &OwnedFd) {
         loop {
             self.calls += 1;
@@ -64,7 +62,6 @@ impl Stream {
         }
     }
 
-    /// Returns whether the kernel has released all memory.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_use.is_empty()
     }

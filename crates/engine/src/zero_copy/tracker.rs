@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 /// `Documentation/networking/msg_zerocopy.rst`, "Notification Reception".
 #[derive(Debug)]
 pub struct Tracker<T> {
-    /// Number of the first held value.
     first: u32,
     held: VecDeque<Option<T>>,
 }
@@ -19,7 +18,6 @@ impl<T> Default for Tracker<T> {
 }
 
 impl<T> Tracker<T> {
-    /// Creates the tracker of a socket whose counter is at `first`: 0 for a new one.
     fn starting_at(first: u32) -> Self {
         Self { first, held: VecDeque::new() }
     }

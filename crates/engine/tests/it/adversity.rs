@@ -9,7 +9,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn any_port() -> SocketAddr {
@@ -45,7 +44,6 @@ fn listener(
     }
 }
 
-/// Returns a peer with the smallest receive buffer that the kernel allows.
 fn narrow_peer(addr: SocketAddr) -> TcpStream {
     let family = rustix::net::AddressFamily::INET;
     let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
@@ -97,7 +95,6 @@ struct Source {
     conns: ConnTable<()>,
     actions: VecDeque<Action>,
     pool: Option<Pool>,
-    /// Bytes taken by the driver.
     taken: u64,
     ended: bool,
 }

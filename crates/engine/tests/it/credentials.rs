@@ -13,7 +13,6 @@ use std::path::PathBuf;
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![&[]; a_thread_without_privileges_acts_as_no_user];
 pub(crate) const ROOT: &[NeedyTest] = &needy_tests![&[Need::Root]; a_thread_acts_as_a_user_and_not_as_more];
 
-/// Runs a test on a thread of its own, in a world-writable folder.
 fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
     let folder = std::env::temp_dir().join(format!("onego-acting-{name}-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();

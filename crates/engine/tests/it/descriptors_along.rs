@@ -25,7 +25,6 @@ pub(crate) const URING: &[NeedyTest] = &needy_tests![
     an_engine_that_takes_no_descriptors_ends_the_connection_and_says_what_to_use,
 ];
 
-/// Takes descriptors with bytes and records its events.
 #[derive(Default)]
 struct Taker {
     actions: VecDeque<Action>,
@@ -79,7 +78,6 @@ impl Machine for Taker {
     fn timeout(&mut self, _: Time) {}
 }
 
-/// Engines that support descriptors.
 const ENGINES: [EngineKind; 2] = [EngineKind::Epoll, EngineKind::Uepoll];
 
 fn pump(kind: EngineKind) -> Pump<onego_engine::AnyEngine, Taker> {

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 type FramesPump = Pump<AnyEngine, Frames>;
 
-/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Larger than a socket takes at once, for places and for shared memory.
@@ -31,7 +30,6 @@ fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
     Pump::new(engine, machine)
 }
 
-/// Turns all pumps until `done` returns true.
 fn run(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool) {
     let end = now() + PATIENCE;
     while !done(pumps) {
@@ -54,7 +52,6 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..], payload].concat()
 }
 
-/// A folder for a socket, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -77,7 +74,6 @@ impl Drop for Folder {
     }
 }
 
-/// Returns a machine that listens on the socket, and its address.
 fn adopted(kind: EngineKind, mut machine: Frames, socket: impl Into<OwnedFd>) -> (FramesPump, SocketAddr) {
     machine.adopt(7, socket);
     let mut pump = pump(kind, machine);
@@ -87,7 +83,6 @@ fn adopted(kind: EngineKind, mut machine: Frames, socket: impl Into<OwnedFd>) ->
     }
 }
 
-/// Returns a machine with the socket as a connection.
 fn attached(
     kind: EngineKind,
     mut machine: Frames,

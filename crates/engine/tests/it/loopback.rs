@@ -10,7 +10,6 @@ use std::time::Duration;
 
 type FramesPump = Pump<AnyEngine, Frames>;
 
-/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
@@ -23,7 +22,6 @@ fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Turns all pumps until `done` returns true.
 fn run<'a>(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool + 'a) {
     let end = now() + PATIENCE;
     while !done(pumps) {
@@ -35,7 +33,6 @@ fn run<'a>(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut Frames
     }
 }
 
-/// Returns a listening machine and its address.
 fn listener(kind: EngineKind, mut machine: Frames) -> (FramesPump, SocketAddr) {
     machine.listen(7, any_port());
     let mut pump = pump(kind, machine);
@@ -54,7 +51,6 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_le_bytes()[..], payload].concat()
 }
 
-/// Returns the frames received, in order.
 fn take_frames(pump: &mut FramesPump, to: &mut Vec<(ConnId, List)>) {
     while let Some(event) = pump.machine_mut().events.pop_front() {
         match event {

@@ -13,13 +13,10 @@ pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     fewer_bytes_come_after_a_short_while,
 ];
 
-/// Exceeds any test's time, so that a test fails instead of hanging.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Payload of a frame in bytes; its length field has four.
 const FRAME: usize = 96;
 
-/// A client that sets a low-water mark, and its peer.
 struct Ends {
     client: Pump<AnyEngine, Frames>,
     conn: ConnId,
@@ -55,7 +52,6 @@ impl Ends {
         }
     }
 
-    /// Turns until `frames` frames have arrived in total, or the peer has closed.
     fn run(&mut self, frames: usize) {
         let end = now() + DEADLINE;
         while self.frames < frames && !self.closed {

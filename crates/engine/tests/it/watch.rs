@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Records its events.
 #[derive(Default)]
 struct Watcher {
     actions: VecDeque<Action>,

@@ -76,7 +76,6 @@ impl Blocks {
         Self { free: (0..BLOCKS).map(|_| pool.get(BLOCK)).collect(), out: Vec::new(), next: 0 }
     }
 
-    /// Returns the next message, if a block is free.
     fn next(&mut self) -> Option<List> {
         self.collect();
         let mut block = self.free.pop()?;
@@ -156,7 +155,6 @@ fn receive(mut stream: TcpStream) {
     assert_eq!(stream.read(&mut message).unwrap(), 0);
 }
 
-/// Runs `send`, which sends all messages, with a receiver that checks them.
 fn check(net: Net, send: impl FnOnce(SocketAddr) + Send + 'static) {
     let Net { here, there, addr } = net;
     let (tell, told) = mpsc::channel();
@@ -375,7 +373,6 @@ fn registered_memory_goes_out_in_one_piece_and_in_several() {
     assert_eq!(std::iter::from_fn(|| sender.next_freed()).count(), 3);
 }
 
-/// Returns `count` pieces of `size` bytes, no two of them adjacent.
 fn pieces(count: usize, size: usize) -> List {
     let mut block = SegmentMut::zeroed(count * (size + 1));
     block.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8);

@@ -15,23 +15,18 @@ use std::time::Duration;
 
 const CONNS: usize = 10_000;
 
-/// Descriptor limit of a process: one per connection, and a few hundred more.
 const DESCRIPTORS: u64 = CONNS as u64 + 500;
 
 /// Connections opened at a time: fewer than a listener's queue holds.
 const BURST: usize = 500;
 
-/// Maximum memory in bytes of an idle connection at either end.
 const MEMORY: usize = 4 << 10;
 
 const MESSAGE: [u8; 100] = [7; 100];
 
-/// Exceeds any test's time, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Parts of a load.
 const PARTS: u32 = 5;
 
-/// Bytes that the program has allocated.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
@@ -54,10 +49,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Makes this program the server, over the engine that the variable names.
 const SERVE: &str = "ONEGO_TEST_MANY_SERVE";
 
-/// Resources used by a process so far.
 #[derive(Debug, Clone, Copy)]
 struct Report {
     allocated: usize,
@@ -110,7 +103,6 @@ impl EchoServer {
     }
 }
 
-/// Returns the rest of the line that starts with `word`.
 fn word_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> String {
     lines
         .map(|line| line.expect("the server lives"))
@@ -118,7 +110,6 @@ fn word_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> String {
         .expect("the server answers")
 }
 
-/// Serves if this process is to be the server.
 pub(crate) fn serve_if_asked() -> bool {
     let Ok(kind) = std::env::var(SERVE) else { return false };
     raise_descriptor_limit();
@@ -163,7 +154,6 @@ fn serve(kind: EngineKind) {
     }
 }
 
-/// Connections to a server, each with the time of its pending request.
 struct EchoClient {
     pump: Pump<AnyEngine, Frames>,
     asked: Vec<Option<Time>>,
@@ -207,7 +197,6 @@ impl EchoClient {
         conns
     }
 
-    /// Sends one request on each connection and waits for the replies.
     fn ask_each(&mut self, conns: &[ConnId]) {
         conns.iter().for_each(|&conn| self.ask(conn));
         let (end, mut answers) = (now() + PATIENCE, 0);

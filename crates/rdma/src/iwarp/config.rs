@@ -60,7 +60,6 @@ impl Config {
         }
     }
 
-    /// Returns the size of an FPDU without padding: only the last of a message is padded.
     pub(super) fn whole_fpdu(&self) -> usize {
         self.fpdu.clamp(FPDU_MIN, FPDU_MAX) & !3
     }

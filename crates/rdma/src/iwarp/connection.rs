@@ -83,12 +83,10 @@ pub struct Connection {
     started: Time,
     /// Set for a client until the server has sent something.
     nudge: Option<Nudge>,
-    /// Work has been sent.
     spoke: bool,
     /// Posted or completed work and receives that are not polled.
     pub(super) sends: usize,
     pub(super) receives: usize,
-    /// Number of registered regions.
     pub(super) regions: usize,
     ord: u16,
     ird: u16,
@@ -198,7 +196,6 @@ impl Connection {
         }
     }
 
-    /// Parses the bytes after the segment that had begun.
     fn read_on(&mut self, now: Time, foreseen: Vec<Foreseen>) {
         let is_full = foreseen.last().is_some_and(|last| last.filled == last.spot.len);
         let mut foreseen = foreseen.into_iter();
@@ -293,7 +290,6 @@ impl Connection {
         self.events.push_back(Event::Established(Established { private_data, crc, ird, ord }));
     }
 
-    /// Processes a complete segment.
     fn segment(&mut self, control: Control) -> Result<(), Error> {
         let Phase::Ready { quiet } = &mut self.phase else { return Err(Error::Impatient) };
         *quiet = false;
@@ -381,7 +377,6 @@ impl Connection {
         self.events.push_back(Event::Fault(error));
     }
 
-    /// Returns everything, unless a place is out for a receive.
     fn flush(&mut self) {
         if self.inbound.is_out() {
             return;
@@ -392,7 +387,6 @@ impl Connection {
         self.tx.flush(&mut self.completions);
     }
 
-    /// Returns whether RDMA Reads may be posted.
     pub(super) fn allows_reads(&self) -> bool {
         self.ord > 0 && self.is_ready()
     }

@@ -22,18 +22,14 @@ const RETRY: usize = 16;
 /// Number of consecutive messages that must follow each other as predicted before predictions cross messages.
 const CROSSINGS: usize = 4;
 
-/// Destination of a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Key of the memory.
     pub(super) key: u32,
-    /// Offset of the first byte in it.
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
 impl Spot {
-    /// Returns whether it is the first segment of a message.
     fn is_first(self) -> bool {
         self.at == 0
     }
@@ -48,33 +44,25 @@ impl Spot {
     }
 }
 
-/// A predicted segment, and its result.
 #[derive(Debug)]
 pub(super) struct Foreseen {
-    /// Bytes between the previous payload and this one.
     pub(super) gap: Segment,
     pub(super) spot: Spot,
-    /// Bytes received into the spot.
     pub(super) filled: usize,
 }
 
-/// Everything that a receive has filled.
 #[derive(Debug)]
 pub(super) struct Landed {
     /// The memory of the segment that had begun, including later spots of the same memory.
     pub(super) first: SegmentMut,
-    /// Bytes received of that segment.
     pub(super) filled: usize,
-    /// Other memory that was out, by key.
     pub(super) others: Vec<(u32, SegmentMut)>,
     pub(super) foreseen: Vec<Foreseen>,
 }
 
 #[derive(Debug)]
 pub(super) struct Forecast {
-    /// Limit on foreseen segments.
     reach: usize,
-    /// A prediction has failed before.
     failed: bool,
     /// Consecutive segments, and first segments of messages, that matched a prediction.
     streak: usize,
@@ -84,9 +72,7 @@ pub(super) struct Forecast {
     /// Spot of the current segment, and the predicted spot of the next.
     now: Option<Spot>,
     next: Option<Spot>,
-    /// Spots whose places are out for a receive.
     spots: Vec<Spot>,
-    /// Places that have come back, with their filled bytes.
     back: Vec<(SegmentMut, usize)>,
 }
 
@@ -142,7 +128,6 @@ impl Forecast {
         }
     }
 
-    /// Returns whether predictions may cross from one message to the next.
     fn crosses(&self) -> bool {
         self.crossings >= CROSSINGS
     }

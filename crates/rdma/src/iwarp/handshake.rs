@@ -11,19 +11,14 @@ use crate::error::PostError;
 const ENHANCED_REVISION: u8 = 2;
 const REVISION: u8 = 1;
 
-/// Parameters negotiated by both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Agreement {
     pub(super) crc: bool,
-    /// Limit on the peer's RDMA Reads in flight.
     pub(super) ird: u16,
-    /// Limit on this side's RDMA Reads in flight.
     pub(super) ord: u16,
-    /// The client's ready-to-receive indication: at most one way.
     pub(super) ready: ReadyToReceive,
 }
 
-/// A client's request, and its private data.
 #[derive(Debug)]
 pub(super) struct Request {
     frame: Frame,
@@ -31,12 +26,10 @@ pub(super) struct Request {
     pub(super) private_data: Vec<u8>,
 }
 
-/// Returns the number of RDMA Reads if this side has `ours` and the peer stated `theirs`.
 fn agreed(ours: u16, theirs: u16) -> u16 {
     if theirs == NOT_NEGOTIATED { ours } else { ours.min(theirs) }
 }
 
-/// Writes a frame with everything that follows it.
 fn write(kind: Kind, mut frame: Frame, depths: Option<Depths>, private_data: &[u8]) -> Vec<u8> {
     let depths = depths.map(Depths::to_bytes);
     let depths = depths.as_ref().map_or(&[][..], |bytes| bytes);
@@ -44,13 +37,11 @@ fn write(kind: Kind, mut frame: Frame, depths: Option<Depths>, private_data: &[u
     [&frame.to_bytes(kind), depths, private_data].concat()
 }
 
-/// Checks the length of private data of this side's user.
 fn bounded(private_data: &[u8], enhanced: bool) -> Result<(), PostError> {
     let bound = PRIVATE_DATA_MAX - if enhanced { ENHANCED_LEN } else { 0 };
     PostError::unless_short("private data", private_data.len(), bound)
 }
 
-/// Returns the bytes of a client's request.
 pub(super) fn request(config: &Config, private_data: &[u8]) -> Result<Vec<u8>, PostError> {
     bounded(private_data, config.enhanced)?;
     let revision = if config.enhanced { ENHANCED_REVISION } else { REVISION };
@@ -95,12 +86,10 @@ pub(super) fn asked(config: &Config, frame: Frame, private: &[u8]) -> Result<Req
     Ok(request)
 }
 
-/// Returns the ready-to-receive indications that a server supports.
 fn allowed(config: &Config) -> ReadyToReceive {
     config.peer_to_peer.unwrap_or(ReadyToReceive::ANY)
 }
 
-/// Returns a reply that rejects the request in `frame`.
 fn refusal(frame: &Frame, depths: Option<Depths>, private_data: &[u8]) -> Vec<u8> {
     let Frame { revision, .. } = *frame;
     let answer = Frame { rejected: true, revision, enhanced: depths.is_some(), ..Frame::default() };
@@ -123,13 +112,11 @@ impl Request {
         }
     }
 
-    /// Returns IRD and ORD of the reply.
     fn answered(&self, agreement: &Agreement) -> Option<Depths> {
         let Agreement { ird, ord, ready, .. } = *agreement;
         self.depths.map(|asked| Depths { ird, ord, peer_to_peer: asked.peer_to_peer.map(|_| ready) })
     }
 
-    /// Accepts the request: returns the bytes of the reply and the negotiated parameters.
     pub(super) fn accept(
         &self,
         config: &Config,
@@ -147,15 +134,12 @@ impl Request {
         Ok((write(Kind::Reply, frame, depths, private_data), agreement))
     }
 
-    /// Rejects the request: returns the bytes of the reply.
     pub(super) fn reject(&self, config: &Config, private_data: &[u8]) -> Result<Vec<u8>, PostError> {
         bounded(private_data, self.depths.is_some())?;
         Ok(refusal(&self.frame, self.answered(&self.agreement(config)), private_data))
     }
 }
 
-/// Evaluates a server's reply for a client. Also returns the private data of the server's user, which accompanies a
-/// rejection, too.
 pub(super) fn answered(config: &Config, frame: Frame, private: &[u8]) -> (Result<Agreement, Error>, Vec<u8>) {
     match split(&frame, private) {
         Ok((depths, private_data)) => (agree(config, frame, depths), private_data),

@@ -5,11 +5,8 @@ use super::violation::{TERMINATE_LEN, Violation};
 
 /// Length of MPA's length and the control fields, which determine the rest of the header.
 pub(super) const CONTROL_LEN: usize = 4;
-/// Length of the whole header of a tagged segment.
 pub(super) const TAGGED_LEN: usize = 16;
-/// Length of the whole header of an untagged segment.
 pub(super) const UNTAGGED_LEN: usize = 20;
-/// Length of an RDMA Read Request after the header of its untagged segment.
 pub(super) const READ_LEN: usize = 28;
 /// MPA's length field does not count itself.
 pub(super) const LENGTH_LEN: usize = 2;
@@ -32,7 +29,6 @@ const OPCODE: u16 = 0x000f;
 
 pub(super) const HEADER_MAX: usize = UNTAGGED_LEN + READ_LEN;
 
-/// Queue numbers of untagged segments (RFC 5040, section 4.2).
 pub(super) const SEND_QUEUE: u32 = 0;
 pub(super) const READ_QUEUE: u32 = 1;
 pub(super) const TERMINATE_QUEUE: u32 = 2;
@@ -75,7 +71,6 @@ impl Opcode {
         matches!(self, Self::SendSolicited | Self::SendSolicitedInvalidate)
     }
 
-    /// Returns the Send operation with these properties.
     pub(super) fn send(invalidates: bool, solicited: bool) -> Self {
         match (invalidates, solicited) {
             (false, false) => Self::Send,
@@ -85,7 +80,6 @@ impl Opcode {
         }
     }
 
-    /// Returns the header length of its segments, including the message if it has a fixed size.
     fn header_len(self) -> usize {
         match self {
             Self::Write | Self::ReadResponse => TAGGED_LEN,
@@ -96,7 +90,6 @@ impl Opcode {
     }
 }
 
-/// The first bytes of every segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control {
     /// MPA's length field: bytes of headers and payload, without the field itself.
@@ -127,7 +120,6 @@ impl Control {
         Ok(this)
     }
 
-    /// Returns the control fields of a segment with `payload` bytes after its header.
     fn of(opcode: Opcode, last: bool, payload: usize) -> Self {
         let len = opcode.header_len() - LENGTH_LEN + payload;
         Self { len: u16::try_from(len).expect("a segment is cut to fit MPA's length"), last, opcode }
@@ -141,12 +133,10 @@ impl Control {
         [a, b, c, d]
     }
 
-    /// Returns the length of the whole header, including an RDMA Read Request or the fixed part of a Terminate message.
     pub(super) fn header_len(self) -> usize {
         self.opcode.header_len()
     }
 
-    /// Returns the number of bytes after the header.
     pub(super) fn payload_len(self) -> usize {
         usize::from(self.len) + LENGTH_LEN - self.header_len()
     }
@@ -170,7 +160,6 @@ fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-/// Destination of a tagged segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tagged {
     pub(super) key: u32,
@@ -189,15 +178,12 @@ impl Tagged {
     }
 }
 
-/// Position of an untagged segment: queue, message and offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Untagged {
     /// Key to invalidate; 0 and ignored for other operations.
     pub(super) invalidate: u32,
     pub(super) queue: u32,
-    /// Number of the message in its queue, starting at 1.
     pub(super) msn: u32,
-    /// Offset of the segment in the message.
     pub(super) offset: u32,
 }
 
@@ -220,7 +206,6 @@ impl Untagged {
     }
 }
 
-/// An RDMA Read Request after the header of its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadRequest {
     pub(super) sink: Tagged,

@@ -14,14 +14,12 @@ use onego_buf::{List, SegmentMut};
 use onego_wire::Place;
 use std::collections::VecDeque;
 
-/// A posted receive.
 #[derive(Debug)]
 struct Receive {
     id: u64,
     buffer: SegmentMut,
 }
 
-/// A partially received message.
 #[derive(Debug)]
 struct Message {
     receive: Receive,
@@ -29,7 +27,6 @@ struct Message {
     filled: usize,
 }
 
-/// A posted RDMA Read of this side.
 #[derive(Debug)]
 pub(super) struct Read {
     /// `None` for a read that is hidden from the user.
@@ -38,7 +35,6 @@ pub(super) struct Read {
     pub(super) from: Remote,
 }
 
-/// An RDMA Read of this side that was requested from the peer.
 #[derive(Debug)]
 struct Pending {
     read: Read,
@@ -47,37 +43,25 @@ struct Pending {
     received: usize,
 }
 
-/// An RDMA Read of the peer.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// Bytes still to send.
     pub(super) bytes: List,
-    /// Their destination.
     pub(super) sink: Tagged,
-    /// Part of it has been sent.
     pub(super) begun: bool,
 }
 
-/// Result of a segment.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Completes nothing.
     Part,
     CompletedWork(Completion),
-    /// An RDMA Read to answer.
     Asked(Response),
-    /// The peer ends the connection.
     Terminated(Code),
 }
 
-/// Destination buffer of a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PayloadBuffer {
-    /// The region with that key.
     Region(u32),
-    /// The receive of the current message.
     Message,
-    /// The sink of the RDMA Read being answered.
     Read,
     /// The region with that key, which was invalidated since the segment began.
     Gone(u32),
@@ -89,7 +73,6 @@ pub(super) struct Inbound {
     receives: VecDeque<Receive>,
     message: Option<Message>,
     reads: VecDeque<Pending>,
-    /// Destination of the current segment's payload.
     place: Option<(PayloadBuffer, Place)>,
     /// The current region was invalidated while its place is out.
     revoked: bool,
@@ -97,7 +80,6 @@ pub(super) struct Inbound {
     read_msn: u32,
     /// The peer may indicate that it is ready by a message that is hidden from the user.
     pub(super) ready_by_send: bool,
-    /// See [`Config`](super::Config).
     foresee_writes: bool,
 }
 
@@ -121,12 +103,10 @@ impl Inbound {
         self.receives.push_back(Receive { id, buffer });
     }
 
-    /// Returns the number of RDMA Reads in flight.
     pub(super) fn reads_under_way(&self) -> usize {
         self.reads.len()
     }
 
-    /// Registers a read's sink for its response, and returns its destination.
     pub(super) fn expect(&mut self, read: Read) -> Tagged {
         let len = read.sink.len();
         let key = self.regions.insert(Held::Sink, len, 0);
@@ -226,7 +206,6 @@ impl Inbound {
         self.ready_by_send && self.message.is_none() && control.last && control.payload_len() == 0
     }
 
-    /// Returns the place of the segment's payload, and its buffer.
     fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
         let (target, place) = self.place.as_mut()?;
         let buffer = match *target {
@@ -289,7 +268,6 @@ impl Inbound {
         }
     }
 
-    /// Returns the memory that is filled under a key.
     fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
         if let Some(read) = self.reads.iter_mut().find(|read| read.key == key) {
             return Some(&mut read.read.sink);
@@ -309,24 +287,20 @@ impl Inbound {
         sink.try_join(rest).expect("spots are taken from the front");
     }
 
-    /// Returns the first `len` bytes in a spot.
     pub(super) fn bytes(&mut self, spot: Spot, len: usize) -> &[u8] {
         self.sink(spot.key).map_or(&[], |sink| &sink[spot.at..spot.at + len])
     }
 
-    /// Skips payload bytes that are already in place.
     pub(super) fn skip(&mut self, bytes: usize) {
         if let Some((_, place)) = &mut self.place {
             place.skip(bytes);
         }
     }
 
-    /// Returns the number of outstanding payload bytes, if they have a place.
     pub(super) fn rest(&self) -> usize {
         self.place.as_ref().map_or(0, |(_, place)| place.left())
     }
 
-    /// Returns whether the place is out for a receive.
     pub(super) fn is_out(&self) -> bool {
         self.place.as_ref().is_some_and(|(_, place)| place.is_out())
     }
@@ -443,7 +417,6 @@ impl Inbound {
         Ok(Ended::CompletedWork(Completion { id: receive.id, status: Status::Success, done }))
     }
 
-    /// Returns everything. No memory may be out for a receive.
     pub(super) fn flush(&mut self, to: &mut VecDeque<Completion>) {
         self.place = None;
         let begun = self.message.take().map(|message| message.receive);
@@ -461,7 +434,6 @@ impl Inbound {
 }
 
 impl Read {
-    /// Returns the completion of a flushed read.
     pub(super) fn flushed(self) -> Option<Completion> {
         let done = CompletedWork::Read(self.sink);
         self.id.map(|id| Completion { id, status: Status::Flushed, done })
@@ -472,7 +444,6 @@ fn released(key: Key, memory: Memory, status: Status) -> Completion {
     Completion { id: u64::from(key.0), status, done: CompletedWork::Released(key, memory) }
 }
 
-/// Checks that the segment is the next one.
 fn check(segment: Untagged, queue: u32, msn: u32, offset: u64) -> Result<(), Violation> {
     if segment.queue != queue {
         return Err(Violation::Queue(segment.queue));

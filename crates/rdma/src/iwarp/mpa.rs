@@ -2,10 +2,8 @@
 
 use super::error::Error;
 
-/// Length of a frame without its private data.
 pub(super) const FRAME_LEN: usize = 20;
 
-/// Length of IRD and ORD in the private data of an enhanced frame.
 pub(super) const ENHANCED_LEN: usize = 4;
 
 /// Maximum length of a frame's private data, including IRD and ORD of an enhanced frame (RFC 5044, section 7.1.1).
@@ -36,24 +34,17 @@ impl Kind {
     }
 }
 
-/// A frame without its private data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Frame {
-    /// The sender wants to receive markers.
     pub(super) markers: bool,
-    /// The sender wants checksums.
     pub(super) crc: bool,
-    /// In a reply: the connection is rejected.
     pub(super) rejected: bool,
-    /// The private data begins with IRD and ORD.
     pub(super) enhanced: bool,
     pub(super) revision: u8,
-    /// Length of the private data.
     pub(super) private_len: u16,
 }
 
 impl Frame {
-    /// Parses a frame of that kind, and checks the length of its private data.
     pub(super) fn parse(kind: Kind, bytes: &[u8; FRAME_LEN]) -> Result<Self, Error> {
         let [key @ .., flags, revision, high, low] = bytes;
         if key != kind.key() {
@@ -104,7 +95,6 @@ impl ReadyToReceive {
     /// Any of them.
     pub const ANY: Self = Self { write: true, read: true, send: true };
 
-    /// Returns the indications that both sides support.
     pub(super) fn common(self, other: Self) -> Self {
         Self {
             write: self.write && other.write,
@@ -135,11 +125,8 @@ const READ_RTR: u16 = 0x4000;
 /// Start of an enhanced frame's private data (RFC 6581, section 9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depths {
-    /// RDMA Reads that the frame's sender answers at a time.
     pub(super) ird: u16,
-    /// RDMA Reads that the frame's sender has in flight.
     pub(super) ord: u16,
-    /// In peer-to-peer mode: the ready-to-receive indications.
     pub(super) peer_to_peer: Option<ReadyToReceive>,
 }
 
@@ -174,9 +161,7 @@ impl Depths {
 mod tests {
     use super::*;
 
-    /// Request of Linux 6.1's NFS client over siw, up to its own private data.
     const REQUEST: &[u8; 24] = b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00";
-    /// Reply of its NFS server.
     const REPLY: &[u8; 24] = b"MPA ID Rep Frame\x10\x02\x00\x0c\x00\x00\x00\x80";
 
     fn check(kind: Kind, bytes: &[u8; 24], depths: Depths) {

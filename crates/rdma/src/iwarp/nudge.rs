@@ -16,7 +16,6 @@ const WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(1
 #[derive(Debug)]
 pub(super) struct Nudge {
     established: Time,
-    /// Number of waits that are over.
     over: usize,
 }
 
@@ -25,12 +24,10 @@ impl Nudge {
         Self { established, over: 0 }
     }
 
-    /// Returns when the next wait ends, if there is one.
     pub(super) fn deadline(&self) -> Option<Time> {
         WAITS.get(self.over).map(|wait| self.established + *wait)
     }
 
-    /// Returns whether a wait has ended; reports each one once.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         let due = self.deadline().is_some_and(|deadline| now >= deadline);
         self.over += usize::from(due);

@@ -12,34 +12,25 @@ use onego_wire::{Ahead, Landing, Part};
 /// Bytes that are copied and summed at a time, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
 
-/// Maximum payload of one receive.
 const LANDING_MAX: usize = 1 << 20;
 
 /// Maximum length of a contiguous part. The trailer of a segment is shorter.
 const PART_MAX: usize = HEADER_MAX - CONTROL_LEN;
 const _: () = assert!(PART_MAX >= FRAME_LEN);
 
-/// A complete unit of input.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// The frame of the handshake, and its private data.
     Frame(Frame, Vec<u8>),
-    /// A valid segment, whose payload is in place and whose checksum was correct.
     Segment(Control),
 }
 
-/// Next part of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Frame(Kind),
     PrivateData(Frame, usize),
-    /// The first bytes of a segment.
     Control,
-    /// The rest of its header.
     Header,
-    /// Outstanding payload bytes.
     Payload(usize),
-    /// Padding and checksum.
     Trailer,
 }
 
@@ -50,14 +41,12 @@ pub(super) struct Receiver {
     private_data: Vec<u8>,
     control: Option<Control>,
     header: [u8; HEADER_MAX],
-    /// Running checksum of the segment, if checksums are used.
     crc: Option<u32>,
     ahead: Ahead,
     pub(super) forecast: Forecast,
 }
 
 impl Receiver {
-    /// Creates a receiver that expects a frame of that kind first.
     pub(super) fn new(kind: Kind) -> Self {
         Self {
             stage: Stage::Frame(kind),
@@ -71,7 +60,6 @@ impl Receiver {
         }
     }
 
-    /// Switches from the handshake to segments, with or without checksums.
     pub(super) fn segments(&mut self, crc: bool) {
         self.crc = crc.then_some(u32::MAX);
     }
@@ -87,7 +75,6 @@ impl Receiver {
         &self.header
     }
 
-    /// Returns the destination of the next bytes.
     pub(super) fn landing(&mut self, inbound: &mut Inbound, pool: &Pool) -> Landing {
         if !matches!(self.stage, Stage::Payload(_)) {
             return self.ahead.landing(None, 0);
@@ -107,7 +94,6 @@ impl Receiver {
         }
     }
 
-    /// Returns the next complete unit in `bytes`, and advances it. `None`: more bytes are needed.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -218,7 +204,6 @@ impl Receiver {
         Ok(Some(control))
     }
 
-    /// Records payload bytes that were received directly into their place.
     pub(super) fn landed(&mut self, bytes: &[u8]) {
         if let Stage::Payload(left) = &mut self.stage {
             *left -= bytes.len();

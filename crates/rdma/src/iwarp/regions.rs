@@ -12,14 +12,11 @@ pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
 /// user).
 const KEY_BITS: u32 = 8;
 
-/// Maximum number of slots.
 const SLOTS_MAX: usize = 1 << (u32::BITS - KEY_BITS);
 
-/// Content of a slot.
 #[derive(Debug)]
 pub(super) enum Held {
     Free,
-    /// Memory of the user.
     Memory(Memory),
     /// The sink of an RDMA Read of this side, which holds the memory itself.
     Sink,
@@ -29,7 +26,6 @@ pub(super) enum Held {
 struct Slot {
     /// The key, or that of the last registration.
     key: u32,
-    /// Offset of the first byte.
     base: u64,
     len: usize,
     /// Bytes from the start to the end of what the peer has written.
@@ -43,7 +39,6 @@ struct Slot {
 pub(super) struct Regions {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Number of slot bits in a key's index.
     bits: u32,
     entropy: Entropy,
 }
@@ -54,19 +49,16 @@ impl fmt::Debug for Regions {
     }
 }
 
-/// Returns where `len` bytes at `offset` lie in a region of `size` bytes that begins at `base`.
 fn within(base: u64, size: usize, offset: u64, len: usize) -> Option<usize> {
     let start = usize::try_from(offset.checked_sub(base)?).ok()?;
     (start.checked_add(len)? <= size).then_some(start)
 }
 
-/// Returns whether `len` bytes from `offset` on exceed the offset space.
 pub(super) fn wraps(offset: u64, len: usize) -> bool {
     len.checked_sub(1).is_some_and(|last| offset.checked_add(last as u64).is_none())
 }
 
 impl Regions {
-    /// Creates a table with room for `capacity` regions.
     pub(super) fn new(capacity: usize, entropy: Entropy) -> Self {
         let capacity = capacity.clamp(1, SLOTS_MAX).next_power_of_two();
         Self { slots: Vec::new(), free: Vec::new(), bits: capacity.trailing_zeros(), entropy }
@@ -102,7 +94,6 @@ impl Regions {
         (1 << self.bits) - 1
     }
 
-    /// Returns the slot in a key.
     fn index(&self, key: u32) -> usize {
         ((key >> KEY_BITS) & self.mask()) as usize
     }
@@ -113,7 +104,6 @@ impl Regions {
         (slot.key == key && !matches!(slot.held, Held::Free)).then_some((at as u32, slot))
     }
 
-    /// Frees the key of registered memory.
     pub(super) fn take(&mut self, key: u32) -> Option<Memory> {
         let (at, slot) = self.slot(key)?;
         match std::mem::replace(&mut slot.held, Held::Free) {
@@ -141,7 +131,6 @@ impl Regions {
         })
     }
 
-    /// Frees the key of the sink of an RDMA Read.
     pub(super) fn release_sink(&mut self, key: u32) {
         if let Some((at, slot)) = self.slot(key)
             && matches!(slot.held, Held::Sink)
@@ -157,7 +146,6 @@ impl Regions {
         memory.sink()
     }
 
-    /// Returns the position in a sink of `len` bytes at `offset`, if the peer may write them.
     pub(super) fn write(&mut self, key: u32, offset: u64, len: usize) -> Result<usize, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::WriteKey(key))?;
         if !matches!(slot.held, Held::Memory(Memory::Sink(_) | Memory::Fresh(..))) {
@@ -171,13 +159,11 @@ impl Regions {
         Ok(start)
     }
 
-    /// Returns the length of a region if the peer has written nothing from `at` on.
     pub(super) fn unwritten(&self, key: u32, at: usize) -> Option<usize> {
         let slot = self.slots.get(self.index(key))?;
         (slot.key == key && slot.written <= at).then_some(slot.len)
     }
 
-    /// Returns the `len` bytes at `offset`, if the peer may read them.
     pub(super) fn read(&mut self, key: u32, offset: u64, len: u32) -> Result<List, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::ReadKey(key))?;
         let Held::Memory(Memory::Source(list)) = &slot.held else { return Err(Violation::ReadAccess(key)) };
@@ -188,7 +174,6 @@ impl Regions {
         start.map(|start| list.slice(start, len as usize)).ok_or(Violation::ReadBounds { key, offset, len })
     }
 
-    /// Frees the keys of all registered memory.
     pub(super) fn drain(&mut self) -> Vec<(Key, Memory)> {
         let keys: Vec<u32> = self.slots.iter().map(|slot| slot.key).collect();
         keys.into_iter().filter_map(|key| Some((Key(key), self.take(key)?))).collect()

@@ -21,7 +21,6 @@ pub(super) struct Sender {
     writer: Writer,
     send_msn: u32,
     read_msn: u32,
-    /// Limit on this side's reads in flight.
     ord: usize,
 }
 
@@ -38,12 +37,10 @@ impl Sender {
         }
     }
 
-    /// Sends the frame of the handshake.
     pub(super) fn frame(&mut self, bytes: &[u8]) {
         self.first.extend_from_slice(bytes);
     }
 
-    /// Switches from the handshake to segments.
     pub(super) fn segments(&mut self, crc: bool, ord: u16) {
         self.writer.crc = crc;
         self.ord = usize::from(ord);
@@ -65,7 +62,6 @@ impl Sender {
         self.whole(&header);
     }
 
-    /// Sends an FPDU without payload before everything else.
     fn whole(&mut self, header: &[u8]) {
         let (trailer, len) = self.writer.trailer(header.len(), crc32c(u32::MAX, header));
         self.first.extend_from_slice(header);
@@ -93,7 +89,6 @@ impl Sender {
         !self.first.is_empty()
     }
 
-    /// Returns whether another read may be sent.
     fn may_read(&self, inbound: &Inbound) -> bool {
         inbound.reads_under_way() < self.ord
     }
@@ -102,7 +97,6 @@ impl Sender {
         !self.works.is_empty(self.may_read(inbound))
     }
 
-    /// Appends the bytes that precede all work to `out`.
     pub(super) fn transmit_first(&mut self, out: &mut List) {
         if !self.first.is_empty() {
             out.push(onego_buf::Segment::from(std::mem::take(&mut self.first)));
@@ -139,7 +133,6 @@ impl Sender {
         }
     }
 
-    /// Sends the next segment of the first posted work.
     #[inline]
     fn posted(&mut self, out: &mut List, inbound: &mut Inbound, done: &mut VecDeque<Completion>) {
         let completion = match self.works.posted.front_mut() {
@@ -177,7 +170,6 @@ impl Sender {
         self.read_msn = self.read_msn.wrapping_add(1);
     }
 
-    /// Sends the next segment of the first response.
     fn response(&mut self, out: &mut List) {
         let Some(Response { bytes, sink, begun }) = self.works.responses.front_mut() else { return };
         *begun = true;
@@ -189,7 +181,6 @@ impl Sender {
         }
     }
 
-    /// Drops all work and completes it as flushed.
     pub(super) fn flush(&mut self, done: &mut VecDeque<Completion>) {
         self.works.flush(done);
     }
@@ -199,12 +190,10 @@ impl Sender {
 struct Writer {
     arena: Arena,
     crc: bool,
-    /// Maximum size of an FPDU in bytes.
     fpdu: usize,
 }
 
 impl Writer {
-    /// Writes the next segment of a message. Returns whether it was the last.
     #[inline]
     fn message(
         &mut self,
@@ -225,7 +214,6 @@ impl Writer {
         last
     }
 
-    /// Writes the next segment of a tagged message. Returns whether it was the last.
     #[inline]
     fn tagged(&mut self, opcode: Opcode, bytes: &mut List, to: &mut Remote, out: &mut List) -> bool {
         let len = bytes.len().min(self.fpdu - TAGGED_LEN - CRC_LEN);
@@ -248,7 +236,6 @@ impl Writer {
         self.payload(&mut List::new(), HEADER_MAX, 0, crc, out);
     }
 
-    /// Writes a header, and starts the checksum with it.
     #[inline(always)]
     fn header<const N: usize>(&mut self, out: &mut List, write: impl FnOnce(&mut [u8; N])) -> u32 {
         let (mut crc, summed) = (u32::MAX, self.crc);
@@ -261,7 +248,6 @@ impl Writer {
         crc
     }
 
-    /// Takes and appends `len` bytes of payload, and the trailer.
     #[inline]
     fn payload(&mut self, bytes: &mut List, header: usize, len: usize, mut crc: u32, out: &mut List) {
         let summed = self.crc;

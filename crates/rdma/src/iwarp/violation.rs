@@ -197,20 +197,17 @@ impl Code {
         [self.layer << 4 | self.kind, self.code, follows, 0]
     }
 
-    /// Parses the fixed part of a Terminate message.
     pub(super) fn parse([first, code, follows, _]: [u8; TERMINATE_LEN]) -> Self {
         let turned = follows & FOLLOWS == 0 && follows & FOLLOWS_TURNED != 0;
         let first = if turned { first.rotate_left(4) } else { first };
         Self { layer: first >> 4, kind: first & 0xf, code }
     }
 
-    /// Returns whether the error concerns a segment, whose header follows.
     pub(super) fn is_about_segment(self) -> bool {
         self.layer != MPA
     }
 }
 
-/// Subject of a Terminate message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
     /// A segment, whose length and DDP header follow.

@@ -26,7 +26,6 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Returns the completion of flushed work.
     fn flushed(self) -> Option<Completion> {
         let status = Status::Flushed;
         match self {
@@ -43,15 +42,12 @@ const QUANTUM: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Turn {
-    /// A read that waited for an earlier one to be answered.
     WaitingRead,
     #[default]
     Posted,
-    /// The response to a read of the peer.
     Response,
 }
 
-/// All work that waits to be sent on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Works {
     pub(super) posted: VecDeque<Work>,
@@ -95,19 +91,16 @@ impl Works {
         Some(turn)
     }
 
-    /// Records `bytes` sent bytes of the current turn.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }
 
-    /// Returns whether there is nothing to send.
     pub(super) fn is_empty(&self, read: bool) -> bool {
         self.posted.iter().all(|work| !read && matches!(work, Work::Read(_)))
             && self.responses.is_empty()
             && (!read || self.waiting.is_empty())
     }
 
-    /// Drops all work and completes it as flushed.
     pub(super) fn flush(&mut self, to: &mut VecDeque<Completion>) {
         self.responses.clear();
         to.extend(self.waiting.drain(..).filter_map(Read::flushed));

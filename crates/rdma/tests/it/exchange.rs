@@ -6,7 +6,6 @@ use onego_rdma::iwarp::{Config, Established, Event, ReadyToReceive};
 use onego_rdma::{CompletedWork, Completion, Memory, PostError, QueuePair, Remote, SendFlags, Status};
 use rand::Rng as _;
 
-/// All ways to establish a connection.
 fn configs() -> Vec<Config> {
     let mut all = Vec::new();
     for crc in [false, true] {
@@ -396,7 +395,6 @@ fn large_payload_lands_in_place() {
     assert_eq!(server.fault(), None);
 }
 
-/// Operations of the FPDUs in a stream, in order, and whether each is the last of its message.
 fn operations(stream: &[u8]) -> Vec<(u8, bool)> {
     let mut operations = Vec::new();
     let mut left = stream;

@@ -17,11 +17,9 @@ const READ_REQUEST: u8 = 1;
 const READ_RESPONSE: u8 = 2;
 const SEND_INVALIDATE: u8 = 4;
 
-/// A line of a recording.
 #[derive(Clone)]
 struct Line {
     by_client: bool,
-    /// Header of an FPDU, or an MPA frame.
     bytes: Vec<u8>,
     payload: Option<usize>,
 }
@@ -60,14 +58,12 @@ impl Line {
         self.bytes[at..at + 8].copy_from_slice(&offset.to_be_bytes());
     }
 
-    /// Returns the FPDU with made-up payload.
     fn fpdu(&self) -> Vec<u8> {
         let payload = pattern(self.payload.unwrap());
         raw::fpdu(&[&self.bytes[2..], &payload].concat(), false)
     }
 }
 
-/// Returns any payload; all segments have the same.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| at as u8).collect()
 }
@@ -96,7 +92,6 @@ fn regions(lines: &VecDeque<Line>) -> BTreeMap<u32, (u64, u64)> {
     regions
 }
 
-/// Posts the message that begins with this line of our side; `to` translates the client's keys.
 fn post(end: &mut End, line: &Line, whole: usize, to: impl Fn(u32) -> u32) {
     // The payload of a message of several segments starts over in each.
     let mut bytes = List::new();
@@ -146,7 +141,6 @@ fn settings() -> Config {
     Config { fpdu: FPDU, ord: 0, ..config() }
 }
 
-/// Checks completions, and posts new receives.
 fn check(end: &mut End) {
     for completion in std::mem::take(&mut end.completions) {
         assert_eq!(completion.status, Status::Success);

@@ -17,7 +17,6 @@ const STEPS: usize = 400;
 const SEEDS: Seeds = Seeds { short: 200, long: 10_000 };
 const UNTOUCHED: u8 = 0x5a;
 
-/// Expected state of a region once all posted work is done.
 struct Region {
     base: u64,
     bytes: Vec<u8>,
@@ -26,37 +25,29 @@ struct Region {
     loose: bool,
 }
 
-/// An expected message.
 struct Coming {
     message: Vec<u8>,
-    /// The region that it invalidates.
     region: Option<(u32, Region)>,
     solicited: bool,
 }
 
-/// Posted work that must complete.
 enum Expected {
     Sent,
     Written,
     Read(Vec<u8>),
 }
 
-/// One end, and its expected results.
 struct Side {
     end: End,
     regions: BTreeMap<u32, Region>,
-    /// Work by its number.
     work: BTreeMap<u64, Expected>,
-    /// Reads in order.
     reads: VecDeque<u64>,
-    /// Receives in order.
     receives: VecDeque<u64>,
     /// Receives for which the other side has not sent a message yet.
     credits: usize,
     messages: VecDeque<Coming>,
     next: u64,
     foresees_writes: bool,
-    /// Number of sends, writes and reads that have succeeded.
     succeeded: [usize; 3],
 }
 
@@ -107,7 +98,6 @@ impl Side {
         }
     }
 
-    /// Checks the completions.
     fn check(&mut self) {
         for completion in std::mem::take(&mut self.end.completions) {
             self.completed(completion);
@@ -162,7 +152,6 @@ impl Side {
         }
     }
 
-    /// Takes all regions back once no work is in flight.
     fn invalidate_all(&mut self) {
         for (key, region) in std::mem::take(&mut self.regions) {
             let memory = self.end.connection.invalidate(Key(key)).unwrap().expect("nothing is under way");

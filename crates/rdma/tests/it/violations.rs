@@ -17,7 +17,6 @@ struct Victim {
     end: End,
     sink: Key,
     source: Key,
-    /// Sink of the read.
     reading: u32,
 }
 
@@ -51,7 +50,6 @@ impl Victim {
         self.end.output(usize::MAX).to_vec()
     }
 
-    /// Checks that the memory was not touched, and that all of it came back.
     fn check_memory(&self) {
         let mut came = [0; 4];
         for completion in &self.end.completions {

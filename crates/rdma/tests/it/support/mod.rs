@@ -22,15 +22,12 @@ pub(crate) fn entropy(seed: u64) -> Entropy {
     Box::new(move || rng.next_u64())
 }
 
-/// One end, with the bytes in flight to it.
 pub(crate) struct End {
     pub(crate) connection: Connection,
     pub(crate) events: Vec<Event>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) incoming: Pipe,
-    /// Bytes received directly into their place.
     pub(crate) landed: usize,
-    /// Bytes received in shared memory.
     pub(crate) shared: usize,
 }
 
@@ -46,7 +43,6 @@ impl End {
         }
     }
 
-    /// Returns a client's end whose transport is open.
     pub(crate) fn client(config: Config, private_data: &[u8]) -> Self {
         let connection = Connection::connect(NOW, Arc::new(config), entropy(1), private_data);
         let mut this = Self::new(connection.unwrap());
@@ -58,7 +54,6 @@ impl End {
         Self::new(Connection::serve(NOW, Arc::new(config), entropy(2)))
     }
 
-    /// Gives the connection up to `limit` of the received bytes, as a driver would.
     pub(crate) fn feed(&mut self, limit: usize) -> usize {
         let connection = &mut self.connection;
         let delivered = self.incoming.deliver(connection.landing(), limit, |delivery| match delivery {
@@ -71,13 +66,11 @@ impl End {
         delivered.bytes()
     }
 
-    /// Takes events and completions.
     pub(crate) fn collect(&mut self) {
         self.events.extend(std::iter::from_fn(|| self.connection.event()));
         self.completions.extend(std::iter::from_fn(|| self.connection.poll()));
     }
 
-    /// Returns the connection's output, at most about `limit` bytes of it.
     pub(crate) fn output(&mut self, limit: usize) -> List {
         let mut out = List::new();
         let promised = self.connection.has_output();
@@ -87,7 +80,6 @@ impl End {
         out
     }
 
-    /// Returns the fault that ended the connection.
     pub(crate) fn fault(&self) -> Option<Error> {
         self.events.iter().find_map(|event| match event {
             Event::Fault(error) => Some(*error),
@@ -96,7 +88,6 @@ impl End {
     }
 }
 
-/// Moves the output of `from` to `to`, in pieces of random sizes.
 pub(crate) fn carry(from: &mut End, to: &mut End, rng: &mut SmallRng) -> usize {
     let limit = if rng.random_bool(0.5) { 1 } else { rng.random_range(1..1 << 20) };
     to.incoming.extend(from.output(limit).to_vec());
@@ -109,7 +100,6 @@ pub(crate) fn carry(from: &mut End, to: &mut End, rng: &mut SmallRng) -> usize {
     to.feed(cut)
 }
 
-/// Carries in both directions until no bytes are left.
 pub(crate) fn settle(a: &mut End, b: &mut End, rng: &mut SmallRng) {
     loop {
         let moved = carry(a, b, rng) + carry(b, a, rng);
@@ -122,7 +112,6 @@ pub(crate) fn settle(a: &mut End, b: &mut End, rng: &mut SmallRng) {
     }
 }
 
-/// Returns both ends of an established connection.
 pub(crate) fn pair(client: Config, server: Config, rng: &mut SmallRng) -> (End, End) {
     let (mut client, mut server) = (End::client(client, b"hello"), End::server(server));
     settle(&mut client, &mut server, rng);
@@ -140,14 +129,12 @@ pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }
 
-/// Returns `len` distinctive bytes.
 pub(crate) fn noise(len: usize, rng: &mut SmallRng) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rng.fill_bytes(&mut bytes);
     bytes
 }
 
-/// Returns the same bytes in a list of several segments.
 pub(crate) fn scattered(bytes: &[u8], rng: &mut SmallRng) -> List {
     let mut list = List::new();
     let mut rest = bytes;
@@ -159,7 +146,6 @@ pub(crate) fn scattered(bytes: &[u8], rng: &mut SmallRng) -> List {
     list
 }
 
-/// Returns a buffer filled with one byte.
 pub(crate) fn filled(len: usize, byte: u8) -> SegmentMut {
     SegmentMut::from(vec![byte; len])
 }

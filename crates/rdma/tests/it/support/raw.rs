@@ -38,7 +38,6 @@ pub(crate) fn send(msn: u32, mo: u32, payload: &[u8]) -> Vec<u8> {
     untagged(SEND, 0, [0, msn, mo], payload)
 }
 
-/// An RDMA Read of `len` bytes, from `key` and `offset`.
 pub(crate) fn read_request(msn: u32, key: u32, offset: u64, len: u32) -> Vec<u8> {
     untagged(READ_REQUEST, 0, [1, msn, 0], &read_fields(key, offset, len))
 }
@@ -48,7 +47,6 @@ pub(crate) fn read_fields(key: u32, offset: u64, len: u32) -> Vec<u8> {
     [&sink[..], &len.to_be_bytes(), &key.to_be_bytes(), &offset.to_be_bytes()].concat()
 }
 
-/// Returns a client's request in revision 1.
 pub(crate) fn mpa_request(crc: bool) -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[if crc { 0x40 } else { 0 }, 1, 0, 0]].concat()
 }
