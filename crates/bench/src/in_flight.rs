@@ -44,7 +44,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_answer_is_to_the_oldest_request() {
+    fn each_reply_completes_the_oldest_request() {
         let (start, mut latency, mut in_flight) = (now(), latency_histogram(), InFlight::default());
         let at = |micros| start + Duration::from_micros(micros);
         in_flight.sent(at(0), 3);

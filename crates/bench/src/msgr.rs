@@ -122,9 +122,10 @@ impl Plan {
         };
         let prepare = |_| MessengerClient::connect(port, load, self.seed);
         let (done, cpu_seconds) = jobs::run(1, Some(serving.pid()), prepare, work, MessengerClient::finish)?;
-        let line = serving.line().map_err(Error::io("asking the serving half what it saw"))?;
-        let report: Report = serde_json::from_str(&line)
-            .map_err(|error| Error::Failed(format!("the serving half says {line:?}: {error}")))?;
+        let line = serving.line().map_err(Error::io("reading the report of the serving half"))?;
+        let report: Report = serde_json::from_str(&line).map_err(|error| {
+            Error::Failed(format!("invalid report of the serving half {line:?}: {error}"))
+        })?;
         let Some(done) = done.into_iter().next() else { return Err(Error::Interrupted) };
         let mut errors = report.errors;
         if report.requests != done.answered {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn so_much_of_every_sector_is_blank_as_is_asked_for() {
+    fn the_requested_share_of_every_sector_is_blank() {
         let mut bytes = vec![1; 3 * SECTOR];
         blank(&mut bytes, 0);
         assert!(bytes.iter().all(|byte| *byte == 1));

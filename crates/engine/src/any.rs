@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn epoll_takes_over_where_there_is_no_io_uring_and_a_warning_says_why() {
+    fn epoll_replaces_io_uring_with_a_warning() {
         for kind in [EngineKind::Uepoll, EngineKind::Uring] {
             for (errno, reason) in [
                 (libc::ENOSYS, "the kernel has no io_uring (Linux 5.1)"),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_makes_do_with_an_older_io_uring_and_a_warning_names_what_is_missing() {
+    fn an_engine_works_with_an_older_io_uring_and_warns_of_missing_features() {
         let only_interrupting = |mode, size| {
             if mode == Mode::Interrupting {
                 ring::setup(mode, size)
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_has_everything_is_not_warned_about() {
+    fn a_kernel_with_all_features_causes_no_warning() {
         for kind in EngineKind::ALL {
             let (engine, log) = logged(|| open(kind).unwrap());
             assert_eq!((engine.kind(), log.as_str()), (kind, ""));

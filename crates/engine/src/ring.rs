@@ -355,7 +355,7 @@ mod tests {
             }
             let mut conns = Vec::new();
             while conns.len() < CONNS / (1 + round) {
-                assert!(clock::now() < end, "it takes too long: {} of {CONNS}", conns.len());
+                assert!(clock::now() < end, "timeout: {} of {CONNS} connections", conns.len());
                 server.turn(Wait::Poll).unwrap();
                 client.turn(Wait::Poll).unwrap();
                 while let Some(event) = client.machine_mut().events.pop_front() {
@@ -370,7 +370,7 @@ mod tests {
                 client.machine_mut().close(conn);
             }
             while server.connections() > CONNS / 2 || client.connections() > CONNS / 2 {
-                assert!(clock::now() < end, "it takes too long to close");
+                assert!(clock::now() < end, "timeout while closing");
                 server.turn(Wait::Poll).unwrap();
                 client.turn(Wait::Poll).unwrap();
             }

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_or_has_a_connection_with_the_same_peer_is_passed_over() {
+    fn a_port_in_use_or_connected_to_the_same_peer_is_skipped() {
         let (_listener, addr) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let (_taken, taken) = listen("0.0.0.0:0".parse().unwrap()).unwrap();
         let free = || {

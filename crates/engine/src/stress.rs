@@ -293,13 +293,13 @@ impl<E: Stressed> Side<E> {
         let left = plan.bytes[self.end] - sent;
         if left == 0 {
             self.engine.shutdown(id);
-            self.conns.get_mut(&id).expect("it is there").shut = true;
+            self.conns.get_mut(&id).expect("an open connection").shut = true;
             return;
         }
         let list = self.next_list(self.stream(name, true), sent, left);
         let len = list.len();
         let result = self.engine.send(id, list);
-        self.conns.get_mut(&id).expect("it is there").sending = Some(len);
+        self.conns.get_mut(&id).expect("an open connection").sending = Some(len);
         if let Some(sent) = result {
             self.sent(id, sent);
         } else if plan.breaks.is_some_and(|(end, _, _)| end == self.end) && self.random.one_in(4) {
@@ -309,7 +309,7 @@ impl<E: Stressed> Side<E> {
     }
 
     fn sent(&mut self, id: SocketId, sent: Sent) {
-        let conn = self.conns.get_mut(&id).expect("what is closed has no events");
+        let conn = self.conns.get_mut(&id).expect("no events of closed connections");
         let (name, offset) = (conn.name.expect("it has sent"), conn.sent);
         let len = conn.sending.take().expect("one send, and one end of it");
         conn.full = sent.full;
@@ -318,7 +318,7 @@ impl<E: Stressed> Side<E> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return self.failed(id, &error),
         };
-        assert_eq!(n + sent.rest.len(), len, "what was not sent comes back");
+        assert_eq!(n + sent.rest.len(), len, "unsent bytes come back");
         conn.sent += n as u64;
         self.short += usize::from(!sent.rest.is_empty());
         let mut expected = [0; 16];
@@ -372,7 +372,7 @@ impl<E: Stressed> Side<E> {
     }
 
     fn received(&mut self, id: SocketId, received: Received) {
-        let conn = self.conns.get_mut(&id).expect("what is closed has no events");
+        let conn = self.conns.get_mut(&id).expect("no events of closed connections");
         let was = std::mem::replace(&mut conn.receive, Receive::None);
         assert!(matches!(was, Receive::Lent | Receive::Given), "{was:?}: one receive, and one end of it");
         self.returned += usize::from(was == Receive::Given);
@@ -397,7 +397,7 @@ impl<E: Stressed> Side<E> {
     }
 
     fn check(&mut self, id: SocketId, mut bytes: &[u8]) {
-        let conn = self.conns.get_mut(&id).expect("it is there");
+        let conn = self.conns.get_mut(&id).expect("an open connection");
         if conn.name.is_none() {
             let n = bytes.len().min(NAME as usize - conn.head.len());
             conn.head.extend_from_slice(&bytes[..n]);
@@ -414,14 +414,14 @@ impl<E: Stressed> Side<E> {
 
     /// Handles a failed send or receive, which only a broken connection may have.
     fn failed(&mut self, id: SocketId, error: &io::Error) {
-        let conn = self.conns.get_mut(&id).expect("it is there");
+        let conn = self.conns.get_mut(&id).expect("an open connection");
         let breaks = conn.name.is_none_or(|name| Plan::of(name).breaks.is_some());
         assert!(breaks, "a connection failed without being broken off: {error}");
         conn.doomed = true;
     }
 
     fn break_off(&mut self, id: SocketId, plan: &Plan) {
-        let conn = self.conns.get_mut(&id).expect("it is there");
+        let conn = self.conns.get_mut(&id).expect("an open connection");
         conn.doomed = true;
         if plan.breaks.is_some_and(|(_, _, resets)| resets)
             && let Some(descriptor) = self.engine.descriptor(id)
@@ -440,7 +440,7 @@ impl<E: Stressed> Side<E> {
             }
         } else if conn.ended && plan.as_ref().is_none_or(|plan| plan.breaks.is_some()) {
             // The peer has broken it off, possibly before it sent its name.
-            self.conns.get_mut(&id).expect("it is there").doomed = true;
+            self.conns.get_mut(&id).expect("an open connection").doomed = true;
         } else if conn.ended && conn.shut {
             let all = plan.expect("it has sent").bytes;
             assert_eq!((conn.sent, conn.received), (all[self.end], all[1 - self.end]));

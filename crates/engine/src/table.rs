@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_an_old_name_is_not_found_by_a_new_one() {
+    fn a_new_name_does_not_find_an_old_names_value() {
         let mut table = SocketTable::default();
         let mut by_name = ByName::default();
         let old = table.insert(());

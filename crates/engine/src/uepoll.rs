@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_of_completions_everything_is_looked_at_again() {
+    fn lost_completions_cause_a_new_poll_of_every_socket() {
         let (mut server, addr) = server();
         let mut peers = [TcpStream::connect(addr).unwrap(), TcpStream::connect(addr).unwrap()];
         for round in 0..3 {

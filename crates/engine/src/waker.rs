@@ -157,7 +157,7 @@ mod orders {
     }
 
     #[test]
-    fn no_order_of_events_loses_a_wake_up_or_hides_what_it_announces() {
+    fn no_order_of_events_loses_a_wake_up_or_its_data() {
         const WAKERS: usize = 2;
         let mut model = loom::model::Builder::new();
         // Every order with at most three forced switches. Two show nearly all faults; without a bound this takes

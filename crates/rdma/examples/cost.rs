@@ -102,10 +102,12 @@ impl Run {
     fn new(crc: bool, size: usize) -> Self {
         let (client, mut server) = pair(crc);
         let payload = Segment::from(vec![7; size]);
-        let sink =
-            server.connection.register_at(Memory::Sink(SegmentMut::zeroed(size)), 0).expect("there is room");
+        let sink = server
+            .connection
+            .register_at(Memory::Sink(SegmentMut::zeroed(size)), 0)
+            .expect("the queue has room");
         let source = Memory::Source(payload.clone().into());
-        let source = server.connection.register_at(source, 0).expect("there is room");
+        let source = server.connection.register_at(source, 0).expect("the queue has room");
         let buffers = (0..BATCH).map(|_| SegmentMut::zeroed(size)).collect();
         Self { client, server, payload, sink, source, buffers }
     }
@@ -117,18 +119,20 @@ impl Run {
             match what {
                 What::Send => {
                     let buffer = buffers.pop().expect("there are as many as operations");
-                    server.connection.post_receive(id, buffer).expect("there is room");
+                    server.connection.post_receive(id, buffer).expect("the queue has room");
                     client
                         .post_send(id, payload.clone().into(), SendFlags::default())
-                        .expect("there is room");
+                        .expect("the queue has room");
                 }
                 What::Write => {
                     let to = Remote { key: *sink, offset: 0 };
-                    client.post_write(id, payload.clone().into(), to).expect("there is room");
+                    client.post_write(id, payload.clone().into(), to).expect("the queue has room");
                 }
                 What::Read => {
                     let buffer = buffers.pop().expect("there are as many as operations");
-                    client.post_read(id, buffer, Remote { key: *source, offset: 0 }).expect("there is room");
+                    client
+                        .post_read(id, buffer, Remote { key: *source, offset: 0 })
+                        .expect("the queue has room");
                 }
             }
         }

@@ -67,22 +67,24 @@ impl CheckEnd {
     }
 
     fn receive(&mut self, len: usize) {
-        self.endpoint.post_receive(self.receives as u64, SegmentMut::zeroed(len)).expect("there is room");
+        self.endpoint
+            .post_receive(self.receives as u64, SegmentMut::zeroed(len))
+            .expect("the queue has room");
         self.receives += 1;
     }
 
     fn send(&mut self, bytes: impl Into<List>) {
-        self.endpoint.post_send(1, bytes.into(), nothing()).expect("there is room");
+        self.endpoint.post_send(1, bytes.into(), nothing()).expect("the queue has room");
         self.sends += 1;
     }
 
     fn write(&mut self, bytes: impl Into<List>, to: Remote) {
-        self.endpoint.post_write(2, bytes.into(), to).expect("there is room");
+        self.endpoint.post_write(2, bytes.into(), to).expect("the queue has room");
         self.sends += 1;
     }
 
     fn read(&mut self, id: u64, sink: SegmentMut, from: Remote) {
-        self.endpoint.post_read(id, sink, from).expect("there is room");
+        self.endpoint.post_read(id, sink, from).expect("the queue has room");
         self.sends += 1;
     }
 
@@ -132,7 +134,7 @@ impl Pair {
         pair.until("established", |client, server| {
             client.established.is_some() && server.established.is_some()
         });
-        assert_eq!(pair.client.established.as_ref().expect("it is")[..8], *b"response");
+        assert_eq!(pair.client.established.as_ref().expect("success")[..8], *b"response");
         (1..8).for_each(|_| pair.server.receive(RECEIVE));
         pair
     }
@@ -164,11 +166,15 @@ impl Pair {
         self.until(what, |client, server| client.fault.is_some() && server.fault.is_some());
         println!("  {what}: client: {}; server: {}", error(&self.client), error(&self.server));
         for end in [&self.client, &self.server] {
-            assert_eq!((end.receives, end.sends), (0, 0), "{what}: something did not come back");
+            assert_eq!((end.receives, end.sends), (0, 0), "{what}: memory or work is missing");
         }
         let come = |next: &&Completion| matches!(next.done, CompletedWork::Released(..));
         assert_eq!(self.server.completions.iter().filter(come).count(), released);
-        let refused = self.client.endpoint.post_send(1, vec![1].into(), nothing()).expect_err("it is over");
+        let refused = self
+            .client
+            .endpoint
+            .post_send(1, vec![1].into(), nothing())
+            .expect_err("the connection has ended");
         assert_eq!((refused.error, refused.given.to_vec()), (PostError::Over, vec![1]));
     }
 }
@@ -187,7 +193,10 @@ fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, CheckEnd) {
     let mut client = CheckEnd::new(endpoint);
     // The device is not known yet.
     (0..8).for_each(|_| client.receive(RECEIVE));
-    let early = client.endpoint.post_send(0, vec![1].into(), nothing()).expect_err("it is too early");
+    let early = client
+        .endpoint
+        .post_send(0, vec![1].into(), nothing())
+        .expect_err("the connection is not established");
     assert_eq!(early.error, PostError::NotEstablished);
     (listener, client)
 }
@@ -249,7 +258,7 @@ fn writes(verbs: &Verbs, addr: SocketAddr) {
     let mut sink = whole.split_to(len);
     std::mem::swap(&mut rest, &mut whole);
     sink.copy_from_slice(&vec![0xbb; len]);
-    let to = pair.server.endpoint.register(Memory::Sink(sink)).expect("it is registered");
+    let to = pair.server.endpoint.register(Memory::Sink(sink)).expect("registration succeeds");
     let bytes = noise(len, 3);
     let mut at = 0;
     for (round, part) in [1, 4095, 4096, 65_536, 100_001].into_iter().enumerate() {
@@ -260,7 +269,7 @@ fn writes(verbs: &Verbs, addr: SocketAddr) {
     pair.client.send(b"written".to_vec());
     assert_eq!(pair.at_server("the message after the write"), b"written");
     let Ok(Some(Memory::Sink(sink))) = pair.server.endpoint.invalidate(to.key) else {
-        panic!("the sink does not come back");
+        panic!("the sink is missing");
     };
     assert!(sink[..at] == bytes[..at], "other bytes were written");
     assert!(sink[at..].iter().all(|byte| *byte == 0xbb), "more bytes were written");
@@ -276,7 +285,7 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     for count in [1, 30] {
         let bytes = noise(500_000, count);
-        let from = pair.server.endpoint.register(Memory::Source(pieces(&bytes, count))).expect("it is");
+        let from = pair.server.endpoint.register(Memory::Source(pieces(&bytes, count))).expect("success");
         let (step, mut next) = (20_000, 0);
         let mut back = Vec::new();
         while back.len() < bytes.len() {
@@ -297,7 +306,7 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
             }
         }
         assert!(back == bytes, "other bytes were read");
-        let source = pair.server.endpoint.invalidate(from.key).expect("it was registered");
+        let source = pair.server.endpoint.invalidate(from.key).expect("a registered region");
         assert!(matches!(source, Some(Memory::Source(list)) if list.to_vec() == bytes));
     }
 }
@@ -306,7 +315,8 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
 fn sends_after_reads(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
     let bytes = noise(100_000, 7);
-    let from = pair.server.endpoint.register(Memory::Source(bytes.clone().into())).expect("it is registered");
+    let from =
+        pair.server.endpoint.register(Memory::Source(bytes.clone().into())).expect("registration succeeds");
     for round in 0..10 {
         let message = noise(100, round);
         pair.client.read(round as u64, SegmentMut::zeroed(bytes.len()), from);
@@ -323,7 +333,7 @@ fn sends_after_reads(verbs: &Verbs, addr: SocketAddr) {
 /// The send queue takes exactly its depth, and polled work makes room.
 fn full_queues(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
-    let to = pair.server.endpoint.register(Memory::Sink(SegmentMut::zeroed(100_000))).expect("it is");
+    let to = pair.server.endpoint.register(Memory::Sink(SegmentMut::zeroed(100_000))).expect("success");
     for _ in 0..20 {
         let refused = loop {
             match pair.client.endpoint.post_write(0, noise(3000, 1).into(), to) {
@@ -341,7 +351,7 @@ fn full_queues(verbs: &Verbs, addr: SocketAddr) {
     while pair.server.receives < 16 {
         pair.server.receive(RECEIVE);
     }
-    let refused = pair.server.endpoint.post_receive(0, SegmentMut::zeroed(1)).expect_err("it is full");
+    let refused = pair.server.endpoint.post_receive(0, SegmentMut::zeroed(1)).expect_err("the queue is full");
     assert_eq!(refused.error, PostError::QueueFull { queue: "receive queue", depth: 16 });
 }
 
@@ -349,7 +359,7 @@ fn full_queues(verbs: &Verbs, addr: SocketAddr) {
 fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
     let sink = |pair: &mut Pair| {
         let memory = Memory::Sink(SegmentMut::from(vec![0xaa; 8192]));
-        pair.server.endpoint.register(memory).expect("it is registered")
+        pair.server.endpoint.register(memory).expect("registration succeeds")
     };
     let mut pair = Pair::new(verbs, addr);
     let to = sink(&mut pair);
@@ -358,9 +368,9 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
 
     let mut pair = Pair::new(verbs, addr);
     let to = sink(&mut pair);
-    pair.server.endpoint.invalidate(to.key).expect("it was registered");
+    pair.server.endpoint.invalidate(to.key).expect("a registered region");
     pair.client.write(vec![1; 10], to);
-    pair.fails("a write to what is no longer registered", 0);
+    pair.fails("a write to an unregistered region", 0);
 
     let mut pair = Pair::new(verbs, addr);
     let to = sink(&mut pair);
@@ -369,7 +379,7 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
 
     let mut pair = Pair::new(verbs, addr);
     let source = Memory::Source(noise(8192, 1).into());
-    let from = pair.server.endpoint.register(source).expect("it is registered");
+    let from = pair.server.endpoint.register(source).expect("registration succeeds");
     pair.client.read(0, SegmentMut::zeroed(5000), Remote { offset: from.offset + 4096, ..from });
     pair.fails("a read beyond the end", 1);
 
@@ -378,14 +388,14 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
         let mut pair = Pair::new(verbs, addr);
         let to = sink(&mut pair);
         pair.client.read(0, SegmentMut::zeroed(100), to);
-        pair.fails("a read of what may only be written", 1);
+        pair.fails("a read of a write-only region", 1);
     }
 
     let mut pair = Pair::new(verbs, addr);
     let source = Memory::Source(noise(100, 1).into());
-    let from = pair.server.endpoint.register(source).expect("it is registered");
+    let from = pair.server.endpoint.register(source).expect("registration succeeds");
     pair.client.write(vec![1; 100], from);
-    pair.fails("a write to what may only be read", 1);
+    pair.fails("a write to a read-only region", 1);
 
     let mut pair = Pair::new(verbs, addr);
     pair.client.send(noise(RECEIVE + 1, 1));
@@ -400,7 +410,7 @@ fn violations(verbs: &Verbs, addr: SocketAddr, driver: &str) {
 fn ends(verbs: &Verbs, addr: SocketAddr) {
     let Pair { mut client, server } = Pair::new(verbs, addr);
     let sink = Memory::Sink(SegmentMut::zeroed(4096));
-    client.endpoint.register(sink).expect("it is registered");
+    client.endpoint.register(sink).expect("registration succeeds");
     drop(server);
     let since = Instant::now();
     while client.fault.is_none() {
@@ -434,7 +444,7 @@ fn refusals(verbs: &Verbs, addr: SocketAddr) {
     let mut client = CheckEnd::new(verbs.connect(port, b"").expect("it begins to connect"));
     fault(&mut client, "no server");
     println!("  no server: {}", error(&client));
-    let long = verbs.connect(port, &[0; 57]).expect_err("that is too long");
+    let long = verbs.connect(port, &[0; 57]).expect_err("the private data is too long");
     assert!(long.to_string().contains("private data"), "{long}");
 }
 

@@ -134,7 +134,7 @@ impl QueuePair for Connection {
             Memory::Sink(sink) => {
                 (sink.as_mut_ptr().cast_const(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
             }
-            Memory::Fresh(..) => unreachable!("it was taken from its pool"),
+            Memory::Fresh(..) => unreachable!("taken from its pool above"),
         };
         let len = memory.len();
         let registered = self.established().and_then(|queues| {

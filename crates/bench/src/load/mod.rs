@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_it_takes_includes_the_floor() {
+    fn the_total_duration_includes_the_floor() {
         let mut plan = plan(4096, 1, 1, false);
         assert_eq!(plan.total(), Duration::from_secs(12));
         plan.floor = Some(Peer { program: "onego".into(), arguments: Vec::new() });

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_not_as_it_was_sent_is_told_apart() {
+    fn a_damaged_request_is_detected() {
         let request = EchoRequest::with_pattern(3, 77, 4096);
         assert_eq!(arrived(&request), request);
         let checked = |request: &EchoRequest, number| request.check(number, &request.data);

@@ -82,8 +82,8 @@ impl Calibration {
     }
 
     fn measure(&self, progress: &Progress, stop: &AtomicBool) -> Result<Thresholds, Error> {
-        let nobody = Peer { program: Default::default(), arguments: Vec::new() };
-        let place = Destination::enter(Path::Sink, &nobody)?;
+        let no_receiver = Peer { program: Default::default(), arguments: Vec::new() };
+        let place = Destination::enter(Path::Sink, &no_receiver)?;
         let mut time = Duration::ZERO;
         let mut found = [NEVER; CONTESTS.len()];
         for (contest, found) in CONTESTS.iter().zip(&mut found) {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threshold_is_where_the_last_loss_is_over() {
+    fn the_threshold_follows_the_last_loss() {
         let ratios = [(2, 1.3), (4, 0.9), (8, 1.0), (16, 0.8), (32, 0.5)];
         assert_eq!(threshold(&ratios), 16);
         assert_eq!(threshold(&ratios[..3]), NEVER);

@@ -136,7 +136,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if let Err(error) = ip(&format!("netns delete {}", self.name)) {
-            eprintln!("network namespace {} is left behind: {error}", self.name);
+            eprintln!("network namespace {} could not be deleted: {error}", self.name);
         }
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_batches_or_slots_is_measured_once() {
+    fn senders_without_batches_or_slots_are_measured_once() {
         let cells = plan().cells(Path::Sink);
         let of_size: Vec<_> =
             cells[3].iter().map(|cell| (cell.sender.name(), cell.batch, cell.flush.name())).collect();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_datagram_is_larger_than_a_datagram() {
+    fn oversized_datagrams_are_refused() {
         let mut plan = Plan { sizes: vec![65_536], ..plan() };
         assert!(plan.check().unwrap_err().to_string().contains("65536"));
         plan.paths = vec![Path::Loopback];

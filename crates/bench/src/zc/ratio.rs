@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_pairs_say_nothing_and_many_say_more() {
+    fn few_pairs_have_no_interval_and_many_a_narrow_one() {
         let ratios = |n: usize| (1..=n).map(|i| i as f64).collect::<Vec<_>>();
         assert_eq!(Ratio::of(ratios(5)), None);
         assert_eq!(Ratio::of(ratios(6)), Some(Ratio { median: 3.5, low: 1.0, high: 6.0 }));

@@ -85,7 +85,7 @@ fn holes_and_zeros_are_not_written_to_a_fresh_destination() {
 }
 
 #[test]
-fn what_was_there_becomes_zeros_where_the_source_has_them() {
+fn old_bytes_of_the_destination_become_the_sources_zeros() {
     let (from, to) = (memory(1 << 20, 1), memory((1 << 20) + 4096, 1));
     write(&*from, 100_000, vec![1; 5000]);
     write(&*to, 0, vec![9; (1 << 20) + 4096]);
@@ -93,7 +93,7 @@ fn what_was_there_becomes_zeros_where_the_source_has_them() {
     copy(&from, &to, CopyPlan::default()).1.unwrap();
     let copied = bytes(&*to);
     assert!(copied[..1 << 20] == bytes(&*from));
-    assert_eq!(copied[1 << 20..], [9; 4096], "what is behind the source stays");
+    assert_eq!(copied[1 << 20..], [9; 4096], "bytes after the source are preserved");
     match run(&*to, 0, Op::Status { length: 98_304 }) {
         Outcome::Status(runs) => {
             assert_eq!(runs, [StatusExtent { length: 98_304, status: BlockStatus::HOLE }]);
@@ -103,7 +103,7 @@ fn what_was_there_becomes_zeros_where_the_source_has_them() {
 }
 
 #[test]
-fn what_reads_as_zeros_at_the_destination_is_not_made_zeros_again() {
+fn zeros_of_the_destination_are_not_zeroed_again() {
     let (from, to) = (memory(300 << 20, 512), memory(300 << 20, 4096));
     write(&*from, 7 << 20, vec![1; 4096]);
     // One block in each of two ranges of status requests, and one at their border.
@@ -158,7 +158,7 @@ impl Device for Zeroed {
 }
 
 #[test]
-fn a_copy_that_is_continued_leaves_what_is_before_as_it_is() {
+fn a_continued_copy_preserves_earlier_bytes() {
     let (from, to) = (memory(3 << 20, 1), memory(3 << 20, 1));
     write(&*from, 0, vec![1; 3 << 20]);
     let (from, to): (Rc<dyn Device>, Rc<dyn Device>) = (from, to);
@@ -203,7 +203,7 @@ fn a_comparison_finds_what_differs_in_its_ranges_and_fails_as_its_devices_do() {
 }
 
 #[test]
-fn a_comparison_says_how_far_it_is() {
+fn a_comparison_reports_its_progress() {
     let (from, to) = (memory(3 << 20, 1), memory(3 << 20, 1));
     let mut copier = Copier::default();
     let handle = copier.compare(from, to, [0..1 << 20, 2 << 20..3 << 20], 64 << 10);
@@ -268,7 +268,7 @@ impl Device for Broken {
 }
 
 #[test]
-fn what_cannot_be_made_durable_is_not_said_to_be_copied() {
+fn a_failed_flush_fails_the_copy() {
     struct NoFlush(Rc<Memory>);
     impl Device for NoFlush {
         fn geometry(&self) -> Geometry {
@@ -288,7 +288,7 @@ fn what_cannot_be_made_durable_is_not_said_to_be_copied() {
 }
 
 #[test]
-fn nothing_is_copied_to_nothing_and_no_bytes_are_a_copy() {
+fn null_and_empty_devices_can_be_copied() {
     let from: Rc<dyn Device> = Rc::new(Null::new(Geometry::new(1 << 40)));
     let to: Rc<dyn Device> = Rc::new(Null::new(Geometry::new(1 << 40)));
     let (handle, result) = copy(&from, &to, CopyPlan::default());

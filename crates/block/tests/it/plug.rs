@@ -74,7 +74,7 @@ fn neighbours_go_down_as_one_from_either_side() {
 }
 
 #[test]
-fn nothing_grows_over_a_boundary_or_beyond_what_the_device_likes() {
+fn merged_requests_respect_boundaries_and_maximum_length() {
     let device = Noted::new(geometry(SIZE, Some(16)));
     batch(&device, vec![write(8, &[1; 8]), write(16, &[2; 8]), write(24, &[3; 8])]);
     assert_eq!(*device.seen.borrow(), [(8, 8), (16, 16)]);
@@ -97,7 +97,7 @@ fn requests_with_other_flags_are_apart() {
 }
 
 #[test]
-fn a_request_that_is_refused_takes_nobody_with_it() {
+fn a_refused_request_fails_alone() {
     let device = Noted::new(geometry(SIZE, None));
     let results = batch(&device, vec![write(SIZE - 4, &[1; 4]), write(SIZE, &[2; 4])]);
     assert!(results[0].is_ok());
@@ -105,7 +105,7 @@ fn a_request_that_is_refused_takes_nobody_with_it() {
 }
 
 #[test]
-fn a_flush_lets_everything_go_first() {
+fn a_flush_first_releases_all_requests() {
     let device = Noted::new(geometry(SIZE, None));
     batch(&device, vec![write(0, &[1; 4]), (0, Op::Flush), write(4, &[2; 4])]);
     assert_eq!(*device.seen.borrow(), [(0, 4), (0, 0), (4, 4)]);

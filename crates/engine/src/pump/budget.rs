@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_in_lockstep_sends_is_received_in_two_turns() {
+    fn a_lockstep_round_is_received_in_two_turns() {
         let mut budget = Budget::default();
         assert_eq!(turns_of_last(&mut budget, LOCKSTEP as usize, 512 << 10), 1);
         assert_eq!(turns_of_last(&mut budget, 2, 512 << 10), 2);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_receives_more_again_when_more_is_under_way() {
+    fn a_turn_receives_more_when_more_is_in_flight() {
         let mut budget = Budget::default();
         turns_of_last(&mut budget, 100, 2 * LEAST);
         assert_eq!(turns_of_last(&mut budget, 1, 8 * LEAST), 8);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_whose_bytes_take_several_turns_now_and_then_is_not_in_lockstep() {
+    fn occasional_rounds_of_several_turns_are_not_lockstep() {
         let mut budget = Budget::default();
         for round in 1..1000 {
             let bytes = if round % LOCKSTEP as usize == 0 { MOST + 1 } else { MOST / 2 };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pump_that_never_waits_receives_as_much_as_it_may() {
+    fn a_pump_that_never_waits_uses_its_whole_budget() {
         let mut budget = Budget::default();
         for _ in 0..10 * TERM {
             assert_eq!(budget.turn(0), MOST);

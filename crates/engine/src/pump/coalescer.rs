@@ -204,34 +204,34 @@ mod tests {
     const EIGHT: Each = (50, 25, 32 << 10);
 
     #[test]
-    fn requests_that_gather_in_a_pause_are_waited_for_with_pauses() {
+    fn pauses_are_chosen_if_requests_coalesce() {
         let mut waits = Waits::new();
         waits.wait(100_000, ONE, EIGHT);
         assert!(waits.wait(100_000, ONE, EIGHT) > 95_000);
     }
 
     #[test]
-    fn a_client_that_waits_for_each_answer_is_hardly_ever_kept_waiting() {
+    fn a_client_that_waits_for_each_reply_is_rarely_delayed() {
         let mut waits = Waits::new();
         let paused = waits.wait(1_000_000, (25, 13, 4 << 10), (60, 16, 4 << 10));
         assert!(paused < 2_500, "{paused} pauses");
     }
 
     #[test]
-    fn bytes_that_are_moved_slower_are_not_paused_for_although_that_costs_less() {
+    fn pauses_that_slow_transfers_down_are_rejected() {
         let mut waits = Waits::new();
         let paused = waits.wait(1_000_000, (20, 18, 16 << 10), (23, 12, 16 << 10));
         assert!(paused < 20_000, "{paused} pauses");
     }
 
     #[test]
-    fn where_a_wait_brings_much_work_anyway_nothing_is_tried() {
+    fn no_trial_runs_if_a_wait_brings_much_work() {
         let mut waits = Waits::new();
         assert_eq!(waits.wait(100_000, (150, 140, 512 << 10), (180, 140, 512 << 10)), 0);
     }
 
     #[test]
-    fn a_change_of_the_load_is_found_out() {
+    fn a_change_of_the_load_is_detected() {
         let mut waits = Waits::new();
         for _ in 0..3 {
             waits.wait(1_000_000, ONE, EIGHT);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_to_gather_there_are_no_pauses() {
+    fn there_are_no_pauses_without_requests_to_coalesce() {
         let mut waits = Waits::new();
         let idle = (10_000, 20, 4 << 10);
         assert_eq!(waits.wait(100_000, idle, idle), 0);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_pauses_unless_they_are_wanted() {
+    fn pauses_need_the_adaptive_strategy() {
         let mut waits = Waits { coalescer: Coalescer::new(false), ..Waits::new() };
         assert_eq!(waits.wait(100_000, ONE, EIGHT), 0);
     }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_mark_where_as_many_bytes_arrive_without_one() {
+    fn the_mark_is_off_if_as_many_bytes_arrive_without_it() {
         let mut low_water = LowWater { mark: 16 << 10, ..LowWater::default() };
         for _ in 0..1000 {
             low_water.set = low_water.next();

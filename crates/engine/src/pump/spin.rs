@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_soon_is_polled_for() {
+    fn early_events_are_polled_for() {
         let mut thread = Thread::new(4096);
         (0..100_000).for_each(|_| thread.wait(8, 4096));
         assert!(thread.spins > 99_000, "{} spins", thread.spins);
     }
 
     #[test]
-    fn what_comes_late_is_slept_for() {
+    fn late_events_are_slept_for() {
         let mut thread = Thread::new(4096);
         (0..100_000).for_each(|_| thread.wait(100, 4096));
         assert_eq!(thread.sleeps, 100_000);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_slept_for_where_a_sleep_brings_what_takes_many_spins() {
+    fn a_stream_sleeps_if_one_sleep_brings_as_much_as_many_spins() {
         let mut thread = Thread::new(64 << 10);
         (0..100_000).for_each(|_| thread.wait(5, 4096));
         assert!(thread.sleeps > 70_000, "{} sleeps", thread.sleeps);
@@ -271,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn it_spins_or_sleeps_as_it_is_told() {
+    fn the_configured_strategy_is_followed() {
         assert_eq!(Spinner::new(Spin::Never).most(), Duration::ZERO);
         assert_eq!(Spinner::new(Spin::For(MICRO * 50)).most(), MICRO * 50);
         for spin in [Spin::Adaptive, Spin::Never, Spin::For(MICRO * 50)] {
-            assert_eq!(spin.to_string().parse::<Spin>().expect("it reads what it writes"), spin);
+            assert_eq!(spin.to_string().parse::<Spin>().expect("the displayed form parses"), spin);
         }
         assert!("50us".parse::<Spin>().is_err());
         assert!("1000000".parse::<Spin>().is_ok() && "1000001".parse::<Spin>().is_err());

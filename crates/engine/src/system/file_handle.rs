@@ -88,7 +88,7 @@ mod tests {
     use rustix::fd::AsFd as _;
 
     #[test]
-    fn a_handle_is_put_together_as_it_was_taken_apart() {
+    fn a_handle_round_trips_through_its_parts() {
         let handle = FileHandle::new(7, b"bytes").unwrap();
         assert_eq!((handle.kind(), handle.as_bytes()), (7, &b"bytes"[..]));
         assert_eq!(FileHandle::new(0, &[0; FileHandle::MAX]).unwrap().as_bytes().len(), FileHandle::MAX);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_handle_has_an_error() {
+    fn a_file_without_a_handle_fails() {
         let (end, _other) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_of_no_bytes_takes_no_buffer() {
+    fn a_zero_length_receive_takes_no_buffer() {
         let ring = io_uring::IoUring::new(2).unwrap();
         let mut loans = Loans::new(&ring.submitter()).unwrap();
         // The kernel continues to fill the buffer, also at the end of a stream, where it does not set the flag.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_beyond_a_buffer_is_not_believed() {
+    fn a_receive_beyond_a_buffer_is_rejected() {
         let ring = io_uring::IoUring::new(2).unwrap();
         let mut loans = Loans::new(&ring.submitter()).unwrap();
         assert!(loans.take(flags(1, false), BUFFER + 1).is_none());

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn until<T>(engine: &mut Uring, what: &str, mut done: impl FnMut(Event) -> Option<T>) -> T {
     let end = clock::now() + PATIENCE;
     loop {
-        assert!(clock::now() < end, "{what} does not come");
+        assert!(clock::now() < end, "timeout waiting for {what}");
         let mut events = Vec::new();
         engine.poll(Wait::Until(clock::now() + Duration::from_millis(10)), &mut events).unwrap();
         if let Some(found) = events.into_iter().find_map(&mut done) {
@@ -36,7 +36,7 @@ fn connections(engine: &mut Uring, count: usize) -> Vec<(SocketId, TcpStream)> {
 }
 
 #[test]
-fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
+fn a_short_send_is_not_taken_for_complete_during_overflow() {
     const BYTES: usize = 64 << 20;
     for mode in MODES {
         let mut engine = Uring::with(mode, TINY, &setup).unwrap();
@@ -55,7 +55,7 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
         assert!(engine.send(big, list).is_none());
         // The peer does not read: the socket cannot have taken everything.
         let mut others = 0;
-        until(&mut engine, "what the others have", |event| match event {
+        until(&mut engine, "the other connections' bytes", |event| match event {
             Event::Received(id, received) => {
                 assert_eq!(received.result.unwrap(), 3);
                 assert!(connections.iter().any(|connection| connection.0 == id));
@@ -176,7 +176,7 @@ fn connections_end_when_completions_are_lost_and_new_ones_work() {
         assert!(engine.send(id, Segment::from_static(b"hello").into()).is_none());
         peer.write_all(b"hi").unwrap();
         let mut got = [0; 5];
-        let said = until(&mut engine, "what the peer says", |event| match event {
+        let said = until(&mut engine, "the peer's bytes", |event| match event {
             Event::Received(_, received) => Some(received.result.unwrap()),
             _ => None,
         });

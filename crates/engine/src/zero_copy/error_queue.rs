@@ -108,9 +108,9 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
 /// Aborts the connection of a socket, discarding unsent bytes, while the socket stays open for its notifications.
 pub(crate) fn abort(socket: BorrowedFd<'_>) {
     // SAFETY: an all-zero address is valid, of the family `AF_UNSPEC`.
-    let nobody: libc::sockaddr = unsafe { std::mem::zeroed() };
+    let unspecified: libc::sockaddr = unsafe { std::mem::zeroed() };
     // SAFETY: the address outlives the call. It fails if there is no connection left, which is harmless.
-    unsafe { libc::connect(socket.as_raw_fd(), &nobody, size_of_val(&nobody) as libc::socklen_t) };
+    unsafe { libc::connect(socket.as_raw_fd(), &unspecified, size_of_val(&unspecified) as libc::socklen_t) };
 }
 
 fn last_error() -> Errno {

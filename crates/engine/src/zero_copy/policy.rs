@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn off_and_on_do_not_look() {
+    fn off_and_on_ignore_the_reports() {
         let mut off = Policy::new(Mode::Off, Thresholds::default());
         assert_eq!(sends(&mut off, 10, false), 0);
         let mut on = Policy::new(Mode::On, Thresholds::default());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_the_first_report() {
+    fn a_probe_waits_for_its_report() {
         let mut policy = adaptive();
         assert_eq!([TRY, 0].map(|_| policy.decide(LARGE, registered)), [TRY, 0]);
         policy.report(false);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_the_kernel_end_it_and_it_tries_again_ever_more_rarely() {
+    fn reported_copies_stop_zero_copy_and_probes_become_rarer() {
         let mut policy = adaptive();
         assert_eq!(sends(&mut policy, 1 + FIRST_PAUSE as usize, true), 1);
         assert_eq!(sends(&mut policy, 1 + 2 * FIRST_PAUSE as usize, true), 1);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_no_longer_copies_is_found_and_the_pause_is_short_again() {
+    fn a_path_that_stops_copying_is_detected_and_resets_the_pause() {
         let mut policy = adaptive();
         sends(&mut policy, 5000, true);
         let left = sends(&mut policy, 10_000, false);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_copies_among_many_do_not_end_it_but_a_run_does() {
+    fn isolated_copies_do_not_stop_zero_copy_but_a_run_does() {
         let mut policy = adaptive();
         sends(&mut policy, 10, false);
         for _ in 0..100 {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_was_not_made_is_made_later() {
+    fn a_withdrawn_probe_is_repeated() {
         let mut policy = adaptive();
         assert_eq!(policy.decide(LARGE, registered), TRY);
         policy.withdraw();

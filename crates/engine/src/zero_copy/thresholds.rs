@@ -64,7 +64,7 @@ pub enum BadLine {
     #[error("line {0} is none of registered, unregistered, msg_zerocopy or segment = BYTES or never")]
     Unknown(usize),
     /// The line with this number repeats a setting.
-    #[error("line {0} sets what an earlier line has set")]
+    #[error("line {0} repeats a setting of an earlier line")]
     Twice(usize),
     /// The setting of this name is missing.
     #[error("{0} is not set")]
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn thresholds_round_trip() {
         let thresholds = Thresholds { msg_zerocopy: NEVER, ..Thresholds::default() };
         let text = format!("# for people\n\n{thresholds}");
         assert!(text.contains("msg_zerocopy = never\n"), "{text}");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_line() {
         let good = Thresholds::default().to_string();
         let parse = |text: &str| text.parse::<Thresholds>().unwrap_err();
         assert_eq!(parse(&format!("{good}segment = 1\n")), BadLine::Twice(5));

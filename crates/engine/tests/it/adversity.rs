@@ -61,7 +61,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
 }
 
 /// All sends are short or find the socket full, and receives find few bytes or none.
-fn a_peer_that_dribbles_gets_every_byte(kind: EngineKind) {
+fn a_slow_reader_gets_every_byte(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::echo(), any_port());
     let mut peer = narrow_peer(addr);
     peer.set_nonblocking(true).unwrap();
@@ -171,7 +171,7 @@ fn a_peer_that_stops_reading_stops_the_machine(kind: EngineKind) {
         peer.set_nonblocking(true).unwrap();
         let end = now() + PATIENCE;
         while left > 0 {
-            assert!(now() < end, "{left} bytes do not come");
+            assert!(now() < end, "timeout: {left} bytes are missing");
             pump.turn(Wait::Poll).unwrap();
             left -= peer.read(&mut piece).unwrap_or(0).min(left);
         }
@@ -185,7 +185,7 @@ fn a_peer_that_stops_reading_stops_the_machine(kind: EngineKind) {
     assert_eq!(pump.connections(), 0);
 }
 
-fn a_server_that_dies_again_and_again_is_found_again(kind: EngineKind) {
+fn clients_reconnect_to_a_server_that_dies_repeatedly(kind: EngineKind) {
     let mut addr = any_port();
     let mut client = pump(kind, Frames::default());
     let end = now() + PATIENCE;
@@ -260,8 +260,8 @@ fn peers_that_die_at_once_leave_nothing(kind: EngineKind) {
 }
 
 on_each_engine![
-    a_peer_that_dribbles_gets_every_byte,
+    a_slow_reader_gets_every_byte,
     a_peer_that_stops_reading_stops_the_machine,
-    a_server_that_dies_again_and_again_is_found_again,
+    clients_reconnect_to_a_server_that_dies_repeatedly,
     peers_that_die_at_once_leave_nothing,
 ];

@@ -10,8 +10,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
-pub(crate) const TESTS: &[NeedyTest] = &needy_tests![&[]; a_thread_without_privileges_acts_as_no_user];
-pub(crate) const ROOT: &[NeedyTest] = &needy_tests![&[Need::Root]; a_thread_acts_as_a_user_and_not_as_more];
+pub(crate) const TESTS: &[NeedyTest] = &needy_tests![&[]; an_unprivileged_thread_cannot_act_as_a_user];
+pub(crate) const ROOT: &[NeedyTest] = &needy_tests![&[Need::Root]; a_thread_acts_with_exactly_a_users_rights];
 
 fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
     let folder = std::env::temp_dir().join(format!("onego-acting-{name}-{}", std::process::id()));
@@ -27,7 +27,7 @@ fn user(uid: u32, groups: &[u32], overrides: bool) -> Credentials<'_> {
     Credentials::User { uid, gid: uid, groups, overrides }
 }
 
-fn a_thread_acts_as_a_user_and_not_as_more() {
+fn a_thread_acts_with_exactly_a_users_rights() {
     in_folder("user", |folder| {
         let secret = folder.join("secret");
         fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o640).open(&secret).unwrap();
@@ -61,7 +61,7 @@ fn a_thread_acts_as_a_user_and_not_as_more() {
     });
 }
 
-fn a_thread_without_privileges_acts_as_no_user() {
+fn an_unprivileged_thread_cannot_act_as_a_user() {
     let unprivileged = || {
         let mut sets = capabilities(None).unwrap();
         let switch = CapabilitySet::SETUID | CapabilitySet::SETGID;

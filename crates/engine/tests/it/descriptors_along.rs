@@ -16,13 +16,13 @@ use std::time::Duration;
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     &[];
     descriptors_come_before_the_bytes_that_they_came_with_and_no_more_than_were_asked_for,
-    each_signal_of_an_eventfd_is_told_though_nobody_reads_it,
+    each_signal_of_an_unread_eventfd_is_reported,
     a_descriptor_is_sent_with_its_message,
 ];
 
 pub(crate) const URING: &[NeedyTest] = &needy_tests![
     crate::URING;
-    an_engine_that_takes_no_descriptors_ends_the_connection_and_says_what_to_use,
+    an_engine_without_descriptors_ends_the_connection_and_names_others,
 ];
 
 #[derive(Default)]
@@ -125,7 +125,7 @@ fn descriptors_come_before_the_bytes_that_they_came_with_and_no_more_than_were_a
     }
 }
 
-fn an_engine_that_takes_no_descriptors_ends_the_connection_and_says_what_to_use() {
+fn an_engine_without_descriptors_ends_the_connection_and_names_others() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut pump = pump(EngineKind::Uring);
     let (_table, conn) = conn();
@@ -136,7 +136,7 @@ fn an_engine_that_takes_no_descriptors_ends_the_connection_and_says_what_to_use(
     assert!(error.to_string().contains("use epoll or uepoll"), "{error}");
 }
 
-fn each_signal_of_an_eventfd_is_told_though_nobody_reads_it() {
+fn each_signal_of_an_unread_eventfd_is_reported() {
     for kind in ENGINES {
         let mut pump = pump(kind);
         let (_table, conn) = conn();

@@ -33,7 +33,7 @@ fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
 fn run(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool) {
     let end = now() + PATIENCE;
     while !done(pumps) {
-        assert!(now() < end, "it takes too long");
+        assert!(now() < end, "timeout");
         let wait = if pumps.len() == 1 { Wait::Until(end) } else { Wait::Poll };
         pumps.iter_mut().for_each(|pump| pump.turn(wait).unwrap());
     }
@@ -113,7 +113,7 @@ fn echoed(client: &mut FramesPump, conn: ConnId, server: &mut FramesPump) {
     assert_eq!(client.machine().places_out + server.machine().places_out, 0);
 }
 
-fn what_comes_by_a_unix_listener_is_echoed(kind: EngineKind) {
+fn bytes_through_a_unix_listener_are_echoed(kind: EngineKind) {
     let folder = Folder::new();
     let (mut server, addr) = adopted(kind, Frames::echo(), UnixListener::bind(folder.socket()).unwrap());
     assert_eq!(addr, no_addr());
@@ -193,7 +193,7 @@ fn segments_are_sent_without_limit_of_their_number(kind: EngineKind) {
     }
 }
 
-fn all_is_copied_where_there_are_no_sends_without_a_copy(kind: EngineKind) {
+fn sends_copy_without_zero_copy_support(kind: EngineKind) {
     let (one, other) = UnixStream::pair().unwrap();
     let [mut server, mut client] = [Frames::echo(), Frames::default()].map(|machine| {
         let mut engine = open(kind).unwrap();
@@ -207,7 +207,7 @@ fn all_is_copied_where_there_are_no_sends_without_a_copy(kind: EngineKind) {
     assert_eq!([client.stats().zero_copy, server.stats().zero_copy], [Counters::default(); 2]);
 }
 
-fn a_mark_that_the_socket_does_not_have_delays_nothing(kind: EngineKind) {
+fn an_unsupported_low_water_mark_delays_nothing(kind: EngineKind) {
     let (one, mut peer) = UnixStream::pair().unwrap();
     let (mut server, conn, _) = attached(kind, Frames::default(), one);
     for round in 0..50 {
@@ -219,7 +219,7 @@ fn a_mark_that_the_socket_does_not_have_delays_nothing(kind: EngineKind) {
     }
 }
 
-fn what_was_sent_before_close_arrives(kind: EngineKind) {
+fn bytes_sent_before_close_arrive(kind: EngineKind) {
     let (one, mut peer) = UnixStream::pair().unwrap();
     let (mut server, conn, _) = attached(kind, Frames::default(), one);
     for i in 0..5 {
@@ -236,7 +236,7 @@ fn what_was_sent_before_close_arrives(kind: EngineKind) {
     assert_eq!(server.machine().connections(), 0);
 }
 
-fn what_came_with_the_end_is_delivered_before_it(kind: EngineKind) {
+fn bytes_before_the_end_of_stream_are_delivered(kind: EngineKind) {
     for size in [1, 5000, 100_000] {
         let (one, mut peer) = UnixStream::pair().unwrap();
         peer.write_all(&framed(&bytes(size, 3))).unwrap();
@@ -272,7 +272,7 @@ fn a_peer_that_closes_with_bytes_unread_breaks_the_connection(kind: EngineKind) 
     assert_eq!((server.connections(), server.machine().places_out), (0, 0));
 }
 
-fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
+fn a_machine_that_does_not_receive_stops_its_peer(kind: EngineKind) {
     let (one, other) = UnixStream::pair().unwrap();
     let mut deaf = Frames::default();
     deaf.deaf = true;
@@ -309,7 +309,7 @@ fn descriptors_that_come_along_hide_nothing(kind: EngineKind) {
     assert!(matches!(event, FrameEvent::Frame(_, frame) if frame.to_vec() == bytes(3000, 4)));
 }
 
-fn nothing_is_heard_of_a_duplicate_that_stays(kind: EngineKind) {
+fn a_remaining_duplicate_causes_no_events(kind: EngineKind) {
     let (one, mut peer) = UnixStream::pair().unwrap();
     let duplicate = one.try_clone().unwrap();
     let (mut server, conn, _) = attached(kind, Frames::default(), one);
@@ -371,18 +371,18 @@ fn a_socket_of_the_wrong_kind_is_refused_with_a_reason(kind: EngineKind) {
 }
 
 on_each_engine![
-    what_comes_by_a_unix_listener_is_echoed,
+    bytes_through_a_unix_listener_are_echoed,
     many_unix_connections_work_side_by_side,
     both_ends_of_a_pair_may_be_connections,
     sockets_of_tcp_keep_their_addresses,
     segments_are_sent_without_limit_of_their_number,
-    all_is_copied_where_there_are_no_sends_without_a_copy,
-    a_mark_that_the_socket_does_not_have_delays_nothing,
-    what_was_sent_before_close_arrives,
-    what_came_with_the_end_is_delivered_before_it,
+    sends_copy_without_zero_copy_support,
+    an_unsupported_low_water_mark_delays_nothing,
+    bytes_sent_before_close_arrive,
+    bytes_before_the_end_of_stream_are_delivered,
     a_peer_that_closes_with_bytes_unread_breaks_the_connection,
-    a_machine_that_takes_nothing_stops_its_peer,
+    a_machine_that_does_not_receive_stops_its_peer,
     descriptors_that_come_along_hide_nothing,
-    nothing_is_heard_of_a_duplicate_that_stays,
+    a_remaining_duplicate_causes_no_events,
     a_socket_of_the_wrong_kind_is_refused_with_a_reason,
 ];

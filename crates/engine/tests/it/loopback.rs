@@ -25,7 +25,7 @@ fn any_port() -> SocketAddr {
 fn run<'a>(pumps: &mut [&mut FramesPump], mut done: impl FnMut(&mut [&mut FramesPump]) -> bool + 'a) {
     let end = now() + PATIENCE;
     while !done(pumps) {
-        assert!(now() < end, "it takes too long");
+        assert!(now() < end, "timeout");
         let wait = if pumps.len() == 1 { Wait::Until(end) } else { Wait::Poll };
         for pump in pumps.iter_mut() {
             pump.turn(wait).unwrap();
@@ -128,7 +128,7 @@ fn messages_of_one_turn_share_one_send(kind: EngineKind) {
 }
 
 /// An extra turn would waste system calls, however the bytes are split across the receive memory.
-fn a_turn_that_has_received_all_leaves_nothing_to_do(kind: EngineKind) {
+fn a_turn_that_drains_the_socket_leaves_no_work(kind: EngineKind) {
     const FRAMES: usize = 200;
     let (mut server, addr) = listener(kind, Frames::default());
     let mut client = TcpStream::connect(addr).unwrap();
@@ -138,7 +138,7 @@ fn a_turn_that_has_received_all_leaves_nothing_to_do(kind: EngineKind) {
         client.write_all(&burst).unwrap();
         let is_frame = |event: &&FrameEvent| matches!(event, FrameEvent::Frame(..));
         while server.machine().events.iter().filter(is_frame).count() < FRAMES {
-            assert!(now() < end, "it takes too long");
+            assert!(now() < end, "timeout");
             server.turn(Wait::Until(end)).unwrap();
         }
         assert_eq!(server.deadline(), None);
@@ -146,7 +146,7 @@ fn a_turn_that_has_received_all_leaves_nothing_to_do(kind: EngineKind) {
     }
 }
 
-fn what_was_sent_before_close_arrives(kind: EngineKind) {
+fn bytes_sent_before_close_arrive(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     let mut client = pump(kind, Frames::default());
     let conn = client.machine_mut().connect(addr);
@@ -179,7 +179,7 @@ fn what_was_sent_before_close_arrives(kind: EngineKind) {
     assert!(client.machine().events.is_empty(), "nothing is delivered after close");
 }
 
-fn a_peer_that_takes_nothing_is_given_up_after_close(kind: EngineKind) {
+fn a_peer_that_does_not_read_is_dropped_after_close(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     server.machine_mut().deaf = true;
     let mut client = pump(kind, Frames::default());
@@ -194,7 +194,7 @@ fn a_peer_that_takes_nothing_is_given_up_after_close(kind: EngineKind) {
     run(&mut [&mut server, &mut client], |_| pool.stats().idle_bytes == 4 << 20);
 }
 
-fn a_pump_that_is_dropped_gives_its_memory_back(kind: EngineKind) {
+fn a_dropped_pump_returns_its_memory(kind: EngineKind) {
     let (_server, addr) = listener(kind, Frames::default());
     let mut client = pump(kind, Frames::default());
     let conn = client.machine_mut().connect(addr);
@@ -259,7 +259,7 @@ fn connect_from(kind: EngineKind, local: LocalPort) -> io::Result<u16> {
     Ok(local.port())
 }
 
-fn a_connection_comes_from_a_reserved_port_if_that_is_wanted(kind: EngineKind) {
+fn a_connection_uses_a_reserved_port_on_request(kind: EngineKind) {
     let allowed = capabilities(None).unwrap().effective.contains(CapabilitySet::NET_BIND_SERVICE);
     let is_reserved = |port: u16| (512..1024).contains(&port);
     assert_eq!(connect_from(kind, LocalPort::PreferReserved).map(is_reserved).unwrap(), allowed);
@@ -267,7 +267,7 @@ fn a_connection_comes_from_a_reserved_port_if_that_is_wanted(kind: EngineKind) {
     assert!(connect_from(kind, LocalPort::Any).unwrap() >= 1024);
 }
 
-fn who_may_not_have_a_reserved_port_is_told_what_it_takes(kind: EngineKind) {
+fn an_error_names_the_privilege_for_reserved_ports(kind: EngineKind) {
     let unprivileged = move || {
         // Only of this thread.
         let mut sets = capabilities(None).unwrap();
@@ -304,7 +304,7 @@ fn a_reset_is_reported_and_the_place_comes_back(kind: EngineKind) {
     assert_eq!((server.machine().places_out, server.connections()), (0, 0));
 }
 
-fn what_came_with_the_end_is_delivered_before_it(kind: EngineKind) {
+fn bytes_before_the_end_of_stream_are_delivered(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     for size in [1, 5000, 100_000] {
         let mut peer = TcpStream::connect(addr).unwrap();
@@ -327,7 +327,7 @@ fn what_came_with_the_end_is_delivered_before_it(kind: EngineKind) {
     }
 }
 
-fn a_peer_that_sends_no_more_gets_what_is_sent_later(kind: EngineKind) {
+fn a_half_closed_peer_gets_later_bytes(kind: EngineKind) {
     let mut machine = Frames::default();
     machine.keeps_half_closed = true;
     let (mut server, addr) = listener(kind, machine);
@@ -384,7 +384,7 @@ fn a_peer_that_is_gone_is_noticed_when_something_is_sent(kind: EngineKind) {
     assert_eq!(server.connections(), 0);
 }
 
-fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
+fn a_machine_that_does_not_receive_stops_its_peer(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     server.machine_mut().deaf = true;
     let mut client = pump(kind, Frames::default());
@@ -416,7 +416,7 @@ fn a_machine_that_takes_nothing_stops_its_peer(kind: EngineKind) {
     });
 }
 
-fn a_stranger_byte_by_byte_is_understood(kind: EngineKind) {
+fn bytes_arriving_one_by_one_are_parsed(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::echo());
     let mut peer = TcpStream::connect(addr).unwrap();
     peer.set_nodelay(true).unwrap();
@@ -552,7 +552,7 @@ fn a_pump_that_spins_answers(kind: EngineKind, spin: Spin) {
 }
 
 /// Requests sent one by one are answered while the pump tries pauses, and after it has chosen them.
-fn a_pump_that_lets_requests_gather_answers(kind: EngineKind) {
+fn a_coalescing_pump_answers(kind: EngineKind) {
     const CLIENTS: usize = 8;
     const FRAMES: usize = 4000;
     let (mut server, addr) = listener(kind, Frames::echo());
@@ -574,7 +574,7 @@ fn a_pump_that_lets_requests_gather_answers(kind: EngineKind) {
     clients.into_iter().for_each(|client| client.join().unwrap());
 }
 
-fn what_is_queued_goes_out_before_a_pause(kind: EngineKind) {
+fn queued_requests_are_submitted_before_a_pause(kind: EngineKind) {
     let mut engine = open(kind).unwrap();
     let listener = TcpListener::bind(any_port()).unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -609,28 +609,28 @@ on_each_engine![
     frames_of_all_sizes_are_echoed,
     many_connections_work_side_by_side,
     messages_of_one_turn_share_one_send,
-    a_turn_that_has_received_all_leaves_nothing_to_do,
-    what_was_sent_before_close_arrives,
-    a_peer_that_takes_nothing_is_given_up_after_close,
-    a_pump_that_is_dropped_gives_its_memory_back,
+    a_turn_that_drains_the_socket_leaves_no_work,
+    bytes_sent_before_close_arrive,
+    a_peer_that_does_not_read_is_dropped_after_close,
+    a_dropped_pump_returns_its_memory,
     a_pump_may_be_dropped_on_another_thread,
     a_pump_built_on_one_thread_runs_on_another,
     a_refused_connection_is_reported,
-    a_connection_comes_from_a_reserved_port_if_that_is_wanted,
-    who_may_not_have_a_reserved_port_is_told_what_it_takes,
+    a_connection_uses_a_reserved_port_on_request,
+    an_error_names_the_privilege_for_reserved_ports,
     a_reset_is_reported_and_the_place_comes_back,
-    what_came_with_the_end_is_delivered_before_it,
-    a_peer_that_sends_no_more_gets_what_is_sent_later,
+    bytes_before_the_end_of_stream_are_delivered,
+    a_half_closed_peer_gets_later_bytes,
     a_peer_that_is_gone_is_noticed_when_something_is_sent,
-    a_machine_that_takes_nothing_stops_its_peer,
-    a_stranger_byte_by_byte_is_understood,
+    a_machine_that_does_not_receive_stops_its_peer,
+    bytes_arriving_one_by_one_are_parsed,
     ten_listeners_get_ports_of_their_own,
     a_taken_address_is_reported,
     no_wake_up_of_ten_thousand_is_lost,
     a_deadline_is_kept_to_the_millisecond,
     a_turn_ends_when_the_caller_says,
     a_spinning_pump_answers,
-    a_pump_that_lets_requests_gather_answers,
-    what_is_queued_goes_out_before_a_pause,
+    a_coalescing_pump_answers,
+    queued_requests_are_submitted_before_a_pause,
     segments_are_sent_without_limit_of_their_number,
 ];

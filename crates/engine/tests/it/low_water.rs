@@ -97,14 +97,14 @@ fn fewer_bytes_come_after_a_short_while() {
     }
 }
 
-fn the_end_of_a_stream_is_heard_of_whatever_is_wanted(kind: EngineKind) {
+fn the_end_of_a_stream_is_reported_below_the_mark(kind: EngineKind) {
     let mut ends = Ends::marked(kind);
     ends.peer.shutdown(std::net::Shutdown::Write).unwrap();
     ends.run(51);
     assert!(ends.closed);
 }
 
-fn bytes_that_are_there_are_heard_of_when_fewer_are_wanted(kind: EngineKind) {
+fn available_bytes_are_reported_when_the_mark_drops(kind: EngineKind) {
     let mut ends = Ends::marked(kind);
     let conn = ends.conn;
     for frames in 51..80 {
@@ -117,6 +117,6 @@ fn bytes_that_are_there_are_heard_of_when_fewer_are_wanted(kind: EngineKind) {
 }
 
 on_each_engine![
-    the_end_of_a_stream_is_heard_of_whatever_is_wanted,
-    bytes_that_are_there_are_heard_of_when_fewer_are_wanted,
+    the_end_of_a_stream_is_reported_below_the_mark,
+    available_bytes_are_reported_when_the_mark_drops,
 ];

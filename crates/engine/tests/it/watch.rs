@@ -61,7 +61,7 @@ impl Machine for Watcher {
     fn timeout(&mut self, _: Time) {}
 }
 
-fn a_machine_is_told_for_as_long_as_a_descriptor_is_readable(kind: EngineKind) {
+fn a_descriptor_is_reported_while_it_is_readable(kind: EngineKind) {
     let mut names = ConnTable::default();
     let (one, other) = (names.insert(()), names.insert(()));
     let mut pump = Pump::new(open(kind).unwrap(), Watcher::default());
@@ -97,4 +97,4 @@ fn a_machine_is_told_for_as_long_as_a_descriptor_is_readable(kind: EngineKind) {
     assert_eq!(pump.connections(), 1);
 }
 
-on_each_engine![a_machine_is_told_for_as_long_as_a_descriptor_is_readable];
+on_each_engine![a_descriptor_is_reported_while_it_is_readable];

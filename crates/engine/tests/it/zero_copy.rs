@@ -21,7 +21,7 @@ pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     nothing_is_used_early_by_sendmsg,
     nothing_is_used_early_by_epoll,
     nothing_is_used_early_by_uepoll,
-    an_engine_that_is_dropped_gives_memory_back_though_the_peer_reads_nothing,
+    a_dropped_engine_returns_memory_even_if_the_peer_does_not_read,
     a_list_of_more_segments_than_a_call_takes_is_sent_whole,
     a_datagram_of_more_segments_than_a_call_takes_is_one_datagram,
 ];
@@ -31,7 +31,7 @@ pub(crate) const URING: &[NeedyTest] = &needy_tests![
     nothing_is_used_early_by_a_ring,
     nothing_is_used_early_by_uring,
     registered_memory_goes_out_in_one_piece_and_in_several,
-    a_bare_loop_that_is_dropped_sends_nobody_else_s_memory,
+    a_dropped_bare_loop_never_sends_reused_memory,
 ];
 
 pub(crate) const VETH: &[NeedyTest] = &needy_tests![
@@ -246,7 +246,7 @@ fn by_engine(kind: EngineKind, addr: SocketAddr) {
     let (mut blocks, mut rest, mut ready, mut events) = (Blocks::new(), List::new(), false, Vec::new());
     let end = now() + PATIENCE;
     while blocks.next < MESSAGES || !rest.is_empty() || !ready {
-        assert!(now() < end, "it takes too long");
+        assert!(now() < end, "timeout");
         while ready {
             if rest.is_empty() && blocks.next < MESSAGES {
                 rest = blocks.next().unwrap_or_default();
@@ -275,7 +275,7 @@ fn by_engine(kind: EngineKind, addr: SocketAddr) {
     }
     engine.close(socket);
     while blocks.free.len() < BLOCKS {
-        assert!(now() < end, "blocks do not come back");
+        assert!(now() < end, "timeout: blocks are not released");
         engine.poll(Wait::Until(now() + Duration::from_millis(10)), &mut events).unwrap();
         blocks.collect();
     }
@@ -323,7 +323,7 @@ fn nothing_is_used_early_by_uring_between_namespaces() {
     check(Net::veth("uring"), |addr| by_engine(EngineKind::Uring, addr));
 }
 
-fn an_engine_that_is_dropped_gives_memory_back_though_the_peer_reads_nothing() {
+fn a_dropped_engine_returns_memory_even_if_the_peer_does_not_read() {
     for kind in [EngineKind::Epoll, EngineKind::Uepoll] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut engine = open(kind).unwrap();
@@ -441,7 +441,7 @@ fn overwritten_after_drop(start: impl FnOnce(OwnedFd) -> Box<dyn std::any::Any>)
     drop(others);
 }
 
-fn a_bare_loop_that_is_dropped_sends_nobody_else_s_memory() {
+fn a_dropped_bare_loop_never_sends_reused_memory() {
     overwritten_after_drop(|socket| {
         let mut bare = bare::Socket::new(socket, bare::How::ZeroCopy, 4096, 16).unwrap();
         bare.turn().unwrap();

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::time::Duration;
 
-fn a_listener_rests_while_there_are_no_descriptors_and_goes_on_then(kind: EngineKind) {
+fn a_listener_pauses_without_descriptors_and_resumes(kind: EngineKind) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(100), ..before }).unwrap();
     let mut machine = Frames::default();
@@ -35,4 +35,4 @@ fn a_listener_rests_while_there_are_no_descriptors_and_goes_on_then(kind: Engine
     setrlimit(Resource::Nofile, before).unwrap();
 }
 
-on_each_engine![a_listener_rests_while_there_are_no_descriptors_and_goes_on_then];
+on_each_engine![a_listener_pauses_without_descriptors_and_resumes];

@@ -221,7 +221,7 @@ impl EchoClient {
         let mut answered = Vec::new();
         let mut out = conns.len();
         while out > 0 {
-            assert!(now() < end + PATIENCE, "{out} answers do not come");
+            assert!(now() < end + PATIENCE, "timeout: {out} replies are missing");
             self.turn(|conn, latency| {
                 latencies.push(latency);
                 answered.push(conn);

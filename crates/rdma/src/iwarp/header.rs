@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_filled_up_to_a_multiple_of_four() {
+    fn a_segment_is_padded_to_a_multiple_of_four() {
         assert_eq!([14, 15, 16, 17, 18].map(padding), [0, 3, 2, 1, 0]);
     }
 

@@ -277,7 +277,7 @@ impl Inbound {
 
     /// Takes the memory of a spot for a receive. All earlier parts of the same memory are already taken.
     pub(super) fn take(&mut self, spot: Spot) -> SegmentMut {
-        self.sink(spot.key).expect("what is foreseen has memory").split_to(spot.len)
+        self.sink(spot.key).expect("a predicted spot has memory").split_to(spot.len)
     }
 
     /// Puts back memory that was taken, other than that of the current segment.
@@ -308,7 +308,7 @@ impl Inbound {
     /// Takes the place back after a receive. A region that was invalidated meanwhile returns to the user, and the
     /// connection ends.
     pub(super) fn landed(&mut self, buffer: SegmentMut, filled: usize) -> Option<(Violation, Completion)> {
-        let (place, into) = self.place().expect("only what was handed out lands");
+        let (place, into) = self.place().expect("a place that was handed out");
         place.landed(into, buffer, filled);
         if !std::mem::take(&mut self.revoked) {
             return None;
@@ -380,7 +380,7 @@ impl Inbound {
     }
 
     fn end_read(&mut self, header: &[u8; HEADER_MAX]) -> Result<Response, Violation> {
-        let request = header[UNTAGGED_LEN..].first_chunk().expect("that is what a header has room for");
+        let request = header[UNTAGGED_LEN..].first_chunk().expect("a header has room for a read request");
         let ReadRequest { sink, len, source } = ReadRequest::parse(request);
         self.read_msn = self.read_msn.wrapping_add(1);
         // The key of a zero-length read is not checked.

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_no_request() {
+    fn a_reply_is_not_a_request() {
         let reply = REPLY.first_chunk().unwrap();
         assert_eq!(Frame::parse(Kind::Request, reply), Err(Error::NotMpa));
     }

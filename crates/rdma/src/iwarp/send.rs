@@ -77,7 +77,7 @@ impl Sender {
         });
         let headers = about.map_or(&[][..], |(_, header)| header);
         let mut bytes = [0; UNTAGGED_LEN + TERMINATE_LEN + HEADER_MAX];
-        let (header, rest) = bytes.split_first_chunk_mut::<UNTAGGED_LEN>().expect("it is longer than that");
+        let (header, rest) = bytes.split_first_chunk_mut::<UNTAGGED_LEN>().expect("the buffer is longer");
         let segment = Untagged { invalidate: 0, queue: TERMINATE_QUEUE, msn: 1, offset: 0 };
         segment.write(Opcode::Terminate, true, headers.len(), header);
         rest[..TERMINATE_LEN].copy_from_slice(&code.to_bytes(kind));
@@ -229,7 +229,7 @@ impl Writer {
     fn read(&mut self, request: ReadRequest, msn: u32, out: &mut List) {
         let segment = Untagged { invalidate: 0, queue: READ_QUEUE, msn, offset: 0 };
         let crc = self.header::<HEADER_MAX>(out, |to| {
-            let (header, rest) = to.split_first_chunk_mut().expect("it is longer than that");
+            let (header, rest) = to.split_first_chunk_mut().expect("the buffer is longer");
             segment.write(Opcode::ReadRequest, true, 0, header);
             rest[..READ_LEN].copy_from_slice(&request.to_bytes());
         });

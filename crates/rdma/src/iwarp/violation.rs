@@ -239,7 +239,7 @@ impl fmt::Display for Code {
             (DDP, UNTAGGED, 0x02) => "no buffer was posted there for a message",
             (DDP, UNTAGGED, 0x03) => "a message number out of range",
             (DDP, UNTAGGED, 0x04) => "an invalid message offset",
-            (DDP, UNTAGGED, 0x05) => "a message too long for the buffer that was posted there",
+            (DDP, UNTAGGED, 0x05) => "a message too long for the posted buffer",
             (MPA, 0, 0x02) => "a wrong checksum",
             (MPA, 0, 0x06) => "insufficient IRD",
             (MPA, 0, 0x07) => "no common way to begin a peer-to-peer connection",

@@ -147,15 +147,15 @@ fn bulk_is_received_many_segments_at_a_time_and_in_place() {
         CompletedWork::Read(sink) => sink.to_vec(),
         _ => Vec::new(),
     });
-    assert!(read.eq(bytes.iter().copied()), "the reads brought something else");
+    assert!(read.eq(bytes.iter().copied()), "the reads returned wrong bytes");
     let Some(Memory::Sink(sink)) = client.connection.invalidate(to.key).unwrap() else {
-        panic!("it was a sink");
+        panic!("expected a sink");
     };
-    assert!(*sink == bytes, "the write brought something else");
+    assert!(*sink == bytes, "the write stored wrong bytes");
     // The first receive was for small messages, because the kind of data was unknown.
     assert!(receives.iter().all(|n| *n <= 10), "{receives:?} receives for a megabyte");
     for end in [&client, &server] {
-        assert!(end.landed > LEN * 7 / 10, "only {} bytes came right into their place", end.landed);
+        assert!(end.landed > LEN * 7 / 10, "only {} bytes were received in place", end.landed);
     }
 }
 
@@ -170,7 +170,7 @@ fn carry_whole(client: &mut End, server: &mut End) {
 }
 
 #[test]
-fn what_comes_otherwise_than_foreseen_is_read_as_what_it_is() {
+fn wrongly_predicted_segments_are_parsed_correctly() {
     const LEN: usize = 1 << 20;
     const ROUNDS: usize = 12;
     const AREA: usize = 80_000;
@@ -224,7 +224,7 @@ fn what_comes_otherwise_than_foreseen_is_read_as_what_it_is() {
         assert!(reads.len() == 8 && reads.iter().all(|sink| **sink == *bytes), "round {round}");
     }
     let Some(Memory::Sink(sink)) = server.connection.invalidate(to.key).unwrap() else {
-        panic!("it was a sink");
+        panic!("expected a sink");
     };
     let (first, rest) = sink.split_at(AREA);
     assert!(first.iter().all(|byte| *byte == 0), "nothing was written there");
@@ -232,7 +232,7 @@ fn what_comes_otherwise_than_foreseen_is_read_as_what_it_is() {
 }
 
 #[test]
-fn what_is_foreseen_touches_nothing_that_was_written_before() {
+fn predictions_never_touch_written_bytes() {
     const PART: usize = 300_000;
     let mut rng = rng(12);
     let ours = Config { foresee_writes: true, ..config() };
@@ -252,13 +252,13 @@ fn what_is_foreseen_touches_nothing_that_was_written_before() {
     server.connection.post_send(9, noise(2000, &mut rng).into(), SendFlags::default()).unwrap();
     carry_whole(&mut client, &mut server);
     let Some(Memory::Sink(sink)) = client.connection.invalidate(to.key).unwrap() else {
-        panic!("it was a sink");
+        panic!("expected a sink");
     };
     assert!(*sink == bytes, "something that was written is written over");
 }
 
 #[test]
-fn what_is_written_to_a_withdrawn_sink_is_dropped_and_harms_nothing() {
+fn writes_to_a_withdrawn_sink_are_dropped() {
     for seed in 0..200 {
         let mut rng = rng(seed);
         let (mut client, mut server) = pair(config(), config(), &mut rng);
@@ -326,7 +326,7 @@ fn reads_beyond_what_the_peer_allows_wait_and_others_pass_them() {
 }
 
 #[test]
-fn a_refused_client_is_told_and_gets_everything_back() {
+fn a_rejected_client_gets_private_data_and_all_memory() {
     let mut rng = rng(5);
     for config in configs() {
         let (mut client, mut server) = (End::client(config.clone(), b"me"), End::server(config));
@@ -407,7 +407,7 @@ fn operations(stream: &[u8]) -> Vec<(u8, bool)> {
 }
 
 #[test]
-fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
+fn a_response_alternates_with_messages_but_not_with_writes() {
     let mut rng = rng(8);
     let config = Config { fpdu: 1020, ..config() };
     let (mut client, mut server) = pair(config.clone(), config, &mut rng);
@@ -434,21 +434,21 @@ fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
 }
 
 #[test]
-fn a_client_that_hears_nothing_makes_its_server_look() {
+fn a_client_without_replies_nudges_its_server() {
     let mut rng = rng(9);
     let (mut client, mut server) = (End::client(config(), b""), End::server(config()));
     settle(&mut client, &mut server, &mut rng);
     server.connection.accept(b"").unwrap();
     settle(&mut client, &mut server, &mut rng);
     server.connection.post_receive(0, filled(10, 0)).unwrap();
-    let deadline = client.connection.deadline().expect("the server has said nothing");
+    let deadline = client.connection.deadline().expect("no bytes from the server yet");
     client.connection.timeout(deadline);
-    assert!(!client.connection.has_output(), "nothing is sent that it could overlook");
+    assert!(!client.connection.has_output(), "there is no output yet");
 
     client.connection.post_send(0, b"question".to_vec().into(), SendFlags::default()).unwrap();
     let overlooked = client.output(usize::MAX).to_vec();
     client.connection.timeout(crate::support::NOW);
-    assert!(!client.connection.has_output(), "that is too early");
+    assert!(!client.connection.has_output(), "too early");
     client.connection.timeout(client.connection.deadline().unwrap());
     let nudge = client.output(usize::MAX).to_vec();
     assert_eq!(operations(&nudge), [(0, true)]);
@@ -464,7 +464,7 @@ fn a_client_that_hears_nothing_makes_its_server_look() {
 }
 
 #[test]
-fn a_server_picks_one_of_the_ways_in_which_a_client_may_say_that_it_is_ready() {
+fn a_server_selects_one_ready_to_receive_indication() {
     let some = |write, read, send| ReadyToReceive { write, read, send };
     for (offered, allowed, [ird, ord]) in [
         (ReadyToReceive::ANY, None, [0x80, 0x80]),
@@ -490,7 +490,7 @@ fn a_server_picks_one_of_the_ways_in_which_a_client_may_say_that_it_is_ready() {
 }
 
 #[test]
-fn what_came_back_makes_room() {
+fn returned_memory_makes_room() {
     let mut rng = rng(11);
     let config = Config { send_queue: 1, receive_queue: 1, regions: 1, ..config() };
     let (mut client, mut server) = pair(config.clone(), config, &mut rng);
@@ -512,7 +512,7 @@ fn what_came_back_makes_room() {
 }
 
 #[test]
-fn the_read_that_says_that_a_client_is_ready_needs_no_agreement_on_reads() {
+fn the_ready_to_receive_read_needs_no_negotiated_depth() {
     let mut rng = rng(12);
     let ready = ReadyToReceive { read: true, ..ReadyToReceive::default() };
     let config = Config { ird: 0, ord: 0, peer_to_peer: Some(ready), ..config() };

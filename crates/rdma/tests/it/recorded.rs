@@ -158,7 +158,7 @@ fn check(end: &mut End) {
 }
 
 #[test]
-fn the_client_says_what_the_kernels_client_says() {
+fn the_client_sends_the_bytes_of_the_kernels_client() {
     for recording in CONVERSATIONS {
         let mut lines = lines(recording);
         let regions = regions(&lines);
@@ -210,7 +210,7 @@ fn the_client_says_what_the_kernels_client_says() {
 }
 
 #[test]
-fn the_server_says_what_the_kernels_server_says() {
+fn the_server_sends_the_bytes_of_the_kernels_server() {
     for recording in CONVERSATIONS {
         let mut lines = lines(recording);
         let (request, reply) = (lines.pop_front().unwrap(), lines.pop_front().unwrap());

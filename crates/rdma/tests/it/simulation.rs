@@ -147,7 +147,7 @@ impl Side {
                     Some((of, _)) if *of == key => coming.region.take().map(|(_, region)| region),
                     _ => None,
                 });
-                assert_eq!(memory.len(), region.or(invalidated).expect("it was registered").bytes.len());
+                assert_eq!(memory.len(), region.or(invalidated).expect("a registered region").bytes.len());
             }
         }
     }

@@ -258,7 +258,7 @@ fn a_damaged_message_does_not_complete() {
 }
 
 #[test]
-fn the_peers_terminate_is_told_in_either_layout() {
+fn the_peers_terminate_is_reported_in_either_layout() {
     for (first, follows) in [(0x12, 0xc0), (0x21, 0x03)] {
         let mut victim = Victim::new(false);
         let about = [&[first, 2, follows, 0][..], &[0; 20]].concat();
@@ -294,7 +294,7 @@ fn memory_that_is_out_for_a_receive_comes_back_when_it_has_landed() {
     let key = victim.end.connection.register_at(Memory::Sink(filled(10_000, 0xaa)), 0).unwrap();
     let bytes = fpdu(&tagged(WRITE, key.0, 0, &[1; 10_000]), false);
     victim.suffer(&bytes[..16]);
-    let mut place = victim.end.connection.landing().place.expect("so much is received in place");
+    let mut place = victim.end.connection.landing().place.expect("a long payload is received in place");
     assert_eq!(place.len(), 10_000);
     assert!(matches!(victim.end.connection.invalidate(key), Ok(None)));
     place[..5000].fill(2);
@@ -353,7 +353,7 @@ fn the_handshake_is_checked() {
 }
 
 #[test]
-fn a_server_that_answers_wrongly_is_left() {
+fn a_server_with_an_invalid_reply_is_dropped() {
     let reply = |flags: u8, revision: u8, private: &[u8]| {
         [&b"MPA ID Rep Frame"[..], &[flags, revision], &(private.len() as u16).to_be_bytes(), private]
             .concat()
@@ -390,7 +390,7 @@ fn a_handshake_that_takes_too_long_fails() {
 }
 
 #[test]
-fn a_connection_that_is_over_says_nothing_more() {
+fn an_ended_connection_sends_nothing() {
     let mut victim = Victim::new(false);
     victim.end.connection.post_send(1, b"x".to_vec().into(), SendFlags::default()).unwrap();
     victim.end.connection.disconnect();

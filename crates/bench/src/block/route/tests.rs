@@ -56,9 +56,9 @@ fn batch(route: &mut dyn Route, device: &Watched, ios: Vec<(u64, Op)>) -> Vec<Ve
     device.let_go();
     let mut results = vec![None; count];
     while let Some(Finished { tag, result }) = route.next_finished() {
-        assert_eq!(results[tag as usize].replace(result.unwrap().to_vec()), None, "it is done twice");
+        assert_eq!(results[tag as usize].replace(result.unwrap().to_vec()), None, "completed twice");
     }
-    results.into_iter().map(|result| result.expect("it is done")).collect()
+    results.into_iter().map(|result| result.expect("a completed I/O")).collect()
 }
 
 fn reads(ranges: &[(u64, u64)]) -> Vec<(u64, Op)> {
