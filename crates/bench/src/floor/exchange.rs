@@ -110,13 +110,13 @@ impl Exchanges {
         // With bytes to send, waiting only to receive could deadlock: the peer may wait, too.
         let flags = if self.list[0].pending == 0 { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         match self.receive(0, flags)? {
-            Came::End => return Ok(false),
-            Came::Messages(n) => self.list[0].pending += answer(0, n) * self.list[0].outgoing,
-            Came::Nothing if sent == 0 && self.list[0].pending > 0 => {
+            ReceiveOutcome::End => return Ok(false),
+            ReceiveOutcome::Messages(n) => self.list[0].pending += answer(0, n) * self.list[0].outgoing,
+            ReceiveOutcome::Nothing if sent == 0 && self.list[0].pending > 0 => {
                 self.calls += 1;
                 poll(&mut [PollFd::new(&self.list[0].stream, PollFlags::IN | PollFlags::OUT)], None)?;
             }
-            Came::Nothing => {}
+            ReceiveOutcome::Nothing => {}
         }
         Ok(true)
     }
@@ -134,12 +134,12 @@ impl Exchanges {
             let i = event.data.u64() as usize;
             // Bytes left after one receive are reported again by the next wait.
             match self.receive(i, RecvFlags::DONTWAIT)? {
-                Came::End => {
+                ReceiveOutcome::End => {
                     self.leave(i)?;
                     continue;
                 }
-                Came::Messages(n) => self.list[i].pending += answer(i, n) * self.list[i].outgoing,
-                Came::Nothing => {}
+                ReceiveOutcome::Messages(n) => self.list[i].pending += answer(i, n) * self.list[i].outgoing,
+                ReceiveOutcome::Nothing => {}
             }
             self.send(i)?;
             self.wait_for_room(i)?;
@@ -168,19 +168,19 @@ impl Exchanges {
         Ok(())
     }
 
-    fn receive(&mut self, i: usize, flags: RecvFlags) -> io::Result<Came> {
+    fn receive(&mut self, i: usize, flags: RecvFlags) -> io::Result<ReceiveOutcome> {
         let exchange = &mut self.list[i];
         self.calls += 1;
         match recv(&exchange.stream, &mut self.input[..], flags) {
-            Ok((_, 0)) => Ok(Came::End),
+            Ok((_, 0)) => Ok(ReceiveOutcome::End),
             Ok((_, n)) => {
                 let bytes = exchange.partial + n;
                 exchange.partial = bytes % exchange.incoming;
-                Ok(Came::Messages(bytes / exchange.incoming))
+                Ok(ReceiveOutcome::Messages(bytes / exchange.incoming))
             }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Came::Nothing),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(ReceiveOutcome::Nothing),
             // A client that is done closes with replies still in flight.
-            Err(Errno::CONNRESET) => Ok(Came::End),
+            Err(Errno::CONNRESET) => Ok(ReceiveOutcome::End),
             Err(error) => Err(error.into()),
         }
     }
@@ -206,7 +206,7 @@ impl Exchanges {
     }
 }
 
-enum Came {
+enum ReceiveOutcome {
     Messages(usize),
     Nothing,
     End,

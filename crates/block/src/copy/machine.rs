@@ -278,17 +278,17 @@ impl Copy {
             (CopyJobKind::Status, Err(Error::Unsupported(_))) => self.extents.learn(job.length, Vec::new()),
             (CopyJobKind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == job.length => {
                 self.write(now, job.offset, data);
-                self.settle_piece(job.piece);
+                self.request_done(job.piece);
             }
             (CopyJobKind::Look, Ok(Outcome::Status(runs))) => {
                 self.make_others_zero(now, &job, runs);
-                self.settle_piece(job.piece);
+                self.request_done(job.piece);
             }
             (CopyJobKind::Look, Err(Error::Unsupported(_))) => {
                 self.make_others_zero(now, &job, Vec::new());
-                self.settle_piece(job.piece);
+                self.request_done(job.piece);
             }
-            (CopyJobKind::Write | CopyJobKind::Zero, Ok(_)) => self.settle_piece(job.piece),
+            (CopyJobKind::Write | CopyJobKind::Zero, Ok(_)) => self.request_done(job.piece),
             (CopyJobKind::Flush, Ok(_)) => {
                 let now = self.from.geometry().size;
                 self.finish(match now == self.size {
@@ -345,7 +345,7 @@ impl Copy {
         }
     }
 
-    fn settle_piece(&mut self, piece: u64) {
+    fn request_done(&mut self, piece: u64) {
         if let Some(requests) = self.pieces.get_mut(&piece) {
             *requests -= 1;
             if *requests == 0 {

@@ -14,6 +14,7 @@ const WINDOW: Duration = Duration::from_millis(3);
 /// Minimum number of waits in a window; the cost of a measurement is negligible compared with theirs.
 const WAITS: u32 = 32;
 
+/// Windows in a trial; half of them have pauses.
 const TRIAL: u32 = 8;
 
 /// Maximum CPU time per wait for a trial. Pauses save at most wake-ups, and a wake-up costs less than an eighth of
@@ -54,6 +55,7 @@ impl Cost {
         self.moved += other.moved;
     }
 
+    /// Returns whether `of` per byte is at most `numerator` / `denominator` of that of `other`.
     fn is_within(&self, numerator: u32, denominator: u32, other: &Self, of: fn(&Self) -> Duration) -> bool {
         let product = |cost: &Self, moved: u64, factor: u32| {
             of(cost).as_nanos() * u128::from(moved) * u128::from(factor)
@@ -78,11 +80,15 @@ pub(super) struct Coalescer {
     adaptive: bool,
     waits: u32,
     last: Sample,
+    /// Outcome of the last trial: pauses pay.
     chosen: bool,
     /// Remaining windows of the trial, the odd ones with pauses. 0: no trial is running.
     trial: u32,
+    /// Costs in this trial without and with pauses.
     costs: [Cost; 2],
+    /// Windows left before the next trial.
     rest: u32,
+    /// Windows between the last trial and the next.
     term: u32,
     /// Time since there was last something to coalesce.
     idle: Duration,

@@ -52,12 +52,14 @@ impl FromStr for Spin {
 /// Sleeps before the first trial. They measure the cost of a sleep and the bytes it brings.
 const FIRST: u32 = 32;
 
+/// After that, one sleep in 16 is measured.
 const SAMPLE: u32 = 16;
 
 /// Trial budget in costs of a sleep: a trial ends once spinning has wasted that much. Long enough for the trials of
 /// both sides to overlap: as long as the peer sleeps, spinning gains little.
 const TRIAL: i64 = 64;
 
+/// Sleeps between the end of a trial and the next trial.
 const TERM: u32 = 1 << 10;
 
 /// Limit of a spin in costs of a sleep: the time that a peer takes to wake up and answer.
@@ -93,6 +95,7 @@ pub(super) struct Spinner {
     account: i64,
     /// Sleeps left before the next trial. 0: a trial is running.
     rest: u32,
+    /// Spins since the last sleep.
     streak: u32,
     last: End,
     moved: u64,
@@ -132,7 +135,7 @@ impl Spinner {
     }
 
     pub(super) fn lost(&mut self, spent: Duration) {
-        self.settle(-nanos(spent));
+        self.credit(-nanos(spent));
     }
 
     pub(super) fn measures(&self) -> bool {
@@ -163,15 +166,15 @@ impl Spinner {
             End::Paused => {}
             End::Slept => self.worth = averaged(self.worth, bytes),
             // Watched descriptors and threads that wake each other move no bytes.
-            End::Won(spent) if self.worth == 0 => self.settle(self.cost - spent),
+            End::Won(spent) if self.worth == 0 => self.credit(self.cost - spent),
             End::Won(spent) => {
                 let sleeps = self.cost * bytes.min(BURST * self.worth) / self.worth;
-                self.settle(sleeps - spent - self.cost / TURN);
+                self.credit(sleeps - spent - self.cost / TURN);
             }
         }
     }
 
-    fn settle(&mut self, gain: i64) {
+    fn credit(&mut self, gain: i64) {
         self.account = (self.account + gain).min(TRIAL * self.cost);
         if self.account < 0 {
             self.rest = TERM;

@@ -76,7 +76,7 @@ impl Notifier {
     pub fn flush(&mut self) -> Option<SlotId> {
         let key = self.open.take()?;
         self.slots[key].flushed = true;
-        self.settle(key);
+        self.finish_if_free(key);
         Some(SlotId(key))
     }
 
@@ -85,10 +85,10 @@ impl Notifier {
         let Some(of) = self.slots.get_mut(slot.0) else { return };
         of.outstanding = of.outstanding.saturating_sub(1);
         of.copied += u32::from(copied);
-        self.settle(slot.0);
+        self.finish_if_free(slot.0);
     }
 
-    fn settle(&mut self, key: usize) {
+    fn finish_if_free(&mut self, key: usize) {
         let Slot { sends, outstanding, copied, flushed } = self.slots[key];
         if flushed && outstanding == 0 {
             self.slots.remove(key);

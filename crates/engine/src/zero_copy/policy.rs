@@ -110,6 +110,7 @@ const YOUTH: u32 = 64;
 /// kernel sees a large segment in memory of another kind, and may recompute its window from that.
 const TRY: usize = 4 << 10;
 
+/// Sends that are copied before the next probe.
 const FIRST_PAUSE: u32 = 1024;
 
 const LAST_PAUSE: u32 = 64 * 1024;

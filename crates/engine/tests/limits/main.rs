@@ -1,5 +1,5 @@
-//! Tests that change the limits of their process or count what it allocates. So they have a process of their own, in which one
-//! runs after the other.
+//! Tests that change the limits of their process, or measure its allocations. They run one after the other in their own
+//! process.
 
 #[path = "../it/engines.rs"]
 #[macro_use]

@@ -6,14 +6,14 @@
 //! segments are received at once: payloads directly into their places, headers into separate memory.
 //!
 //! The bytes are then parsed segment by segment, as if each had arrived alone. If the peer has sent something else,
-//! parsing continues with the misplaced bytes from there. They do no harm where they are: a place is foreseen only in
+//! parsing continues with the misplaced bytes from there. They do no harm where they are: a place is predicted only in
 //! memory that is still to be filled, after everything that was written there before.
 
 use super::header::{CRC_LEN, LENGTH_LEN, TAGGED_LEN, padding};
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_wire::Landing;
 
-/// Maximum number of foreseen segments: each takes two places, and the segment before them takes one.
+/// Maximum number of predicted segments: each takes two places, and the segment before them takes one.
 const SPOTS_MAX: usize = (Landing::PLACES_MAX - 1) / 2;
 
 /// Number of consecutive segments that must match a prediction before predictions resume.
@@ -22,6 +22,7 @@ const RETRY: usize = 16;
 /// Number of consecutive messages that must follow each other as predicted before predictions cross messages.
 const CROSSINGS: usize = 4;
 
+/// Destination of a segment's payload: a part of the memory under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) key: u32,
@@ -44,24 +45,29 @@ impl Spot {
     }
 }
 
+/// A predicted segment, and its result.
 #[derive(Debug)]
 pub(super) struct Foreseen {
+    /// Bytes between the previous payload and this one.
     pub(super) gap: Segment,
     pub(super) spot: Spot,
     pub(super) filled: usize,
 }
 
+/// Everything that a receive has filled.
 #[derive(Debug)]
 pub(super) struct Landed {
     /// The memory of the segment that had begun, including later spots of the same memory.
     pub(super) first: SegmentMut,
     pub(super) filled: usize,
+    /// Other memory that was out, by key.
     pub(super) others: Vec<(u32, SegmentMut)>,
     pub(super) foreseen: Vec<Foreseen>,
 }
 
 #[derive(Debug)]
 pub(super) struct Forecast {
+    /// Limit on predicted segments.
     reach: usize,
     failed: bool,
     /// Consecutive segments, and first segments of messages, that matched a prediction.
@@ -72,7 +78,9 @@ pub(super) struct Forecast {
     /// Spot of the current segment, and the predicted spot of the next.
     now: Option<Spot>,
     next: Option<Spot>,
+    /// Spots whose places are out for a receive.
     spots: Vec<Spot>,
+    /// Places that have come back, with their filled bytes.
     back: Vec<(SegmentMut, usize)>,
 }
 
