@@ -1,4 +1,4 @@
-//! Where the bytes of an image lie, and those of what shows through it.
+//! Location of the data of an image and of its ancestors.
 
 use crate::encryption::Encryption;
 use crate::error::Error;
@@ -12,33 +12,31 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Where the data of an image lies, or that of one of its ancestors.
+/// Location of the data of an image or of one of its ancestors.
 #[derive(Debug, Clone)]
 pub struct DataObjects {
-    /// Their pool.
+    /// Pool of the objects.
     pub pool: i64,
-    /// Their namespace within the pool.
+    /// Namespace within the pool.
     pub namespace: String,
     /// Flags of all requests (see [`onego_ceph::ops::flag`]).
     pub flags: u32,
-    /// What they are called.
+    /// Names of the objects.
     pub names: DataNames,
-    /// How the image's bytes lie in them.
+    /// Layout of the image's bytes in the objects.
     pub layout: Layout,
     /// The snapshot to read, or [`NOSNAP`](onego_ceph::types::NOSNAP).
     pub snap: u64,
-    /// How it is encrypted, if this client is to encrypt and decrypt it.
+    /// Encryption, if this client encrypts and decrypts the data.
     pub encryption: Option<Arc<Encryption>>,
 }
 
 impl DataObjects {
-    /// Where the data begins: behind the header of its encryption.
     #[inline]
     pub(crate) fn start(&self) -> u64 {
         self.encryption.as_ref().map_or(0, |encryption| encryption.data_offset())
     }
 
-    /// A request to an object.
     pub(crate) fn request(&self, object: u64, op: Op) -> Request {
         let mut request = Request::one(self.pool, self.names.name(object), op);
         request.namespace = text::to_bytes(&self.namespace).into_owned();
@@ -47,26 +45,25 @@ impl DataObjects {
     }
 }
 
-/// Bytes that no cluster has. The layer that drives the machine reads them ([`Host::read_external`](crate::Host::read_external)).
+/// Bytes outside of any cluster. The layer that drives the machine reads them ([`Host::read_external`](crate::Host::read_external)).
 pub trait ExternalBytes: fmt::Debug + Send + Sync {
-    /// Reads a range of them.
+    /// Reads a range.
     fn read(&self, range: Range<u64>) -> ExternalRead;
 }
 
-/// A read of such bytes, under way.
+/// Read of external bytes in flight.
 pub type ExternalRead = Pin<Box<dyn Future<Output = Result<List, Error>>>>;
 
-/// Where the bytes of an ancestor lie.
+/// Location of an ancestor's bytes.
 #[derive(Debug, Clone)]
 pub enum AncestorData {
     /// In objects of the cluster.
     Objects(DataObjects),
-    /// Elsewhere. Such an ancestor has none of its own.
+    /// Outside of the cluster. Such an ancestor has no ancestors.
     External(Arc<dyn ExternalBytes>),
 }
 
 impl AncestorData {
-    /// Where the data begins: behind the header of its encryption.
     pub(crate) fn start(&self) -> u64 {
         match self {
             Self::Objects(data) => data.start(),
@@ -74,7 +71,6 @@ impl AncestorData {
         }
     }
 
-    /// How it is encrypted, if this client is to decrypt it.
     pub(crate) fn encryption(&self) -> Option<&Encryption> {
         match self {
             Self::Objects(data) => data.encryption.as_deref(),
@@ -83,13 +79,13 @@ impl AncestorData {
     }
 }
 
-/// What shows where an image has no object: the snapshot that it is a clone of, or what it is being moved from.
+/// Source of the bytes where an image has no object: the parent snapshot of a clone, or the source of a migration.
 #[derive(Debug, Clone)]
 pub struct Ancestor {
-    /// Where its bytes lie.
+    /// Location of its bytes.
     pub data: AncestorData,
-    /// Bytes, from the start, that show through; headers of encryption do not count. 0 is the same as no ancestor.
+    /// Bytes from the start that show through, encryption headers excluded. 0 is the same as no ancestor.
     pub overlap: u64,
-    /// The snapshot that it is a clone of itself.
+    /// Parent, if it is a clone itself.
     pub parent: Option<Arc<Ancestor>>,
 }

@@ -1,4 +1,4 @@
-//! How the data of an image is encrypted.
+//! Encryption of an image's data.
 //!
 //! Source: ceph `src/librbd/crypto/BlockCrypto.cc`, `doc/rbd/rbd-encryption.rst`.
 
@@ -9,26 +9,26 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// The encryption of an image's data: the image begins with a header, and the data behind it consists of sectors.
+/// Encryption of an image's data: the image starts with a header, and the data after it consists of sectors.
 #[derive(Debug)]
 pub struct Encryption {
     data_offset: u64,
     sector: u64,
-    /// One machine alone uses it, in one thread: it is never waited for.
+    /// Never contended: only one machine uses it, from one thread.
     sectors: Mutex<Sectors>,
 }
 
-/// A header that does not fit the image that it is in.
+/// Encryption header that does not fit its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// Objects would have parts of sectors, or headers beside data.
-    #[error("its header has {data_offset} bytes, and the objects of the image cannot be divided that way")]
+    /// A sector would span objects, or header and data would share an object.
+    #[error("its header of {data_offset} bytes does not fit the image's objects")]
     Layout {
         /// First byte of the data.
         data_offset: u64,
     },
     /// The image ends before the data begins.
-    #[error("its header has {data_offset} bytes, and the image {size}: make it larger")]
+    #[error("its header of {data_offset} bytes exceeds the image size {size}: make the image larger")]
     Size {
         /// First byte of the data.
         data_offset: u64,
@@ -38,7 +38,7 @@ pub enum Misfit {
 }
 
 impl Encryption {
-    /// Data that begins at byte `data_offset` of an image of `size` bytes, in objects like these.
+    /// Creates the encryption of data that starts at byte `data_offset` of an image of `size` bytes.
     pub fn new(data_offset: u64, sectors: Sectors, layout: &Layout, size: u64) -> Result<Self, Misfit> {
         let sector = sectors.size() as u64;
         let is_whole = data_offset.is_multiple_of(stripe_period(layout));
@@ -51,34 +51,33 @@ impl Encryption {
         Ok(Self { data_offset, sector, sectors: Mutex::new(sectors) })
     }
 
-    /// First byte of the data within the image.
+    /// Returns the offset of the data within the image.
     pub fn data_offset(&self) -> u64 {
         self.data_offset
     }
 
-    /// The whole sectors in which a range lies; it counts from a place where one begins.
+    /// Extends a range to whole sectors. Its offsets count from a sector's first byte.
     pub(crate) fn aligned(&self, range: Range<u64>) -> Range<u64> {
         range.start - range.start % self.sector..range.end.next_multiple_of(self.sector)
     }
 
-    /// Encrypts whole sectors from byte `at` of the image on.
     pub(crate) fn encrypt(&self, at: u64, plain: &List) -> Segment {
         let mut bytes = plain.to_vec();
         self.sectors().encrypt(at - self.data_offset, &mut bytes);
         bytes.into()
     }
 
-    /// Decrypts what begins at byte `at` of the image, which is a sector's first.
+    /// Decrypts bytes that start at byte `at` of the image, the first of a sector.
     pub(crate) fn decrypt(&self, at: u64, sealed: &List) -> List {
         let mut bytes = sealed.to_vec();
-        // The zeros with which an object ends may have been cut off, also within a sector.
+        // An object's trailing zeros may have been cut off, even within a sector.
         bytes.resize(bytes.len().next_multiple_of(self.sector as usize), 0);
         self.decrypt_in_place(at, &mut bytes, sealed.len());
         bytes.into()
     }
 
-    /// Decrypts the first `filled` bytes of a buffer of whole sectors. Gives how many bytes of it are decrypted then: an object that
-    /// ends within a sector has zeros behind.
+    /// Decrypts the first `filled` bytes of a buffer of whole sectors, padding a partial last sector with zeros. Returns the
+    /// number of bytes that are decrypted then.
     pub(crate) fn decrypt_in_place(&self, at: u64, buffer: &mut [u8], filled: usize) -> usize {
         let end = filled.next_multiple_of(self.sector as usize).min(buffer.len());
         buffer[filled..end].fill(0);
@@ -92,7 +91,7 @@ impl Encryption {
     }
 }
 
-/// Bytes after which the image's bytes lie in new objects.
+/// Returns the number of bytes after which the image's bytes go to new objects.
 pub fn stripe_period(layout: &Layout) -> u64 {
     layout.object_size() * layout.stripe_count()
 }
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_whose_last_zeros_were_cut_off_is_decrypted() {
+    fn an_object_without_its_trailing_zeros_is_decrypted() {
         let encryption = encryption();
         let at = encryption.data_offset();
         let ends_with_zero = |number: u16| {

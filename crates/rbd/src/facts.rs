@@ -1,4 +1,4 @@
-//! What has to be known of an image to use it.
+//! State of an image that a client must know to use it.
 
 use crate::data::{Ancestor, DataObjects};
 use onego_ceph::client::WatchTarget;
@@ -8,60 +8,59 @@ use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What the header says, and may say otherwise later.
+/// The part of the header's state that may change while the image is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageState {
     /// Bytes.
     pub size: u64,
     /// Features.
     pub features: Features,
-    /// See [`image_flag`].
+    /// Flags; see [`image_flag`].
     pub flags: u64,
-    /// The snapshots that writes must keep.
+    /// Snapshots that writes preserve.
     pub snap_context: SnapContext,
-    /// The snapshot that the image is a clone of.
+    /// Snapshot that the image is a clone of.
     pub parent: ParentImageSpec,
-    /// Bytes of it that show through.
+    /// Bytes of the parent that show through.
     pub overlap: u64,
 }
 
 impl ImageState {
-    /// Bytes of data, behind a header of `start` bytes.
+    /// Returns the bytes of data past an encryption header of `start` bytes.
     pub(crate) fn data_size(&self, start: u64) -> u64 {
         self.size.saturating_sub(start)
     }
 
-    /// Can the object map be relied on?
     pub(crate) fn has_map(&self) -> bool {
         self.features.contains(Features::OBJECT_MAP) && self.flags & image_flag::OBJECT_MAP_INVALID == 0
     }
 }
 
-/// All that has to be known of an image to use it.
+/// Everything that a client must know of an image to open it.
 #[derive(Debug, Clone)]
 pub struct ImageFacts {
-    /// Its id, or its name if it has none.
+    /// Id, or the name of an image without one.
     pub id: String,
-    /// Its header.
+    /// Header object.
     pub header: WatchTarget,
-    /// The form of the header.
+    /// Format of the header.
     pub format: ImageFormat,
-    /// Where its data lies.
+    /// Location of the data.
     pub data: DataObjects,
-    /// What its header says.
+    /// State from the header.
     pub state: ImageState,
-    /// The snapshot that it is a clone of, if any of it shows through.
+    /// Parent, if any of it shows through.
     pub parent: Option<Arc<Ancestor>>,
 }
 
 impl ImageFacts {
-    /// Is it the image at a snapshot, which does not change?
+    /// Returns whether the image is open at a snapshot, which does not change.
     pub fn is_snapshot(&self) -> bool {
         self.data.snap != NOSNAP
     }
 }
 
-/// What other threads may see of an open image.
+/// State of an open image that other threads may read.
 #[derive(Debug, Default)]
 pub struct ImageView {
     size: AtomicU64,
@@ -70,17 +69,17 @@ pub struct ImageView {
 }
 
 impl ImageView {
-    /// Bytes of the image, now: the bound of every request.
+    /// Returns the current size in bytes: the bound of every request.
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the image by its header: more than [`size`](Self::size) while a shrink trims.
+    /// Returns the size in bytes from the header: more than [`size`](Self::size) while a shrink trims objects.
     pub fn header_size(&self) -> u64 {
         self.header_size.load(Ordering::Relaxed)
     }
 
-    /// Does this client own the exclusive lock, now?
+    /// Returns whether this client currently owns the exclusive lock.
     pub fn is_lock_owner(&self) -> bool {
         self.is_owner.load(Ordering::Relaxed)
     }
@@ -95,18 +94,18 @@ impl ImageView {
     }
 }
 
-/// What an image has to know while it is being moved here.
+/// State of a migration to this image.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// The newest snapshot that came with the image, or 0. An object whose versions are older may lack some of its own.
+    /// Newest snapshot that came from the source, or 0. An object whose versions are all older may lack some of them.
     pub newest_snap: u64,
-    /// The snapshot that the image is a clone of once the move is over.
+    /// Parent after the end of the migration.
     pub parent: Option<Arc<Ancestor>>,
 }
 
-/// An object is copied.
+/// Result of an object's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// The image has there what its newest snapshot has.
+    /// Whether the image's object equals that of its newest snapshot.
     pub is_clean: bool,
 }

@@ -1,12 +1,10 @@
-//! What a flush waits for: the writes that were submitted before it.
+//! Tracks the writes that a flush waits for: those submitted before it.
 
 use std::collections::VecDeque;
 
-/// The writes of an image that are in flight, in epochs: a flush ends an epoch, and is done when all writes up to
-/// its end are.
+/// In-flight writes of an image, in epochs. A flush ends an epoch, and is done once all writes up to its end are.
 #[derive(Debug)]
 pub(crate) struct Writes<T> {
-    /// Number of the first epoch.
     first: u64,
     epochs: VecDeque<Epoch<T>>,
 }
@@ -17,7 +15,6 @@ struct Epoch<T> {
     flush: Option<T>,
 }
 
-/// The epoch that a write belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WriteEpoch(u64);
 
@@ -28,7 +25,6 @@ impl<T> Default for Writes<T> {
 }
 
 impl<T> Writes<T> {
-    /// A write begins.
     #[inline]
     pub(crate) fn begin(&mut self) -> WriteEpoch {
         if self.epochs.back().is_none_or(|epoch| epoch.flush.is_some()) {
@@ -39,7 +35,7 @@ impl<T> Writes<T> {
         WriteEpoch(self.first + last as u64)
     }
 
-    /// A write has ended. Gives the flushes that are done with it.
+    /// Ends a write. Returns the flushes that are done with it.
     #[inline]
     pub(crate) fn end(&mut self, epoch: WriteEpoch) -> Vec<T> {
         let index = (epoch.0 - self.first) as usize;
@@ -52,7 +48,7 @@ impl<T> Writes<T> {
         done
     }
 
-    /// A flush begins. Gives it back at once if nothing is in flight.
+    /// Registers a flush. Returns its token if no write is in flight.
     pub(crate) fn flush(&mut self, token: T) -> Option<T> {
         if self.epochs.is_empty() {
             return Some(token);
@@ -70,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_waits_for_what_came_before_it_alone() {
+    fn a_flush_waits_for_earlier_writes_only() {
         let mut writes = Writes::default();
         assert_eq!(writes.flush(0), Some(0));
         let (a, b) = (writes.begin(), writes.begin());

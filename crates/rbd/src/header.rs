@@ -1,4 +1,4 @@
-//! What a header says, in both of its forms.
+//! Queries and parses an image header, in both formats.
 //!
 //! Source: ceph `src/librbd/image/RefreshRequest.cc`, `src/librbd/operation/ResizeRequest.cc`.
 
@@ -16,7 +16,7 @@ use onego_msgr::encoding::Decode as _;
 use onego_wire::{DecodeError, Decoded, Reader};
 
 impl ImageState {
-    /// The operations on a header that give its state, at a snapshot or without one.
+    /// Returns the operations that read the state from a header, at a snapshot or at [`NOSNAP`].
     pub fn query(format: ImageFormat, snap: u64) -> Vec<Op> {
         match format {
             ImageFormat::V1 => vec![Op::Read { offset: 0, length: 0 }],
@@ -31,7 +31,7 @@ impl ImageState {
         }
     }
 
-    /// Reads what the operations gave. `None`: the header does not know the snapshot. In format 2 the operations fail then.
+    /// Parses the outputs of [`query`](Self::query). `None`: the snapshot is not in the header (in format 2 the operations fail then).
     pub fn parse(format: ImageFormat, snap: u64, outputs: &[&List]) -> Decoded<Option<Self>> {
         match (format, outputs) {
             (ImageFormat::V1, [header]) => {
@@ -53,7 +53,7 @@ impl ImageState {
         }
     }
 
-    /// What a header of format 1 says of the image, at a snapshot or without one. `None`: it does not know the snapshot.
+    /// Returns the state from a header of format 1, at a snapshot or at [`NOSNAP`]. `None`: the snapshot is not in the header.
     pub fn of_v1(header: &Format1Header, snap: u64) -> Decoded<Option<Self>> {
         let size = match snap {
             NOSNAP => header.image_size,
@@ -72,10 +72,10 @@ impl ImageState {
         }))
     }
 
-    /// The operations on a header that change the size.
+    /// Returns the operations that change the size in a header.
     pub fn set_size(format: ImageFormat, size: u64) -> Vec<Op> {
         match format {
-            // A write alone would make a header of an image that is gone.
+            // Without the stat, the write would create the header of a removed image.
             ImageFormat::V1 => {
                 let data = size.to_le_bytes().to_vec().into();
                 vec![Op::Stat, Op::Write { offset: Format1Header::SIZE_AT, data }]

@@ -1,7 +1,7 @@
-//! RBD images without I/O: what an image is beyond its objects, as state machines on top of the client of objects.
+//! RBD images without I/O: state machines on top of the object client.
 //!
-//! [`OpenImage`] is one open image: it takes its users' requests and gives the layer that drives it ([`Host`]) requests to
-//! objects, watches and notifications. [`notify`] is what the users of an image tell each other.
+//! [`OpenImage`] is one open image: it takes its users' requests and emits object requests, watches and notifications to the
+//! layer that drives it ([`Host`]). [`notify`] holds the messages that the users of an image exchange.
 //!
 //! Sources: ceph `src/librbd/`, `src/cls/rbd/`, `doc/dev/rbd-diff.rst`, `doc/dev/rbd-export.rst`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What the users of an image tell each other by notifications of its header, and how they answer.
+//! Messages that an image's users exchange by notifications of its header, and their answers.
 //!
 //! Source: ceph `src/librbd/WatchNotifyTypes.{h,cc}`.
 
@@ -6,33 +6,33 @@ use onego_ceph::cls::rbd::SnapshotNamespace;
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
 
-/// The version of the messages that are written; they are readable from version 1 on.
+/// Version of the encoding; readable from version 1 on.
 const VERSION: u8 = 7;
 
 /// A user of an image (`ClientId`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ClientId {
-    /// Global id of the client.
+    /// Global id of its connection to the cluster.
     pub gid: u64,
-    /// The client's name for its watch of the header.
+    /// Cookie of its watch of the header.
     pub handle: u64,
 }
 
-/// A long operation that one user asked the lock's owner for (`AsyncRequestId`).
+/// Id of a long operation that a user requests from the lock's owner (`AsyncRequestId`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct AsyncRequestId {
-    /// The user that asked for it.
+    /// User that requests it.
     pub client: ClientId,
-    /// The user's own name for it.
+    /// Number that the user gave it.
     pub request: u64,
 }
 
-/// A snapshot that an operation is about (`SnapPayloadBase`).
+/// Snapshot that an operation concerns (`SnapPayloadBase`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SnapshotName {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Namespace.
     pub namespace: SnapshotNamespace,
 }
 
@@ -42,23 +42,23 @@ pub struct SnapshotName {
 pub enum Notification {
     /// The client owns the exclusive lock.
     AcquiredLock { client: ClientId },
-    /// The client owns the lock no more.
+    /// The client no longer owns the lock.
     ReleasedLock { client: ClientId },
-    /// The client asks the owner for the lock.
+    /// The client requests the lock from the owner.
     RequestLock { client: ClientId, force: bool },
     /// The header has changed.
     HeaderUpdate,
-    /// How far a long operation is.
+    /// Progress of a long operation.
     AsyncProgress { id: AsyncRequestId, offset: u64, total: u64 },
     /// A long operation has ended; `result` is 0 or a negative errno.
     AsyncComplete { id: AsyncRequestId, result: i32 },
-    /// The owner is asked for an operation.
+    /// The client requests an operation from the owner.
     Operation(Operation),
-    /// A notification that is not known here.
+    /// A notification of an unknown kind.
     Other { code: u32 },
 }
 
-/// An operation that the owner of the lock is asked for.
+/// Operation that is requested from the lock's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Operation {
@@ -79,7 +79,7 @@ pub enum Operation {
     MetadataUpdate { key: String, value: Option<String>, id: AsyncRequestId },
 }
 
-/// The answer to a notification that asks for something (`ResponseMessage`). Users that are not asked answer nothing.
+/// Response to a request by notification (`ResponseMessage`). Users that the request does not concern send an empty response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// 0, or a negative errno.
@@ -127,13 +127,13 @@ impl SnapshotName {
     }
 }
 
-/// An operation's id, which some operations have had since version 7 only.
+/// Reads the id of an operation that has one only since version 7.
 fn late_id(version: u8, r: &mut Reader<'_>) -> Decoded<AsyncRequestId> {
     if version >= 7 { AsyncRequestId::decode(r) } else { Ok(AsyncRequestId::default()) }
 }
 
 impl Operation {
-    /// The id that it has for the client that asks for it; that of zeros if it has none.
+    /// Returns the id that the requesting client gave it; all zeros if it has none.
     pub fn id(&self) -> AsyncRequestId {
         match self {
             Self::Flatten { id }
@@ -223,7 +223,6 @@ impl Operation {
         }
     }
 
-    /// Reads the operation with this number, if it is known.
     fn decode(version: u8, code: u32, r: &mut Reader<'_>) -> Decoded<Option<Self>> {
         let snapshot = |r: &mut Reader<'_>| SnapshotName::decode(version, r);
         Ok(Some(match code {
@@ -305,7 +304,7 @@ impl Encode for Notification {
 
 impl Decode for Notification {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        // Before there were envelopes, an empty notification said that the header has changed.
+        // Before notifications had envelopes, an empty one meant that the header has changed.
         if r.is_empty() {
             return Ok(Self::HeaderUpdate);
         }

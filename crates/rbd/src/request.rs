@@ -1,33 +1,32 @@
-//! What can be asked of an open image, and what it gives.
+//! Requests to an open image, and their results.
 
 use crate::error::Error;
 use onego_buf::{List, SegmentMut};
 
-/// Most bytes of one read or write, 64 MiB: beyond what a caller gains by, and within the client's bound on bytes in
-/// flight.
+/// Largest read or write, 64 MiB: larger ones would not be faster. Within the client's bound on bytes in flight.
 pub const MAX_IO: u64 = 64 << 20;
 
-/// Most objects whose sizes one request asks for: enough for 256 MiB of an image with objects of the usual size.
+/// Maximum number of objects that one request queries the sizes of: 256 MiB of an image with the default object size.
 pub const STATUS_OBJECTS: usize = 64;
 
-/// A request to an image; offsets and lengths in bytes.
+/// Request to an image; offsets and lengths are in bytes.
 #[derive(Debug)]
 pub enum Io {
-    /// Fills the buffer from `offset` on. Gives [`Outcome::Buffer`].
+    /// Fills the buffer from `offset` on. Returns [`Outcome::Buffer`].
     ReadInto {
         /// First byte.
         offset: u64,
-        /// Where the bytes go.
+        /// Destination.
         buffer: SegmentMut,
     },
-    /// Gives the bytes as a list of what was received: [`Outcome::Data`].
+    /// Returns the bytes as received: [`Outcome::Data`].
     Read {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// Gives the bytes that objects hold, of up to [`STATUS_OBJECTS`] objects: the runs from `offset` on that are there
+    /// Returns the runs of bytes from `offset` on that objects hold, of up to [`STATUS_OBJECTS`] objects
     /// ([`Outcome::Allocated`]).
     Allocated {
         /// First byte.
@@ -42,31 +41,31 @@ pub enum Io {
         /// The bytes.
         data: List,
     },
-    /// Writes the bytes if others are there now, as many. They lie in one object, and the image is not encrypted. Fails with
-    /// -(4095 + offset of the first difference), as Ceph's OSDs say it.
+    /// Writes the bytes if the current ones equal `expected`, of the same length. They lie in one object, and the image is not
+    /// encrypted. Fails with -(4095 + offset of the first difference), as Ceph's OSDs do.
     CompareAndWrite {
         /// First byte.
         offset: u64,
-        /// What must be there.
+        /// Bytes to compare with.
         expected: List,
-        /// The bytes.
+        /// Bytes to write.
         data: List,
     },
-    /// The bytes are zeros from now on, and take no room where that can be.
+    /// Zeroes the bytes and deallocates them where possible.
     Zero {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// Gives up what is cut off when the image becomes smaller, also behind its end; nothing of a parent shows there.
+    /// Discards the bytes cut off by a shrink, including those past the image's end, without showing the parent.
     Trim {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// Gives an object what shows of the parent in it, unless it has bytes of its own.
+    /// Copies the parent's bytes to an object that has none of its own.
     CopyUp {
         /// Number of the object.
         object: u64,
@@ -76,7 +75,7 @@ pub enum Io {
 }
 
 impl Io {
-    /// Does it change the image?
+    /// Returns whether the request changes the image.
     pub fn writes(&self) -> bool {
         matches!(
             self,
@@ -103,7 +102,7 @@ impl Io {
         if offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::OutOfBounds { offset, length, size });
         }
-        // An answer about allocation moves no bytes.
+        // A query of the allocation moves no bytes.
         if length > MAX_IO && !matches!(self, Self::Allocated { .. }) {
             return Err(Error::TooLong { length });
         }
@@ -111,25 +110,25 @@ impl Io {
     }
 }
 
-/// A run of an image's bytes: do objects hold them?
+/// Run of an image's bytes, with its allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
     /// Bytes.
     pub length: u64,
-    /// Objects hold them. If not, they read as zeros.
+    /// Whether objects hold the bytes. Otherwise they read as zeros.
     pub is_there: bool,
 }
 
-/// What a request to an image gave.
+/// Result of an image request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is done.
+    /// Success without data.
     Done,
     /// The caller's buffer, filled.
     Buffer(SegmentMut),
     /// The bytes of a read without a buffer.
     Data(List),
-    /// Which bytes objects hold.
+    /// Allocation of the range.
     Allocated(Vec<Allocated>),
 }
 
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_requests_that_move_bytes_have_a_longest_length() {
+    fn only_requests_that_move_bytes_are_limited_in_length() {
         let (offset, length, size) = (0, MAX_IO + 1, 1 << 40);
         assert_eq!(Io::Allocated { offset, length }.check(size), Ok(()));
         assert_eq!(Io::Read { offset, length }.check(size), Err(Error::TooLong { length }));

@@ -1,26 +1,26 @@
-//! Which objects changed, by the object maps of the snapshots ("fast diff").
+//! Changed objects, from the object maps of the snapshots ("fast diff").
 
 use onego_ceph::cls::rbd::{ObjectMap, state};
 
-/// What became of an object.
+/// Change of an object between the two ends of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectChange {
-    /// It is not there, and was not there at the begin.
+    /// It exists at neither end.
     Absent,
-    /// It is as it was.
+    /// It exists at both ends and was not written.
     Unchanged,
-    /// It was there, and is no more.
+    /// It existed at the start only.
     Removed,
     /// It was written.
     Written,
 }
 
-/// The changes of all objects, from the map at the begin over those of the snapshots in between to that at the end.
+/// Accumulates the changes of all objects: from the map at the start, over those of the snapshots in between, to that at the end.
 ///
-/// It holds two bits an object.
+/// Uses two bits per object.
 #[derive(Debug)]
 pub struct FastDiff {
-    /// The change of each object, in the two bits that a map has for its state.
+    /// Changes by object, in the two bits that a map has for the state.
     changes: ObjectMap,
 }
 
@@ -36,11 +36,10 @@ impl ObjectChange {
         }
     }
 
-    /// The change once the object's state in the next map is known.
     fn then(self, next: u8, is_last: bool) -> Self {
         match (self, next) {
             (Self::Absent, state::NONEXISTENT) => Self::Absent,
-            // What came and went in between does not matter: the last map alone does.
+            // An object that existed only in between does not matter: only the last map counts.
             (Self::Absent, _) => {
                 if is_last {
                     Self::Written
@@ -56,12 +55,12 @@ impl ObjectChange {
 }
 
 impl FastDiff {
-    /// Begins with nothing: with the map at the end, of an image of `objects` objects, all is known.
+    /// Computes a diff from nothing to the map at the end, of an image of `objects` objects.
     pub fn from_nothing(end: &ObjectMap, objects: u64) -> Self {
         Self { changes: ObjectMap::new(0) }.next(end, objects, true)
     }
 
-    /// Begins at a snapshot, with its map, of an image of `objects` objects.
+    /// Starts a diff at a snapshot with this map, of an image of `objects` objects.
     pub fn from_snapshot(start: &ObjectMap, objects: u64) -> Self {
         let mut changes = ObjectMap::new(objects);
         for object in 0..objects {
@@ -76,7 +75,7 @@ impl FastDiff {
         Self { changes }
     }
 
-    /// Goes on to the map of the next snapshot, of an image of `objects` objects; `is_last`: it is the one at the end.
+    /// Applies the map of the next snapshot, of an image of `objects` objects. `is_last` marks the map at the end of the diff.
     pub fn next(mut self, map: &ObjectMap, objects: u64, is_last: bool) -> Self {
         self.changes.resize(objects, ObjectChange::Absent.bits());
         for object in 0..objects {
@@ -86,7 +85,7 @@ impl FastDiff {
         self
     }
 
-    /// What became of an object; nothing is known, and nothing is there, behind the image's end.
+    /// Returns the change of an object; `Absent` past the end of the image.
     pub fn change(&self, object: u64) -> ObjectChange {
         if object >= self.changes.len() {
             return ObjectChange::Absent;
@@ -95,7 +94,7 @@ impl FastDiff {
     }
 }
 
-/// The state of an object; none is there behind the end of the map.
+/// Returns an object's state; objects past the end of the map do not exist.
 fn state_of(map: &ObjectMap, object: u64) -> u8 {
     if object < map.len() { map.get(object) } else { state::NONEXISTENT }
 }

@@ -1,7 +1,7 @@
-//! What changed of an image between two snapshots, or between a snapshot and the image as it is.
+//! Differences of an image between two snapshots, or between a snapshot and the current image.
 //!
-//! There are two ways to know: each object says what its clones have in common ([`object_runs`]), or the object maps of the
-//! snapshots say which objects were written ([`FastDiff`]). Both give whole objects where a caller wants no more.
+//! There are two sources: the overlaps of each object's clones ([`object_runs`]), and the object maps of the snapshots, which
+//! record the objects that were written ([`FastDiff`]). Both can report whole objects.
 //!
 //! Sources: ceph `src/librados/snap_set_diff.cc`, `src/librbd/io/ObjectRequest.cc` (`ObjectListSnapsRequest`),
 //! `src/librbd/api/DiffIterate.cc`, `src/librbd/object_map/DiffRequest.cc`.

@@ -1,40 +1,40 @@
-//! What changed of an object, by what it says of its clones.
+//! Differences of an object, from the overlaps of its clones.
 
 use onego_ceph::osdmap::IntervalSet;
 use onego_ceph::outputs::{CloneInfo, CloneInfos};
 use onego_ceph::types::NOSNAP;
 use std::cmp::max;
 
-/// What is compared.
+/// The two ends of a diff, and its granularity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiffScope {
-    /// The snapshot that it begins at; 0: it begins with nothing.
+    /// Snapshot at the start; 0: nothing.
     pub from: u64,
-    /// The snapshot that it ends at, which is newer; [`NOSNAP`]: the image as it is.
+    /// Snapshot at the end, newer than `from`; [`NOSNAP`]: the current image.
     pub to: u64,
-    /// An object of which anything changed counts as changed in whole.
+    /// Whether any change of an object counts as a change of all of it.
     pub whole_object: bool,
 }
 
-/// Bytes of an object that changed.
+/// Changed bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectRun {
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The object has them at the end; else they are zeros there.
+    /// Whether the object has the bytes at the end; otherwise they are zeros there.
     pub exists: bool,
 }
 
-/// The runs that changed of an object of at most `object_size` bytes, in order. An object that was never there has no
-/// clones, and nothing of it changed.
+/// Returns the changed runs of an object of at most `object_size` bytes, in order. An object that never existed has no
+/// clones, so it has no runs.
 pub fn object_runs(object: &CloneInfos, scope: DiffScope, object_size: u64) -> Vec<ObjectRun> {
     let Changed { mut bytes, size, exists, is_unknown } = Changed::between(object, scope.from, scope.to);
     if is_unknown || (scope.whole_object && !bytes.is_empty()) {
         return vec![ObjectRun { offset: 0, length: object_size, exists }];
     }
-    // What the object lost at its end is zeros, also where something was written before that.
+    // Bytes cut off the object's end are zeros, even where they were written before.
     let size_before = if scope.from > 0 { Changed::between(object, 0, scope.from).size } else { 0 };
     let mut zeros = IntervalSet::default();
     zeros.insert(size, size_before.saturating_sub(size));
@@ -52,20 +52,18 @@ pub fn object_runs(object: &CloneInfos, scope: DiffScope, object_size: u64) -> V
     all
 }
 
-/// How an object differs between two snapshots.
 #[derive(Debug, Default)]
 struct Changed {
-    /// The bytes that differ.
     bytes: IntervalSet,
-    /// Bytes of the object at the end.
+    /// Size of the object at the end, in bytes.
     size: u64,
     exists: bool,
-    /// The clones do not say which bytes differ.
+    /// The clones do not tell which bytes differ.
     is_unknown: bool,
 }
 
 impl Changed {
-    /// Walks the clones from the oldest on, and sums up what each does not share with the next.
+    /// Walks the clones from the oldest on, and collects the bytes that each does not share with the next.
     fn between(object: &CloneInfos, from: u64, to: u64) -> Self {
         let mut bytes = IntervalSet::default();
         let mut size_at_start = None;
@@ -93,14 +91,14 @@ impl Changed {
             let Some(next) = clones.peek() else { break };
             add_difference(&mut bytes, clone, next.size, start);
         }
-        // Nothing is there at the end, whatever was in between.
+        // The object does not exist at the end, whatever existed in between.
         bytes = IntervalSet::default();
         bytes.insert(0, size_at_start.unwrap_or(0));
         Self { bytes, ..Self::default() }
     }
 }
 
-/// The oldest and the newest snapshot that show a clone. `None`: it does not say.
+/// Returns the oldest and the newest snapshot that show a clone. `None`: its list of snapshots is empty.
 fn lifetime(clone: &CloneInfo, seq: u64) -> Option<(u64, u64)> {
     if clone.id == NOSNAP {
         return Some((seq.saturating_add(1), NOSNAP));
@@ -108,14 +106,14 @@ fn lifetime(clone: &CloneInfo, seq: u64) -> Option<(u64, u64)> {
     Some((*clone.snaps.first()?, *clone.snaps.last()?))
 }
 
-/// Adds what a clone does not share with the next one, which has `next` bytes. `start` is the object's size at the begin.
+/// Adds the bytes that a clone does not share with the next one, of `next` bytes. `start` is the object's size at the start.
 fn add_difference(bytes: &mut IntervalSet, clone: &CloneInfo, next: u64, start: u64) {
     let end = if next >= clone.size {
         next
     } else if clone.size <= start {
         clone.size
     } else {
-        // What was added since the begin and cut off again was not there at the begin either.
+        // Bytes added since the start and cut off again did not exist at the start either.
         let end = max(next, start);
         bytes.remove(end, clone.size - end);
         end

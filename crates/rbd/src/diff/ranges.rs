@@ -1,27 +1,27 @@
-//! From the bytes of objects to those of the image.
+//! Maps changed bytes of objects to bytes of the image.
 
 use super::object::ObjectRun;
 use onego_ceph::rbd::{Extent, Layout};
 
-/// Bytes of an image that changed.
+/// Changed bytes of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiffRange {
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// There may be data at the end; else they are zeros there.
+    /// Whether there may be data at the end; otherwise the bytes are zeros there.
     pub exists: bool,
 }
 
 impl DiffRange {
-    /// The byte behind it.
+    /// Returns the offset after the last byte.
     pub fn end(&self) -> u64 {
         self.offset + self.length
     }
 }
 
-/// The image's bytes that an object's runs are, of those that `extent` covers.
+/// Maps an object's runs to ranges of the image, limited to the part of the object that `extent` covers.
 pub fn image_ranges(layout: &Layout, extent: &Extent, runs: &[ObjectRun]) -> Vec<DiffRange> {
     let mut ranges = Vec::new();
     for run in runs {
@@ -37,7 +37,7 @@ pub fn image_ranges(layout: &Layout, extent: &Extent, runs: &[ObjectRun]) -> Vec
     ranges
 }
 
-/// Puts ranges, which do not overlap, in order, and joins those that touch and are alike.
+/// Sorts ranges, which do not overlap, and joins adjacent ones with the same `exists`.
 pub fn join_ranges(mut ranges: Vec<DiffRange>) -> Vec<DiffRange> {
     ranges.sort_unstable_by_key(|range| range.offset);
     ranges.dedup_by(|next, last| {

@@ -1,4 +1,4 @@
-//! Bytes that an ancestor of a clone has.
+//! Reads of a clone's ancestors.
 
 use super::machine::{AncestralPart, AncestralRead, AncestralTarget, OpenImage};
 use super::reads::accept;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl<T> OpenImage<T> {
-    /// Reads ranges of the image's data as an ancestor has them; what it does not have reads as zeros.
+    /// Reads ranges of the image's data from an ancestor. Bytes that it lacks read as zeros.
     pub(super) fn read_ancestor(
         &mut self,
         now: Time,
@@ -60,7 +60,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// An object of an ancestor is read.
     pub(super) fn part_completed(
         &mut self,
         now: Time,
@@ -95,7 +94,7 @@ impl<T> OpenImage<T> {
         self.part_read(now, host, read, index, bytes);
     }
 
-    /// Bytes that no cluster has are read, which the layer was [asked for](Host::read_external).
+    /// Handles the completion of a [read of external bytes](Host::read_external).
     pub fn external_read(
         &mut self,
         now: Time,
@@ -108,7 +107,6 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// A part of a read of an ancestor has its bytes.
     fn part_read(
         &mut self,
         now: Time,
@@ -134,7 +132,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// All of a read of an ancestor is here.
     fn ancestor_read(&mut self, now: Time, host: &mut impl Host<T>, read: u32) {
         let AncestralRead { parts, is_there, error, target, .. } = self.ancestral.remove(read as usize);
         let bytes = error.map_or_else(|| Ok(chain(parts.into_iter().map(AncestralPart::wanted))), Err);
@@ -159,7 +156,7 @@ impl<T> OpenImage<T> {
 }
 
 impl AncestralPart {
-    /// A piece of an object, of which `shown` is wanted.
+    /// Creates a part for a piece of an object. The caller wants the bytes that `shown` covers.
     fn of(piece: &ObjectPiece, shown: &Range<u64>) -> Self {
         let end = piece.at + piece.length;
         let wanted = shown.start.max(piece.at)..shown.end.min(end);
@@ -167,13 +164,11 @@ impl AncestralPart {
         Self { at: piece.at, length: piece.length, wanted, bytes: List::new() }
     }
 
-    /// Bytes that are wanted as a whole.
     fn whole(range: Range<u64>, bytes: List) -> Self {
         let length = range.end - range.start;
         Self { at: range.start, length, wanted: 0..length, bytes }
     }
 
-    /// The bytes that are wanted of it.
     fn wanted(self) -> List {
         let Self { length, wanted, bytes, .. } = self;
         if wanted == (0..length) {

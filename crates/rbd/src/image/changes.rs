@@ -1,4 +1,4 @@
-//! Writes, zeros, and what is cut off.
+//! Writes, zeroing and trims.
 
 use super::machine::OpenImage;
 use super::running::{Gather, Running, SpecialPiece, collect};
@@ -12,16 +12,13 @@ use onego_ceph::ops::Op;
 use onego_ceph::rbd::Extent;
 use onego_wire::Time;
 
-/// What happens to the bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clearing {
-    /// They are zeros.
     Zero,
-    /// They are cut off, and nothing of a parent shows.
+    /// Cut them off without showing the parent's.
     Trim,
 }
 
-/// The changes of one request.
 struct Changes {
     io: u32,
     outstanding: u32,
@@ -29,7 +26,6 @@ struct Changes {
 }
 
 impl<T> OpenImage<T> {
-    /// Starts a change that may go out.
     #[inline]
     pub(super) fn change(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T, epoch: WriteEpoch) {
         if self.facts.data.encryption.is_some() {
@@ -78,7 +74,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Sends a write of an object, or has it wait for the object map or for the parent's bytes.
     #[inline]
     fn change_object(
         &mut self,
@@ -93,7 +88,7 @@ impl<T> OpenImage<T> {
         if self.facts.parent.is_some() {
             let is_guarded = self.shows_parent(extent.offset, extent.length, extent.object);
             if is_guarded && self.migration.is_none() && self.is_known_missing(extent.object) {
-                // The write would only find that out.
+                // A guarded write would only fail.
                 let piece = SpecialPiece::guarded(changes.outstanding - 1, extent.object, op);
                 return self.copy_up(now, host, changes.io, piece);
             }
@@ -108,7 +103,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Sends a change that may take more than one request.
     #[cold]
     fn change_special(
         &mut self,
@@ -122,7 +116,7 @@ impl<T> OpenImage<T> {
         changes.special.extend(self.send_special(host, changes.io, index, object, op, is_guarded));
     }
 
-    /// Sends a change that may take more than one request. If it may, it is given back, and must be kept.
+    /// Sends a change that may take more than one request. If so, returns it for the caller to keep.
     pub(super) fn send_special(
         &mut self,
         host: &mut impl Host<T>,
@@ -140,8 +134,8 @@ impl<T> OpenImage<T> {
         (is_guarded || is_removal).then_some(piece)
     }
 
-    /// Sends a write of an object that happens if the object has the bytes `expected`. What shows of a parent in it is compared,
-    /// too: it is copied first.
+    /// Sends a write of an object that is conditional on its bytes being `expected`. The parent's bytes that show in it are copied
+    /// first, so that they are compared too.
     #[cold]
     fn compare_object(
         &mut self,
@@ -169,9 +163,8 @@ impl<T> OpenImage<T> {
         changes.special.extend(is_guarded.then_some(piece));
     }
 
-    /// Gives an object what shows of the parent in it.
     fn copy_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, object: u64) {
-        // The map says that objects exist before they do: it is not asked. A shrink has trimmed what lies past the new end.
+        // The object map does not matter: objects may exist in it before they do. A shrink has trimmed the objects past the new end.
         let is_past_end = self.facts.data.layout.object_end(object, self.visible_size()) == 0;
         let is_cut = !self.resizes.is_empty() && is_past_end;
         if is_cut || self.overlap_of(object) == 0 {
@@ -183,7 +176,6 @@ impl<T> OpenImage<T> {
         changes.special.push(piece);
     }
 
-    /// Makes a part of an object read as zeros.
     fn clear_object(
         &mut self,
         host: &mut impl Host<T>,
@@ -199,13 +191,13 @@ impl<T> OpenImage<T> {
         }
         let to_the_end = extent.offset + extent.length == self.facts.data.layout.object_size();
         let op = match extent.offset {
-            // An empty object hides the parent's.
+            // An empty object hides the parent's bytes.
             0 if to_the_end && overlap > 0 && clearing == Clearing::Zero => Op::Truncate { size: 0 },
             0 if to_the_end => Op::Delete,
             size if to_the_end => Op::Truncate { size },
             offset => Op::Zero { offset, length: extent.length },
         };
-        // Snapshots keep the parent's bytes, also when the image is no clone any more: they get them before.
+        // Snapshots keep the parent's bytes even when the image is no longer a clone, so they get a copy first.
         let may_hide = clearing == Clearing::Trim || self.facts.state.snap_context.snaps.is_empty();
         let hides_all = extent.offset == 0 && to_the_end && may_hide && !self.is_deep();
         let is_guarded = extent.offset < overlap && !hides_all;
@@ -213,38 +205,36 @@ impl<T> OpenImage<T> {
         self.change_special(host, changes, extent.object, op, is_guarded);
     }
 
-    /// Does the object map say that an object does not exist?
     fn is_known_missing(&self, object: u64) -> bool {
         self.map.as_ref().is_some_and(|map| map.state(object) == state::NONEXISTENT)
     }
 
-    /// Bytes of an object that show the parent's while it does not exist.
+    /// Returns how many bytes of a missing object show the parent's.
     pub(super) fn overlap_of(&self, object: u64) -> u64 {
         let data = &self.facts.data;
         let parent = self.facts.parent.as_ref().filter(|parent| parent.overlap > 0);
         parent.map_or(0, |parent| data.layout.object_end(object, data.start() + parent.overlap))
     }
 
-    /// Would a write leave the parent's bytes out that show in the object?
+    /// Returns whether a write would leave parent's bytes of the object uncovered.
     pub(super) fn shows_parent(&self, offset: u64, length: u64, object: u64) -> bool {
         let overlap = self.overlap_of(object);
         let covers = offset == 0 && length >= overlap;
-        // Snapshots go on showing them.
+        // Snapshots continue to show them.
         overlap > 0 && !(covers && self.facts.state.snap_context.snaps.is_empty())
     }
 
-    /// A request that changes an object.
     #[inline]
     pub(super) fn change_request(&self, object: u64, op: Op) -> Request {
         let snap_context = self.facts.state.snap_context.clone();
         Request { snap_context, ..self.facts.data.request(object, op) }
     }
 
-    /// The request of a special piece: it fails unless the object exists, where that matters.
+    /// Builds the request of a special piece. A guarded one fails if the object does not exist.
     pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
         match &piece.op {
             Op::Stat if !piece.is_guarded || !self.is_deep() => self.change_request(piece.object, Op::Stat),
-            // It passes where the object is not there at all.
+            // It succeeds even if the object does not exist.
             op @ Op::Truncate { size: 0 } if piece.is_guarded && self.is_deep() => {
                 self.guarded_request(piece.object).and(Op::Create { exclusive: false }).and(op.clone())
             }
@@ -260,7 +250,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// A special piece has completed. Is it still under way?
+    /// Handles the completion of a special piece. Returns whether the piece is still in flight.
     #[cold]
     pub(super) fn special_completed(
         &mut self,

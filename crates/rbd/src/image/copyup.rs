@@ -1,4 +1,4 @@
-//! The first change of an object of a clone: the parent's bytes are copied into it first.
+//! Copy-up: the first change of a clone's object copies the parent's bytes into it.
 //!
 //! Source: ceph `src/librbd/io/CopyupRequest.cc`, `doc/dev/rbd-layering.rst`.
 
@@ -17,7 +17,7 @@ use onego_ceph::types::SnapContext;
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// An object that is to be changed does not exist, and the parent shows in it.
+    /// Starts a copy-up for a change of a missing object that shows the parent, or joins the one in flight.
     pub(super) fn copy_up(&mut self, now: Time, host: &mut impl Host<T>, io: u32, piece: SpecialPiece) {
         let object = piece.object;
         let copy = self.copyups.entry(object).or_default();
@@ -36,12 +36,11 @@ impl<T> OpenImage<T> {
                 let ranges = ranges.into_iter().map(|range| range.start - start..range.end - start);
                 self.read_ancestor(now, host, parent, ranges, AncestralTarget::CopyUp { object });
             }
-            // Meanwhile the image became one of its own.
+            // The image was flattened meanwhile.
             _ => self.resume_changes(host, object, Op::Create { exclusive: false }),
         }
     }
 
-    /// The parent's bytes of an object are here.
     pub(super) fn write_copy(
         &mut self,
         now: Time,
@@ -54,10 +53,10 @@ impl<T> OpenImage<T> {
             Ok(bytes) => bytes,
             Err(error) => return self.copy_failed(now, host, object, &error),
         };
-        // To other programs, a hole among encrypted data does not read as zeros.
+        // For other programs, a hole in encrypted data does not read as zeros.
         let is_needed = if self.facts.data.encryption.is_some() { is_there } else { !bytes.is_zeros() };
         if !is_needed {
-            // Changes of encrypted data that wait for a copy go on after it.
+            // Changes of encrypted data that wait for the copy continue after it.
             if self.facts.data.encryption.is_none() {
                 self.end_copies(now, host, object);
             }
@@ -65,12 +64,12 @@ impl<T> OpenImage<T> {
         }
         let bytes = self.encrypt_object(object, bytes);
         let copy = CopyUp { data: Rest(bytes.to_vec()) }.call();
-        // An OSD compares with what the object was before the request: the copy must be there by then.
+        // An OSD compares with the object's state before the request, so the copy must be written before.
         let is_compared = self.copyups.get(&object).is_some_and(ObjectCopy::is_compared);
         if self.facts.state.snap_context.snaps.is_empty() && !is_compared {
             return self.resume_changes(host, object, copy);
         }
-        // Without snapshots in the context it becomes the oldest version of the object, so that snapshots show it, too.
+        // With an empty snapshot context, the copy becomes the oldest version of the object, so snapshots show it too.
         let request = self.change_request(object, copy).with_flags(flag::WRITE);
         let request = Request { snap_context: SnapContext::default(), ..request };
         let marks = self.mark_snapshots(host, object);
@@ -81,7 +80,7 @@ impl<T> OpenImage<T> {
         copy.request = Some(Box::new(request));
     }
 
-    /// Has the object maps of the snapshots say that an object exists in them. Gives how many there are.
+    /// Marks an object as existing in the object maps of the snapshots. Returns their number.
     fn mark_snapshots(&mut self, host: &mut impl Host<T>, object: u64) -> usize {
         if self.map.is_none() {
             return 0;
@@ -89,7 +88,7 @@ impl<T> OpenImage<T> {
         let fast_diff = self.facts.state.features.contains(Features::FAST_DIFF);
         let snaps = &self.facts.state.snap_context.snaps;
         for (index, snap) in snaps.iter().enumerate() {
-            // It is new in the oldest, and did not change after that.
+            // It is new in the oldest snapshot and unchanged in the later ones.
             let is_clean = fast_diff && index + 1 < snaps.len();
             let state = if is_clean { state::EXISTS_CLEAN } else { state::EXISTS };
             let op = ObjectMapUpdate { start: object, end: object + 1, state, current: None }.call();
@@ -100,7 +99,6 @@ impl<T> OpenImage<T> {
         snaps.len()
     }
 
-    /// The object map of a snapshot says that an object exists, or cannot.
     pub(super) fn marked(
         &mut self,
         host: &mut impl Host<T>,
@@ -108,11 +106,11 @@ impl<T> OpenImage<T> {
         snap: u64,
         result: &Result<OpReply, ClientError>,
     ) {
-        // A snapshot that is smaller than the image does not have the object.
+        // A snapshot smaller than the image lacks the object.
         if let Err(error) = result
             && error.errno() != errno::ERANGE
         {
-            tracing::warn!(image = self.facts.id, snap, %error, "the object map of a snapshot cannot be changed");
+            tracing::warn!(image = self.facts.id, snap, %error, "cannot update the object map of a snapshot");
             let flags = image_flag::OBJECT_MAP_INVALID;
             let op = SetFlags { flags, mask: flags, snap }.call();
             host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::Nobody));
@@ -124,7 +122,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The parent's bytes of an object are written for the snapshots.
     pub(super) fn copied_up(
         &mut self,
         now: Time,
@@ -138,8 +135,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Sends the changes that waited for an object; the first brings `first` with it. The others find out whether that
-    /// succeeded.
+    /// Sends the changes that waited for an object. The first request starts with the operation `first`; the others find
+    /// out whether it succeeded.
     fn resume_changes(&mut self, host: &mut impl Host<T>, object: u64, first: Op) {
         let mut first = Some(first);
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
@@ -154,12 +151,12 @@ impl<T> OpenImage<T> {
             if let Some(running) = self.ios.get_mut(io as usize) {
                 running.keep(piece);
             }
-            // A write has seen to it that the map says so, a copy without one has not.
+            // Unlike a write, a copy without one has not updated the object map.
             self.park(host, object, state::EXISTS, request, ticket);
         }
     }
 
-    /// What the parent has is zeros: pieces that only wanted a copy are done without one.
+    /// Ends the pieces that only wanted a copy: the parent's bytes are zeros.
     fn end_copies(&mut self, now: Time, host: &mut impl Host<T>, object: u64) {
         let Some(copy) = self.copyups.get_mut(&object) else { return };
         for (io, piece) in copy.waiting.extract_if(.., |(_, piece)| piece.is_copy()).collect::<Vec<_>>() {

@@ -10,7 +10,6 @@ use onego_ceph::client::{self, Error as ClientError, WatchId, errno};
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// The header is watched, or cannot be.
     pub(super) fn watched_or_not(
         &mut self,
         now: Time,
@@ -20,7 +19,7 @@ impl<T> OpenImage<T> {
         let error = match outcome {
             Ok(client::Outcome::Watching(watch)) => {
                 self.watch = WatchState::Watching(watch);
-                // Between the last look at the header and the watch it may have changed.
+                // The header may have changed since the last read, before the watch was established.
                 return self.refresh_for(host, Waiter::Nobody);
             }
             Ok(_) => ClientError::Mismatch("it is of another kind"),
@@ -29,7 +28,7 @@ impl<T> OpenImage<T> {
         if error.errno() == errno::ENOENT {
             self.die(Error::Removed);
         }
-        // A caller that opens the image gets the error. An image that is open must have the watch.
+        // A caller that opens the image gets the error. An image that is already open retries.
         let is_opening = self.refresh.next.iter().any(|waiter| matches!(waiter, Waiter::Caller(_)));
         if self.death.is_some() || is_opening {
             self.watch = WatchState::Ended;
@@ -40,12 +39,12 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The watch is lost: notifications may have been missed, and others may take this client for dead.
+    /// Handles the loss of the watch: notifications may have been missed, and others may consider this client dead.
     pub fn watch_lost(&mut self, now: Time, host: &mut impl Host<T>, watch: WatchId, error: &ClientError) {
         if self.watch_id() != Some(watch) {
             return;
         }
-        tracing::warn!(image = self.facts.id, %error, "the watch of an image is lost");
+        tracing::warn!(image = self.facts.id, %error, "lost the watch of an image");
         host.unwatch(watch, Ticket(Purpose::Nobody));
         if crate::error::is_blocklisted(error) {
             self.watch = WatchState::Ended;
@@ -57,7 +56,7 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Tells all who wait that the image is dead.
+    /// Fails all waiting callers of a poisoned image.
     pub(super) fn bury(&mut self, host: &mut impl Host<T>) {
         let Some(death) = self.death.clone() else { return };
         while let Some(held) = self.held.pop_front() {
@@ -77,23 +76,22 @@ impl<T> OpenImage<T> {
                 host.finished(token, Err(death.clone()));
             }
         }
-        // What waits for the map ends like what is in flight: the cluster refuses it.
+        // Requests that wait for the map fail like those in flight: the cluster refuses them.
         self.drop_map(host);
     }
 
-    /// Goes on with the end of the image.
     pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
         if self.is_closing() && !self.operations.is_idle() {
             self.break_operations_off(host);
         }
         let is_busy = !self.is_idle() || self.is_resizing() || !self.operations.is_idle();
-        // Where there is no lock, nobody need wait for what is in flight.
+        // Without a lock, the close need not wait for requests in flight.
         let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
         if !self.is_closing() || must_wait {
             return;
         }
         match self.watch {
-            // With changes in flight the lock stays: another client finds its owner gone, and shuts it out first.
+            // With changes in flight the lock stays: another client finds its owner gone, and blocklists it first.
             WatchState::Watching(watch) if self.lock.state == LockState::Free || is_busy => {
                 self.watch = WatchState::Ending;
                 host.unwatch(watch, Ticket(Purpose::Unwatch));

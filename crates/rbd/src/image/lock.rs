@@ -1,8 +1,8 @@
-//! The exclusive lock: one client at a time changes an image. It is taken for the first change, and let go when another
-//! client asks for it.
+//! The exclusive lock: only one client at a time changes an image. It is acquired for the first change, and released when
+//! another client requests it.
 //!
-//! OSDs do not enforce it. An owner that is gone without letting go is shut out of the cluster (blocklisted) before the lock
-//! is taken away from it, so that nothing of it arrives later.
+//! OSDs do not enforce the lock. If an owner is gone without releasing it, it is blocklisted before the lock is broken, so
+//! that none of its writes arrives later.
 //!
 //! Source: ceph `src/librbd/{ManagedLock,ExclusiveLock}.cc`, `src/librbd/managed_lock/`, `src/librbd/exclusive_lock/`.
 
@@ -27,28 +27,27 @@ use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_wire::Time;
 use std::time::Duration;
 
-/// What names of locks begin with that clients take by themselves; the watch follows (`WATCHER_LOCK_COOKIE_PREFIX`).
+/// Prefix of the cookies of automatic locks, before the watch's cookie (`WATCHER_LOCK_COOKIE_PREFIX`).
 const COOKIE_PREFIX: &str = "auto ";
 
-/// The tag of locks that clients take by themselves (`WATCHER_LOCK_TAG`).
+/// Tag of automatic locks (`WATCHER_LOCK_TAG`).
 const TAG: &str = "internal";
 
-/// Seconds that an owner has to answer.
 const NOTIFY_TIMEOUT: u32 = 5;
 
-/// Time until the lock is tried again if the owner neither lets go of it nor refuses, and after another client was given
-/// it.
+/// Delay before the lock is tried again: the owner neither released nor refused it, or this client has just released it for
+/// another.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often an owner that watches may leave it unanswered that the lock is asked for: about a minute. One that is gone
-/// does not watch for half as long.
+/// Number of consecutive requests for the lock that a watching owner may leave unanswered: about a minute. The watch of a
+/// dead owner expires in half that time.
 const MAX_UNANSWERED: u32 = 9;
 
-/// How often a lock of this very client may be found without a watch before it is broken: for a little longer than a watch
-/// outlives its connection.
+/// Number of times that a lock of this very client is found without a watch before it is broken: a little longer than a
+/// watch outlives its connection.
 const MAX_UNWATCHED: u32 = 16;
 
-/// The watch of the client that owns an image's exclusive lock.
+/// Watch of the client that owns an image's exclusive lock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockOwner {
     handle: u64,
@@ -56,26 +55,25 @@ pub struct LockOwner {
 }
 
 impl LockOwner {
-    /// Returns the owner that a header's lock `rbd_lock` names; `None` if nobody owns it or somebody took it by hand.
+    /// Returns the owner of a header's lock `rbd_lock`; `None` if it is free or was taken manually.
     pub fn of(info: &LockInfo) -> Option<Self> {
         let locker = first_locker(info).filter(|_| info.tag == TAG)?;
         Some(Self { handle: parse_cookie(&locker.id.cookie)?, addr: locker.addr })
     }
 
-    /// Returns whether the header's watch with this cookie, from this address, is the owner's: the owner is alive then.
+    /// Returns whether a watch of the header, with this cookie and address, is the owner's, so that the owner is alive.
     pub fn has_watch(&self, cookie: u64, addr: &EntityAddr) -> bool {
         (cookie, addr.sock, addr.nonce) == (self.handle, self.addr.sock, self.addr.nonce)
     }
 }
 
 impl<T> OpenImage<T> {
-    /// This user of the image, as notifications call it.
     pub(super) fn client_id(&self, host: &impl Host<T>) -> ClientId {
         let handle = self.watch_id().map_or(0, onego_ceph::client::WatchId::cookie);
         ClientId { gid: host.global_id(), handle }
     }
 
-    /// Takes the next step. Other threads see at once who owns the lock: before any caller is told.
+    /// Sets the state. Publishes the ownership to other threads before any caller is notified.
     pub(super) fn set_lock(&mut self, state: LockState) {
         self.lock.is_announced &= state.is_owned();
         if state.is_owned() {
@@ -84,27 +82,25 @@ impl<T> OpenImage<T> {
         if !state.is_owned() {
             self.break_resize();
         }
-        // While header and map are read again, nobody else is the owner.
+        // This client remains the owner while it reads header and map again.
         self.view.set_owner(state == LockState::Held || self.lock.is_announced && state.is_learning());
         self.lock.state = state;
     }
 
-    /// The image's id.
+    /// Returns the image's id.
     pub fn id(&self) -> &str {
         &self.facts.id
     }
 
-    /// The client that has the lock which something here waits for.
+    /// Returns the client that holds the lock, while this image waits for it.
     pub fn lock_wait(&self) -> Option<&LockWait> {
         self.lock.wait.as_ref()
     }
 
-    /// Does anything here need the lock?
     fn wants_lock(&self) -> bool {
         !self.held.is_empty() || !self.lock.takers.is_empty() || self.is_resizing() || self.pauses.is_any()
     }
 
-    /// Goes on with the lock.
     pub(super) fn settle_lock(&mut self, host: &mut impl Host<T>) {
         self.settle_cookie(host);
         let is_idle = self.changing == 0 && self.is_map_idle();
@@ -121,14 +117,14 @@ impl<T> OpenImage<T> {
             LockState::Held => {
                 self.give_lock(host);
                 let is_over = !self.has_lock() || self.is_closing() && !self.wants_lock();
-                // What waited for the lock goes out first, or two clients could hand it to each other for nothing.
+                // Changes that waited for the lock go out first; otherwise two clients could pass it back and forth without progress.
                 let is_asked =
                     self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
                 let must_go = is_over || is_asked && self.held.is_empty() && self.lock.holders == 0;
                 if must_go && !self.operations.is_idle() {
                     self.break_operations_off(host);
                 }
-                // An image without the feature has no lock any more, whatever is under way.
+                // Without the feature the image has no lock any more, whatever is in flight.
                 if must_go && !(self.has_lock() && self.operations.is_committed()) {
                     self.set_lock(LockState::Draining);
                     self.settle_lock(host);
@@ -146,7 +142,7 @@ impl<T> OpenImage<T> {
 
     fn lock_request(&mut self, host: &mut impl Host<T>, request: Request) {
         let ticket = self.next_lock_ticket();
-        // A client that cleans up must not wait until a full cluster has room.
+        // Releasing the lock must not wait until a full cluster has room.
         host.request(request.with_flags(flag::FULL_TRY), ticket);
     }
 
@@ -157,7 +153,7 @@ impl<T> OpenImage<T> {
 
     fn take_lock(&mut self, host: &mut impl Host<T>) {
         let Some(watch) = self.watch_id() else {
-            // It is taken as soon as the header is watched again.
+            // It is acquired as soon as the header is watched again.
             self.set_lock(LockState::Free);
             return;
         };
@@ -168,7 +164,6 @@ impl<T> OpenImage<T> {
         self.lock_request(host, request);
     }
 
-    /// A step has ended.
     pub(super) fn lock_step(
         &mut self,
         now: Time,
@@ -199,9 +194,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Nobody here gets the lock.
     fn lock_failed(&mut self, host: &mut impl Host<T>, error: Error) {
-        tracing::info!(image = self.facts.id, %error, "the lock of an image cannot be had");
+        tracing::info!(image = self.facts.id, %error, "cannot acquire the lock of an image");
         self.set_lock(LockState::Free);
         self.lock.wait = None;
         let takers = std::mem::take(&mut self.lock.takers);
@@ -215,12 +209,12 @@ impl<T> OpenImage<T> {
 
     fn taken_or_not(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         match errno_of(&result) {
-            // EEXIST: an earlier attempt of this very client has it.
+            // EEXIST: an earlier attempt of this very client succeeded.
             0 | errno::EEXIST => {
-                tracing::debug!(image = self.facts.id, "the lock of an image is taken");
+                tracing::debug!(image = self.facts.id, "acquired the lock of an image");
                 self.set_lock(LockState::Refreshing);
                 self.lock.is_requested = false;
-                // The last owner may have changed the header a moment ago.
+                // The last owner may have just changed the header.
                 self.refresh_for(host, Waiter::Lock);
             }
             errno::EBUSY => {
@@ -237,7 +231,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The header has told the holder of the lock, and the watchers.
     fn inspected(&mut self, now: Time, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         let parsed = result.and_then(|reply| match reply.ops.as_slice() {
             [info, watchers] => {
@@ -263,17 +256,17 @@ impl<T> OpenImage<T> {
         if is_alive {
             self.ask_owner(host);
         } else if is_ours && self.lock.unwatched < MAX_UNWATCHED {
-            // Another handle of this client may be about to watch anew. It writes meanwhile, and nobody can shut it out.
+            // Another handle of this client may be about to renew its watch. It writes meanwhile, and cannot be fenced.
             self.wait_for_lock(now, host);
         } else if is_ours {
-            // It was not closed: nothing of it is on its way.
+            // It was not closed, but has nothing in flight.
             self.lock.unwatched = 0;
             self.break_lock(host, &locker);
         } else {
             tracing::warn!(
                 image = self.facts.id,
                 owner,
-                "the owner of an image's lock is gone: it is shut out"
+                "the owner of an image's lock is gone: blocklisting it"
             );
             self.shut_out(now, host, locker);
         }
@@ -286,11 +279,10 @@ impl<T> OpenImage<T> {
         host.notify(self.facts.header.clone(), ask.to_bytes().into(), NOTIFY_TIMEOUT, ticket);
     }
 
-    /// The owner was asked for the lock.
     fn asked(&mut self, now: Time, host: &mut impl Host<T>, outcome: Result<client::Outcome, ClientError>) {
         let (answers, is_late) = match outcome {
             Ok(client::Outcome::Notified(notified)) => (notified.answers, !notified.missed.is_empty()),
-            // It is tried again, whatever it was: the owner may die, or let go.
+            // Retry after any error: the owner may die or release the lock.
             Ok(_) | Err(_) => (Vec::new(), false),
         };
         let answer = answers.iter().find_map(|(_, _, answer)| Response::from_bytes(answer).ok());
@@ -341,8 +333,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The epoch of the newest map is known, or this client has it: all its requests bear it from now on, and OSDs serve
-    /// none of them before they have that map themselves.
+    /// Handles the epoch of the newest map, or the arrival of that map. From then on all requests of this client bear the epoch,
+    /// and OSDs do not serve them before they have that map.
     fn fenced(
         &mut self,
         host: &mut impl Host<T>,
@@ -370,7 +362,6 @@ impl<T> OpenImage<T> {
         self.lock_request(host, request);
     }
 
-    /// The lock is held, and the header is known anew.
     pub(super) fn lock_refreshed(&mut self, host: &mut impl Host<T>, result: &Result<(), Error>) {
         if self.lock.state != LockState::Refreshing {
             return;
@@ -409,7 +400,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Somebody holds the lock of the map without holding that of the image: it is gone.
+    /// Handles the holder of the map's lock. It does not hold the image's lock, so it is gone.
     fn map_inspected(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         let info = result.ok().and_then(|reply| GetInfo::reply(&reply.ops.first()?.output).ok());
         match info.as_ref().and_then(first_locker) {
@@ -434,9 +425,9 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The map cannot be relied on. The header says so before anything is written.
+    /// Gives up the map, marking it as invalid in the header before anything is written.
     fn lose_map(&mut self, host: &mut impl Host<T>, reason: &str) {
-        tracing::warn!(image = self.facts.id, reason, "the object map cannot be used");
+        tracing::warn!(image = self.facts.id, reason, "cannot use the object map");
         self.open_map(ObjectMap::new(0));
         if let Some(map) = &mut self.map {
             map.is_failing = true;
@@ -460,7 +451,6 @@ impl<T> OpenImage<T> {
         self.give_lock(host);
     }
 
-    /// Tells the callers that wait for the lock that they have it.
     fn give_lock(&mut self, host: &mut impl Host<T>) {
         self.lock.takers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
     }
@@ -482,10 +472,10 @@ impl<T> OpenImage<T> {
         self.lock_request(host, request);
     }
 
-    /// The lock is let go. An error means that it was not held any more.
+    /// Handles the completion of the unlock. An error means that the lock was already lost.
     fn unlocked(&mut self, now: Time, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         if let Err(error) = result {
-            tracing::warn!(image = self.facts.id, %error, "the lock of an image was not held any more");
+            tracing::warn!(image = self.facts.id, %error, "the lock of an image was already lost");
         }
         self.set_lock(LockState::Free);
         let released = Notification::ReleasedLock { client: self.client_id(host) };
@@ -496,13 +486,13 @@ impl<T> OpenImage<T> {
             Ticket(Purpose::Nobody),
         );
         self.lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
-        // The client that asked for it comes first.
+        // The client that requested it comes first.
         if std::mem::take(&mut self.lock.is_requested) && self.has_lock() {
             self.wait_for_lock(now, host);
         }
     }
 
-    /// Another client asks for the lock. Gives the answer, if this client is the owner.
+    /// Handles another client's request for the lock. Returns the answer if this client is the owner.
     pub(super) fn lock_requested(&mut self, client: ClientId, host: &impl Host<T>) -> Option<Response> {
         let is_owner = self.lock.state.is_owned() || self.lock.state == LockState::Unlocking;
         if client == self.client_id(host) || !is_owner {
@@ -515,7 +505,7 @@ impl<T> OpenImage<T> {
         Some(Response { result: 0 })
     }
 
-    /// Another client has the lock now: it is asked at once, if the lock is wanted here.
+    /// Handles another client's acquisition of the lock: requests it at once if this image wants it.
     pub(super) fn lock_acquired_elsewhere(&mut self, client: ClientId, host: &mut impl Host<T>) {
         if client != self.client_id(host) && matches!(self.lock.state, LockState::Waiting(_)) {
             if self.wants_lock() {
@@ -526,7 +516,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Another client has let go of the lock.
     pub(super) fn lock_released_elsewhere(&mut self, client: ClientId, host: &mut impl Host<T>) {
         let is_waiting = matches!(self.lock.state, LockState::Waiting(_) | LockState::Asking);
         if client != self.client_id(host) && is_waiting {
@@ -535,7 +524,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The lock gets the name of a new watch, so that others see that its owner is alive.
+    /// Updates the lock's cookie to a new watch, so that others see that the owner is alive.
     fn settle_cookie(&mut self, host: &mut impl Host<T>) {
         let Some(watch) = self.watch_id() else { return };
         if !self.lock.state.is_owned() || self.lock.is_renaming || self.lock.handle == watch.cookie() {
@@ -554,7 +543,7 @@ impl<T> OpenImage<T> {
         host.request(request, Ticket(Purpose::Cookie));
     }
 
-    /// The lock has its new name, or is not held any more.
+    /// Handles the update of the cookie. An error means that the lock is lost.
     pub(super) fn renamed(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         self.lock.is_renaming = false;
         if let Err(error) = result
@@ -569,7 +558,6 @@ impl<T> OpenImage<T> {
     }
 }
 
-/// Takes a lock that one client has at a time.
 fn exclusive(cookie: String, tag: &str) -> Op {
     cls::Lock {
         name: LOCK_NAME.to_owned(),
@@ -592,7 +580,6 @@ fn first_locker(info: &LockInfo) -> Option<Locker> {
     Some(Locker { id: id.clone(), addr: holder.addr })
 }
 
-/// The name of a lock whose owner has this watch.
 fn cookie(handle: u64) -> String {
     format!("{COOKIE_PREFIX}{handle}")
 }
@@ -601,7 +588,6 @@ fn parse_cookie(cookie: &str) -> Option<u64> {
     cookie.strip_prefix(COOKIE_PREFIX)?.parse().ok()
 }
 
-/// An answer to a notification.
 pub(super) fn encode(response: Option<Response>) -> List {
     response.map(|response| response.to_bytes().into()).unwrap_or_default()
 }

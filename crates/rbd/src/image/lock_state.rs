@@ -1,82 +1,65 @@
-//! How far an image is with its exclusive lock.
+//! State of an image's exclusive lock.
 
 use onego_ceph::cls::lock::LockerId;
 use onego_ceph::types::EntityName;
 use onego_msgr::addr::EntityAddr;
 use onego_wire::Time;
 
-/// The exclusive lock of an image.
 #[derive(Debug)]
 pub(super) struct Lock<T> {
     pub(super) state: LockState,
-    /// Number of the step under way; what comes of earlier ones is out of date.
+    /// Number of the step in flight; results of earlier ones are stale.
     pub(super) step: u32,
-    /// The watch that the lock's name at the header bears.
+    /// Watch in the lock's cookie in the header.
     pub(super) handle: u64,
-    /// The lock gets the name of another watch.
     pub(super) is_renaming: bool,
-    /// The others know that this client is the owner.
+    /// The other clients were notified of the ownership.
     pub(super) is_announced: bool,
-    /// A caller has asked for the lock, and keeps it until it gives it up.
+    /// A caller has locked the image explicitly, and keeps the lock until it unlocks it.
     pub(super) is_pinned: bool,
-    /// Callers that keep the lock for an operation, and let others wait for its end.
+    /// Callers that keep the lock for an operation; requests of other clients wait.
     pub(super) holders: u32,
-    /// Another client has asked for the lock.
     pub(super) is_requested: bool,
-    /// The owner, while something here waits for it to release the lock.
+    /// The owner, while this image waits for the lock.
     pub(super) wait: Option<LockWait>,
-    /// How often in a row the owner was asked and did not answer.
+    /// Consecutive requests that the owner left unanswered.
     pub(super) unanswered: u32,
-    /// How often in a row a lock of this very client was found without a watch.
+    /// Consecutive times that a lock of this very client was found without a watch.
     pub(super) unwatched: u32,
-    /// Callers that wait for the lock.
     pub(super) takers: Vec<T>,
-    /// Callers that wait until it is let go.
     pub(super) leavers: Vec<T>,
-    /// Callers that wait until no change is in flight, of an image that is to fail.
+    /// Callers that wait until no change of a fenced image is in flight.
     pub(super) fencers: Vec<T>,
 }
 
-/// The steps on the way to the lock, and back.
+/// Steps to acquire and to release the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LockState {
-    /// It is not held here.
     Free,
-    /// The header's class is asked for it.
     Taking,
-    /// Somebody else has it; the header tells who, and who watches.
     Inspecting,
-    /// The owner is asked for it.
     Asking,
-    /// It is tried again at that time, or when the owner says that it has let go.
+    /// Retrying at that time, or when the owner has released it.
     Waiting(Time),
-    /// The owner is dead: the monitors are asked to let nothing of it through.
+    /// The owner is dead: asking the monitors to blocklist it.
     Blocklisting(Locker),
-    /// The map that says so must be known here.
+    /// Waiting for the OSD map with the blocklist entry.
     Fencing(Locker),
-    /// The lock is taken away from the dead owner.
     Breaking,
-    /// It is held, and the header is read again.
     Refreshing,
-    /// The lock of the object map is taken.
     LockingMap,
-    /// Somebody else has the object map's lock without having the image's.
+    /// Another client holds the object map's lock without the image's.
     InspectingMap,
-    /// It is taken away.
     BreakingMap,
-    /// The object map is read.
     LoadingMap,
-    /// Writes go out.
     Held,
-    /// It is let go as soon as the changes in flight have ended.
+    /// To be released as soon as no change is in flight.
     Draining,
-    /// The lock of the object map is let go.
     UnlockingMap,
-    /// The lock is let go.
     Unlocking,
 }
 
-/// A wait for an exclusive lock that another client holds.
+/// Wait for an exclusive lock that another client holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockWait {
     /// The client that holds the lock.
@@ -87,7 +70,6 @@ pub struct LockWait {
     pub since: Time,
 }
 
-/// The holder of the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Locker {
     pub(super) id: LockerId,
@@ -116,7 +98,7 @@ impl<T> Default for Lock<T> {
 }
 
 impl LockState {
-    /// Is the lock held, while header and object map are read?
+    /// Returns whether the lock is held while header and object map are read.
     pub(super) fn is_learning(&self) -> bool {
         matches!(
             self,
@@ -124,7 +106,7 @@ impl LockState {
         )
     }
 
-    /// Does the header say that this client has the lock, as far as is known here?
+    /// Returns whether this client owns the lock in the header, as far as it knows.
     pub(super) fn is_owned(&self) -> bool {
         matches!(
             self,

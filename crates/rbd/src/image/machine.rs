@@ -1,4 +1,4 @@
-//! The state of an open image, and what it can be given.
+//! State and inputs of an open image.
 
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
@@ -24,54 +24,48 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes that may wait for the image's lock: as many as tagged requests may be in flight.
+/// Maximum number of writes that wait for the image's lock: as many as tagged requests may be in flight.
 const MAX_HELD: usize = 1 << 16;
 
-/// Time until a watch that cannot be established is tried again.
 pub(super) const WATCH_RETRY: Duration = Duration::from_secs(2);
 
-/// One open image. `T` is what a caller gets back with its result.
+/// An open image. `T` is the token that a caller gets back with its result.
 ///
-/// What it is given is in [`submit`](Self::submit) and the methods behind it; what it wants goes to the [`Host`] that each
-/// of them takes.
+/// The inputs are [`submit`](Self::submit) and the other methods; outputs go to the [`Host`] that each of them takes.
 #[derive(Debug)]
 pub struct OpenImage<T> {
     pub(super) facts: ImageFacts,
     pub(super) view: Arc<ImageView>,
     pub(super) ios: Slab<Running<T>>,
     pub(super) writes: Writes<T>,
-    /// Changes in flight.
     pub(super) changing: usize,
-    /// Changes go out at once.
+    /// Changes may go out at once.
     pub(super) is_open: bool,
-    /// Something waits for the end of what is in flight.
+    /// Something waits until nothing is in flight.
     pub(super) is_draining: bool,
-    /// Changes that wait until they may go out.
     pub(super) held: VecDeque<Held<T>>,
     pub(super) death: Option<Error>,
     pub(super) watch: WatchState,
     pub(super) lock: Lock<T>,
     pub(super) map: Option<MapInUse>,
-    /// Number of the last map that was opened.
+    /// Number of the last map that was loaded.
     pub(super) map_era: u32,
     pub(super) refresh: Refresh<T>,
     pub(super) ancestral: Slab<AncestralRead>,
     pub(super) copyups: BTreeMap<u64, ObjectCopy>,
-    /// Changes of encrypted data under way, by request and part.
+    /// In-flight changes of encrypted data, by request and part.
     pub(super) sealed: BTreeMap<(u32, u32), SealedChange>,
     pub(super) holds: Holds,
-    /// The first is under way.
     pub(super) resizes: VecDeque<Resize<T>>,
     pub(super) pauses: Pauses<T>,
     pub(super) operations: Operations,
-    /// The image is being moved here.
+    /// Set while the image is being moved here.
     pub(super) migration: Option<Migration>,
     pub(super) closing: Closing<T>,
-    /// Nobody waits for what is in flight.
+    /// Closes without waiting for requests in flight.
     pub(super) is_leaving: bool,
 }
 
-/// A change that waits.
 #[derive(Debug)]
 pub(super) struct Held<T> {
     pub(super) io: Io,
@@ -79,73 +73,69 @@ pub(super) struct Held<T> {
     pub(super) epoch: WriteEpoch,
 }
 
-/// The watch of the header.
 #[derive(Debug)]
 pub(super) enum WatchState {
-    /// The image is only read, and nobody need know.
+    /// The image is only read, without a watch.
     Unneeded,
-    /// It is being established.
     Pending,
-    /// It could not be established: it is tried again at that time.
     Waiting(Time),
-    /// It stands.
     Watching(WatchId),
-    /// It is being given up.
     Ending,
-    /// It is no more.
     Ended,
 }
 
-/// A read of bytes that an ancestor of the image has.
 #[derive(Debug)]
 pub(super) struct AncestralRead {
     pub(super) ancestor: Arc<Ancestor>,
     pub(super) parts: Vec<AncestralPart>,
-    /// An ancestor has an object for any of them.
+    /// An ancestor has an object for at least one part.
     pub(super) is_there: bool,
     pub(super) outstanding: u32,
     pub(super) error: Option<Error>,
     pub(super) target: AncestralTarget,
 }
 
-/// A part of a read of an ancestor: bytes of one object, or zeros that no object has.
+/// Part of a read of an ancestor: bytes of one object, or zeros past its overlap.
 #[derive(Debug)]
 pub(super) struct AncestralPart {
-    /// First byte, within the ancestor's image.
     pub(super) at: u64,
     pub(super) length: u64,
-    /// What is wanted of it: of encrypted data, whole sectors are read.
+    /// Range of the part that is wanted: whole sectors are read of encrypted data.
     pub(super) wanted: Range<u64>,
     pub(super) bytes: List,
 }
 
-/// Whom an ancestor's bytes are for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AncestralTarget {
-    /// A piece of a caller's read.
-    Piece { io: u32, index: u32 },
-    /// A part of a read of a nearer ancestor.
-    Part { read: u32, index: u32 },
-    /// An object that is written for the first time.
-    CopyUp { object: u64 },
+    Piece {
+        io: u32,
+        index: u32,
+    },
+    /// Part of a read of a nearer ancestor.
+    Part {
+        read: u32,
+        index: u32,
+    },
+    CopyUp {
+        object: u64,
+    },
 }
 
-/// How far the image is with its end.
 #[derive(Debug)]
 pub(super) enum Closing<T> {
     No,
-    /// It ends when nothing is in flight any more.
+    /// Closes once nothing is in flight.
     Yes(Vec<T>),
     Done,
 }
 
 impl<T> OpenImage<T> {
-    /// An image that is read without others knowing of it, and not changed.
+    /// Creates an image that is read without a watch, and not changed.
     pub fn read_only(facts: ImageFacts) -> Self {
         Self::new(facts, WatchState::Unneeded)
     }
 
-    /// Opens an image: `token` is finished when it is watched and its header known.
+    /// Creates an image with a watch. Finishes `token` when the watch is established and the header is read.
     pub fn watched(host: &mut impl Host<T>, facts: ImageFacts, token: T) -> Self {
         let mut image = Self::new(facts, WatchState::Pending);
         image.refresh.next.push(Waiter::Caller(token));
@@ -185,12 +175,12 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// What other threads may see of it.
+    /// Returns the state that other threads may read.
     pub fn view(&self) -> &Arc<ImageView> {
         &self.view
     }
 
-    /// The watch of its header, if it stands.
+    /// Returns the watch of the header, if established.
     pub fn watch_id(&self) -> Option<WatchId> {
         match self.watch {
             WatchState::Watching(id) => Some(id),
@@ -198,31 +188,30 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Is it closed, so that it can be forgotten?
+    /// Returns whether the image is closed and can be dropped.
     pub fn is_over(&self) -> bool {
         matches!(self.closing, Closing::Done)
     }
 
-    /// Is it on the way to its end?
     pub(super) fn is_closing(&self) -> bool {
         matches!(self.closing, Closing::Yes(_))
     }
 
-    /// Is nothing that callers wait for in flight?
+    /// Returns whether no request of a caller is in flight or held back.
     pub fn is_idle(&self) -> bool {
         self.ios.is_empty() && self.held.is_empty()
     }
 
-    /// Is the request with this ticket one that nobody waits for any more? `unwanted` says so of tokens.
+    /// Returns whether the request with this ticket may be abandoned, because `unwanted` is true for its caller's token.
     ///
-    /// Changes of an image with a lock go on all the same: the lock must not be let go before they have ended.
+    /// Changes of an image with a lock continue nevertheless: the lock must not be released before they have ended.
     pub fn is_abandoned(&self, ticket: &Ticket, unwanted: impl Fn(&T) -> bool) -> bool {
         let Purpose::Piece { io, .. } = ticket.0 else { return false };
         let Some(running) = self.ios.get(io as usize) else { return false };
         (!running.is_change() || self.lock.state == LockState::Free) && unwanted(&running.token)
     }
 
-    /// Forgets the changes that wait, and that nobody waits for any more.
+    /// Drops changes that are held back whose tokens are unwanted.
     pub fn forget_where(&mut self, now: Time, host: &mut impl Host<T>, unwanted: impl Fn(&T) -> bool) {
         for held in std::mem::take(&mut self.held) {
             if unwanted(&held.token) {
@@ -235,8 +224,8 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Takes a request. Its bounds are checked here and, if it is held back, when it is released: the caller's view of the size
-    /// may be out of date.
+    /// Submits a request. Its bounds are checked now and, if it is held back, again when it goes out: the caller's view of the
+    /// size may be stale.
     #[inline]
     pub fn submit(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         if let Some(death) = &self.death {
@@ -262,7 +251,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Keeps a change until it may go out.
     #[cold]
     fn hold(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         if let Err(error) = self.check_writable() {
@@ -276,7 +264,7 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Fails with the reason for which the image takes no changes.
+    /// Checks that the image accepts changes; fails with the reason if it does not.
     pub fn check_writable(&self) -> Result<(), Error> {
         if let Some(death) = &self.death {
             return Err(death.clone());
@@ -289,27 +277,27 @@ impl<T> OpenImage<T> {
         if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
     }
 
-    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), also when others ask for it. An image without the
-    /// feature has nothing to lock.
+    /// Acquires the exclusive lock and keeps it until [`unlock`](Self::unlock), even when others request it. A no-op for an image
+    /// without the feature.
     pub fn lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         self.lock.is_pinned |= self.has_lock() && self.check_writable().is_ok();
         self.own(now, host, token);
     }
 
-    /// Takes the exclusive lock for an operation and keeps it until [`release_hold`](Self::release_hold). Others that ask for the
-    /// lock are not refused: they and their writes wait.
+    /// Acquires the exclusive lock for an operation and keeps it until [`release_hold`](Self::release_hold). Requests of other
+    /// clients are not refused: they and their writes wait.
     pub fn hold_lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         self.lock.holders += 1;
         self.own(now, host, token);
     }
 
-    /// Ends an operation that has called [`hold_lock`](Self::hold_lock), with whatever result.
+    /// Ends an operation that has called [`hold_lock`](Self::hold_lock), whatever its result.
     pub fn release_hold(&mut self, now: Time, host: &mut impl Host<T>) {
         self.lock.holders = self.lock.holders.saturating_sub(1);
         self.settle(now, host);
     }
 
-    /// Takes the exclusive lock as a change does: it is let go when others ask for it.
+    /// Acquires the exclusive lock as a change does: it is released when others request it.
     pub fn own(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         match self.check_writable() {
             Err(error) => host.finished(token, Err(error)),
@@ -321,15 +309,15 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Has the image fail from now on as if the cluster had shut this client out. It ends when no change is in flight any more:
-    /// then the lock may be broken, with no connection cut that others share.
+    /// Fails all requests from now on, as if the cluster had blocklisted this client. Finishes `token` once no change is in
+    /// flight: then the lock may be broken, without cutting a connection that others share.
     pub fn fence(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         self.die(Error::Blocklisted);
         self.lock.fencers.push(token);
         self.settle(now, host);
     }
 
-    /// Lets the exclusive lock go. The next change takes it again.
+    /// Releases the exclusive lock. The next change acquires it again.
     pub fn unlock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         self.lock.is_pinned = false;
         if self.death.is_some() || !self.lock.state.is_owned() {
@@ -347,7 +335,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Closes the image: what is in flight ends, the lock is let go, the watch is given up.
+    /// Closes the image: drains requests in flight, releases the lock and ends the watch.
     pub fn close(&mut self, now: Time, host: &mut impl Host<T>, token: Option<T>) {
         match &mut self.closing {
             Closing::No => self.closing = Closing::Yes(token.into_iter().collect()),
@@ -361,13 +349,13 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Closes the image without waiting for what is in flight, which nobody waits for either: a full cluster may never take it.
+    /// Closes the image without draining requests in flight: a full cluster may never complete them.
     pub fn leave(&mut self, now: Time, host: &mut impl Host<T>) {
         self.is_leaving = true;
         self.close(now, host, None);
     }
 
-    /// A request of the machine has completed.
+    /// Handles the completion of a request of the machine.
     #[inline]
     pub fn completed(
         &mut self,
@@ -423,7 +411,7 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// The time has come that [`Host::wake_at`] was told.
+    /// Handles the timer that was set by [`Host::wake_at`].
     pub fn due(&mut self, now: Time, host: &mut impl Host<T>) {
         if let LockState::Waiting(at) = self.lock.state
             && at <= now
@@ -439,19 +427,17 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// When [`due`](Self::due) must be called.
+    /// Returns the time at which [`due`](Self::due) must be called.
     pub fn deadline(&self) -> Option<Time> {
         let lock = if let LockState::Waiting(at) = self.lock.state { Some(at) } else { None };
         let watch = if let WatchState::Waiting(at) = self.watch { Some(at) } else { None };
         lock.into_iter().chain(watch).min()
     }
 
-    /// Does the image have an exclusive lock?
     pub(super) fn has_lock(&self) -> bool {
         self.facts.state.features.contains(Features::EXCLUSIVE_LOCK)
     }
 
-    /// Goes on with whatever can go on.
     pub(super) fn settle(&mut self, now: Time, host: &mut impl Host<T>) {
         if self.death.is_some() {
             self.bury(host);
@@ -463,7 +449,7 @@ impl<T> OpenImage<T> {
         self.settle_lock(host);
         self.settle_resize(host);
         self.is_open = self.may_write();
-        // What ends at once in the loop must not begin another one.
+        // Changes that end within the loop must not start another one.
         self.is_draining = false;
         let held = self.held.len();
         while self.is_open
@@ -485,7 +471,6 @@ impl<T> OpenImage<T> {
             || self.lock.state == LockState::Draining;
     }
 
-    /// May changes go out?
     fn may_write(&self) -> bool {
         let is_ready = match self.has_lock() {
             true => self.lock.state == LockState::Held,
@@ -500,7 +485,7 @@ impl<T> OpenImage<T> {
             && self.check_writable().is_ok()
     }
 
-    /// A change has ended, also one that never began.
+    /// Ends a change, even one that was never sent.
     pub(super) fn end_change(
         &mut self,
         host: &mut impl Host<T>,
@@ -513,7 +498,6 @@ impl<T> OpenImage<T> {
         flushes.into_iter().for_each(|flush| host.finished(flush, Ok(Outcome::Done)));
     }
 
-    /// Ends a caller's request.
     #[inline]
     pub(super) fn finish(&mut self, now: Time, host: &mut impl Host<T>, io: u32) {
         let Running { token, error, gather, .. } = self.ios.remove(io as usize);
@@ -532,15 +516,14 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The image is of no use any more.
+    /// Poisons the image: all further requests fail with `error`.
     #[cold]
     pub(super) fn die(&mut self, error: Error) -> Error {
-        tracing::error!(image = self.facts.id, %error, "an image is lost");
+        tracing::error!(image = self.facts.id, %error, "an image failed");
         self.death.get_or_insert(error).clone()
     }
 }
 
-/// The reply of a request to an object, if it succeeded.
 pub(super) fn reply(outcome: Result<client::Outcome, ClientError>) -> Result<OpReply, ClientError> {
     match outcome? {
         client::Outcome::Reply(reply) => reply.ok(),
@@ -548,7 +531,7 @@ pub(super) fn reply(outcome: Result<client::Outcome, ClientError>) -> Result<OpR
     }
 }
 
-/// The error number of a failed request, or 0.
+/// Returns the errno of a failed request, or 0.
 pub(super) fn errno_of<R>(result: &Result<R, ClientError>) -> i32 {
     result.as_ref().err().map_or(0, ClientError::errno)
 }

@@ -1,4 +1,4 @@
-//! The object map: it says that an object exists before the object does.
+//! The object map. It records an object as existing before the object is created.
 //!
 //! Source: ceph `src/librbd/object_map/`, `src/librbd/ObjectMap.cc`.
 
@@ -15,11 +15,10 @@ use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use std::collections::VecDeque;
 
-/// The lock of the object map and of the header (`RBD_LOCK_NAME`).
+/// Name of the lock of the object map and of the header (`RBD_LOCK_NAME`).
 pub const LOCK_NAME: &str = "rbd_lock";
 
 impl<T> OpenImage<T> {
-    /// A request to the object map of the image itself.
     pub(super) fn map_request(&self, op: Op) -> Request {
         let name = format!("rbd_object_map.{}", self.facts.id);
         let header = &self.facts.header;
@@ -27,7 +26,7 @@ impl<T> OpenImage<T> {
         request.in_namespace(&header.namespace).with_flags(self.facts.data.flags)
     }
 
-    /// A request that changes the object map, as long as it is locked.
+    /// Builds a request that changes the object map, guarded by its lock.
     pub(super) fn map_change(&self, op: Op) -> Request {
         let assertion = AssertLocked {
             name: LOCK_NAME.to_owned(),
@@ -38,13 +37,12 @@ impl<T> OpenImage<T> {
         self.map_request(assertion.call()).and(op).with_flags(flag::WRITE)
     }
 
-    /// The object map is loaded and locked.
     pub(super) fn open_map(&mut self, map: ObjectMap) {
         self.map_era += 1;
         self.map = Some(MapInUse::new(map, self.map_era));
     }
 
-    /// Sends a request as soon as the map says that its object has the state `need`.
+    /// Sends a request as soon as its object has the state `need` in the map.
     #[cold]
     pub(super) fn park(
         &mut self,
@@ -55,14 +53,14 @@ impl<T> OpenImage<T> {
         ticket: Ticket,
     ) {
         let Some(map) = &mut self.map else { return host.request(request, ticket) };
-        // Behind the map nothing is known, nor kept.
+        // Objects past the map's end have no state.
         if map.state(object) == need || object >= map.len() {
             return host.request(request, ticket);
         }
         self.queue(host, object, Parked::Send { need, request: Box::new(request), ticket });
     }
 
-    /// An object was removed: the map says so, unless the object is written meanwhile.
+    /// Records the removal of an object in the map, unless the object is written meanwhile.
     pub(super) fn forget_object(&mut self, host: &mut impl Host<T>, object: u64) {
         if self.map.as_ref().is_some_and(|map| object < map.len()) {
             self.queue(host, object, Parked::Forget);
@@ -81,7 +79,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Sends what may go out, up to the next change of the object's state.
+    /// Sends queued requests up to the next change of the object's state.
     fn advance_object(&mut self, host: &mut impl Host<T>, object: u64) {
         let Some(map) = &mut self.map else { return };
         let now = map.state(object);
@@ -109,7 +107,6 @@ impl<T> OpenImage<T> {
         host.request(self.map_change(change), Ticket(Purpose::MapUpdate { object, era }));
     }
 
-    /// The state of an object is changed, or cannot be.
     pub(super) fn map_updated(
         &mut self,
         host: &mut impl Host<T>,
@@ -128,13 +125,12 @@ impl<T> OpenImage<T> {
             }
             Err(error) => {
                 map.is_failing = true;
-                tracing::warn!(image = self.facts.id, %error, "the object map cannot be changed, and is given up");
+                tracing::warn!(image = self.facts.id, %error, "cannot update the object map: giving it up");
                 self.invalidate_map(host);
             }
         }
     }
 
-    /// Has the header say that the map cannot be relied on.
     pub(super) fn invalidate_map(&mut self, host: &mut impl Host<T>) {
         let fast_diff = self.facts.state.features.contains(Features::FAST_DIFF);
         let flags =
@@ -144,16 +140,15 @@ impl<T> OpenImage<T> {
         host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::MapInvalid));
     }
 
-    /// The header says that the map cannot be relied on: what waited for the map goes out.
     pub(super) fn map_is_invalid(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         if let Err(error) = result {
             // Nothing more can be done, and the caller's data matters more.
-            tracing::error!(image = self.facts.id, %error, "a lost object map cannot be marked");
+            tracing::error!(image = self.facts.id, %error, "cannot mark the object map as invalid");
         }
         self.drop_map(host);
     }
 
-    /// Goes on without a map.
+    /// Continues without a map and sends the requests that waited for it.
     pub(super) fn drop_map(&mut self, host: &mut impl Host<T>) {
         let Some(map) = self.map.take() else { return };
         for parked in map.updates.into_values().flat_map(|update| update.queue) {
@@ -163,7 +158,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Has the map nothing to do?
     pub(super) fn is_map_idle(&self) -> bool {
         self.map.as_ref().is_none_or(|map| map.updates.is_empty() && !map.is_failing)
     }

@@ -1,36 +1,34 @@
-//! The object map of an image whose lock is held here.
+//! State of the object map while its image's lock is held.
 
 use crate::host::Ticket;
 use onego_ceph::client::Request;
 use onego_ceph::cls::rbd::{ObjectMap, state};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The object map, and what waits for its changes.
 #[derive(Debug)]
 pub(super) struct MapInUse {
     map: ObjectMap,
-    /// What comes of changes of a map that was closed since has another number.
+    /// Number of the map; results of updates of an earlier one are ignored.
     pub(super) era: u32,
-    /// Objects whose state is being changed.
     pub(super) updates: BTreeMap<u64, ObjectUpdate>,
-    /// The map cannot be relied on, and the header is about to say so.
+    /// The map is invalid, and the header is being updated.
     pub(super) is_failing: bool,
 }
 
-/// A change of an object's state, under way.
 #[derive(Debug)]
 pub(super) struct ObjectUpdate {
-    /// The state that it gets.
     pub(super) target: u8,
     pub(super) queue: VecDeque<Parked>,
 }
 
-/// What waits for an object's state.
 #[derive(Debug)]
 pub(super) enum Parked {
-    /// A request that may go out once the object has the state `need`.
-    Send { need: u8, request: Box<Request>, ticket: Ticket },
-    /// The object was removed: unless it was written since, the map says so.
+    Send {
+        need: u8,
+        request: Box<Request>,
+        ticket: Ticket,
+    },
+    /// Record the object's removal, unless it was written since.
     Forget,
 }
 
@@ -43,7 +41,7 @@ impl MapInUse {
         self.map.len()
     }
 
-    /// The state of an object. Behind the map nothing is known, so what is there counts as existing.
+    /// Returns the state of an object. Objects past the map's end count as existing.
     #[inline]
     pub(super) fn state(&self, object: u64) -> u8 {
         if object < self.map.len() { self.map.get(object) } else { state::EXISTS }

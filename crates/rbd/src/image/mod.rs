@@ -1,10 +1,9 @@
 //! One open image.
 //!
-//! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
-//! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`; `work` is what takes the help of the layer that drives the machine, and `sealed`
-//! is what is different for encrypted data. `running`, `lock_state`, `map_state`, `sealed_state` and `state` are the data of
-//! these.
+//! [`machine`] has the state and the inputs. `reads`, `changes`, `ancestry` (a parent's bytes) and `copyup` process callers'
+//! requests; `refresh`, `lock`, `notifications`, `map` and `resize` keep the header, the lock and the object map up to date;
+//! `work` depends on the layer that drives the machine, and `sealed` handles encrypted data. `running`, `lock_state`,
+//! `map_state`, `sealed_state` and `state` hold the state of these.
 
 mod ancestry;
 mod changes;

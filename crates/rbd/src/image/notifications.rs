@@ -1,4 +1,4 @@
-//! What the other users of an image say.
+//! Notifications from the image's other users.
 
 use super::lock::encode;
 use super::lock_state::LockState;
@@ -12,7 +12,7 @@ use onego_msgr::encoding::Decode as _;
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// Somebody notifies the watchers of the header. It is answered, at once or when the header was read.
+    /// Handles a notification of the header's watchers. It is acknowledged at once, or after the header is read.
     pub fn notified(
         &mut self,
         now: Time,
@@ -40,14 +40,14 @@ impl<T> OpenImage<T> {
                 self.operation_requested(host, operation, (watch, notify_id));
                 return self.settle(now, host);
             }
-            // The owner is asked for something that it does not do for others. They take the lock, then, and do it
-            // themselves.
+            // An unknown request to the owner. After this answer, the client acquires the lock and does the work
+            // itself.
             Ok(Notification::Other { .. }) if self.lock.state == LockState::Held => {
                 Some(Response { result: errno::EOPNOTSUPP })
             }
             Ok(_) => None,
             Err(error) => {
-                tracing::warn!(image = self.facts.id, %error, "a notification cannot be read");
+                tracing::warn!(image = self.facts.id, %error, "cannot decode a notification");
                 None
             }
         };

@@ -1,4 +1,4 @@
-//! Reads, and what comes of the pieces of all requests.
+//! Reads, and completions of object requests.
 
 use super::machine::{AncestralTarget, OpenImage};
 use super::running::{Gather, Running, pieces};
@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::iter;
 
 impl<T> OpenImage<T> {
-    /// Starts a request that changes nothing.
     #[inline]
     pub(super) fn read(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         let key = self.ios.vacant_key() as u32;
@@ -76,7 +75,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// A request to an object that a caller's request consists of has completed.
     #[inline]
     pub(super) fn piece_completed(
         &mut self,
@@ -115,7 +113,7 @@ impl<T> OpenImage<T> {
             },
             Gather::Sizes(sizes) => {
                 let (piece, size) = &mut sizes[index as usize];
-                // What the parent has there is not asked: it counts as held.
+                // The parent is not queried: its whole overlap counts as allocated.
                 let start = self.facts.data.start();
                 let overlap = self.facts.parent.as_ref().map_or(0, |parent| start + parent.overlap);
                 if let Ok(None) = &reply
@@ -133,7 +131,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// An object that is not there shows what the parent has.
     #[cold]
     fn inherit(
         &mut self,
@@ -156,8 +153,7 @@ impl<T> OpenImage<T> {
     }
 }
 
-/// The reply of a request to a data object. An object that is not there reads as zeros, and nothing has to be cleared in
-/// it: it has no reply.
+/// Returns the reply of a data object request. A missing object has none: it reads as zeros, and has nothing to clear.
 #[inline]
 pub(super) fn accept(outcome: Result<client::Outcome, ClientError>) -> Result<Option<OpReply>, ClientError> {
     match outcome? {

@@ -1,4 +1,4 @@
-//! The header is read again when it may have changed.
+//! Refreshes of the header after it may have changed.
 //!
 //! Source: ceph `src/librbd/image/RefreshRequest.cc`.
 
@@ -16,12 +16,10 @@ use onego_ceph::rbd::Features;
 use std::sync::Arc;
 
 impl<T> OpenImage<T> {
-    /// A request to the header.
     pub(super) fn header_request(&self, op: Op) -> Request {
         self.header_request_of([op])
     }
 
-    /// The same of several operations.
     pub(super) fn header_request_of(&self, ops: impl IntoIterator<Item = Op>) -> Request {
         let header = &self.facts.header;
         let mut request = Request::new(header.pool, header.object.clone()).in_namespace(&header.namespace);
@@ -29,7 +27,6 @@ impl<T> OpenImage<T> {
         request.with_flags(self.facts.data.flags)
     }
 
-    /// Reads the header for somebody who waits for it.
     pub(super) fn refresh_for(&mut self, host: &mut impl Host<T>, waiter: Waiter<T>) {
         self.refresh.next.push(waiter);
         if !self.refresh.is_in_flight {
@@ -41,13 +38,12 @@ impl<T> OpenImage<T> {
         let refresh = &mut self.refresh;
         refresh.is_in_flight = true;
         refresh.current = std::mem::take(&mut refresh.next);
-        // Until it is known which snapshots there are, nothing is written.
+        // Nothing is written until the snapshots are known.
         self.is_open = false;
         let query = ImageState::query(self.facts.format, self.facts.data.snap);
         host.request(self.header_request_of(query), Ticket(Purpose::Refresh));
     }
 
-    /// The header is read, or cannot be.
     pub(super) fn refreshed(&mut self, host: &mut impl Host<T>, reply: Result<OpReply, ClientError>) {
         self.refresh.is_in_flight = false;
         let state = reply.and_then(|reply| {
@@ -63,7 +59,7 @@ impl<T> OpenImage<T> {
             Ok(None) => Err(self.die(Error::Removed)),
             Err(error) if error.errno() == errno::ENOENT => Err(self.die(Error::Removed)),
             Err(error) => {
-                tracing::warn!(image = self.facts.id, %error, "the header of an image cannot be read");
+                tracing::warn!(image = self.facts.id, %error, "cannot read the header of an image");
                 Err(Error::from(error))
             }
         };
@@ -81,8 +77,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Answers those who said that the header has changed, unless bytes are on their way of a parent that the image had: whoever
-    /// flattened it may remove the parent next.
+    /// Acknowledges the notifications of header changes, unless a read of a former parent is in flight: the client that flattened
+    /// the image may remove the parent next.
     pub(super) fn answer_notifiers(&mut self, host: &mut impl Host<T>) {
         if self.facts.parent.is_some() || self.ancestral.is_empty() {
             for (watch, id) in self.refresh.unanswered.drain(..) {
@@ -91,11 +87,10 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Takes over what the header says.
     fn learn(&mut self, state: ImageState) {
         let start = self.facts.data.start();
-        // What shows through an image that is being moved here is its source, of which the parent in the header says nothing. Who
-        // only reads the image keeps it until the move is over.
+        // The source of a migration shows through the image; it is not the parent in the header. A client that only reads the image
+        // keeps it until the end of the migration.
         let reads_source =
             self.migration.is_none() && self.facts.state.features.contains(Features::MIGRATING);
         self.learn_migration(state.features);
@@ -106,7 +101,7 @@ impl<T> OpenImage<T> {
         }
         let is_same = state.parent == self.facts.state.parent;
         self.facts.parent = self.facts.parent.take().filter(|_| is_same && state.overlap > 0).map(|parent| {
-            // It never grows.
+            // The overlap never grows.
             let overlap = parent.overlap.min(state.overlap.saturating_sub(start));
             if parent.overlap == overlap {
                 return parent;

@@ -25,7 +25,6 @@ use std::mem;
 /// nothing by more.
 const MAX_RESIZES: usize = 64;
 
-/// A size change.
 #[derive(Debug)]
 pub(super) struct Resize<T> {
     /// Chosen by the caller.
@@ -55,7 +54,7 @@ enum ResizeStep<T> {
 
 impl<T> OpenImage<T> {
     /// Begins to change the size to `size` bytes of data: finishes `token` when no change past a smaller size is in flight and
-    /// later ones fail. Then the caller trims what lies past it and calls [`finish_resize`](Self::finish_resize), or
+    /// later ones fail. Then the caller trims the bytes past it and calls [`finish_resize`](Self::finish_resize), or
     /// [`cancel_resize`](Self::cancel_resize), with the same `id`. It holds the lock meanwhile.
     pub fn begin_resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, id: u64, token: T) {
         let size = size.saturating_add(self.facts.data.start());
@@ -66,8 +65,8 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Sets the size in the header and in the object map. The caller has trimmed what is cut, and tells the other clients that the
-    /// header has changed.
+    /// Sets the size in the header and in the object map. The caller has trimmed the bytes past the new end, and notifies the other
+    /// clients of the new header.
     pub fn finish_resize(&mut self, now: Time, host: &mut impl Host<T>, id: u64, token: T) {
         match self.resizes.front_mut() {
             Some(Resize { id: first, step: step @ ResizeStep::Trimming, .. }) if *first == id => {
@@ -98,7 +97,7 @@ impl<T> OpenImage<T> {
         let reason = if self.migration.is_some() {
             "the size of an image that is being moved does not change: finish its migration first"
         } else if self.resizes.len() >= MAX_RESIZES {
-            "64 size changes of the image wait already, which is the most: wait for their ends"
+            "64 size changes of the image already wait, which is the limit: wait for completions"
         } else {
             return Ok(());
         };
@@ -121,7 +120,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Publishes the sizes to other threads.
     pub(super) fn publish_size(&self) {
         let start = self.facts.data.start();
         self.view.set_size(self.visible_size().saturating_sub(start), self.facts.state.data_size(start));
@@ -134,7 +132,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Fails the callers that wait for size changes. One that trims learns it when it has done that.
+    /// Fails the callers that wait for size changes. A caller that is trimming gets the error when it finishes.
     pub(super) fn fail_resizes(&mut self, host: &mut impl Host<T>, error: &Error) {
         for at in (0..self.resizes.len()).rev() {
             if self.resizes[at].step.has_caller() {
@@ -143,7 +141,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Removes a size change and fails the caller that waits for it.
     fn remove_resize(&mut self, host: &mut impl Host<T>, at: usize, error: &Error) {
         if let Some(token) = self.resizes.remove(at).and_then(|resize| resize.step.into_token()) {
             host.finished(token, Err(error.clone()));
@@ -196,7 +193,6 @@ impl<T> OpenImage<T> {
         host.request(self.header_request_of(ops).with_flags(flag::WRITE), Ticket(Purpose::Resize));
     }
 
-    /// Handles the end of a step.
     pub(super) fn resize_step(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         let Some(resize) = self.resizes.front_mut() else { return };
         let objects = self.facts.data.layout.objects(resize.size);
@@ -228,7 +224,6 @@ impl<T> OpenImage<T> {
         self.settle_lock(host);
     }
 
-    /// The map has as many objects as the image, or is lost.
     fn map_resized(&mut self, host: &mut impl Host<T>, objects: u64, result: &Result<OpReply, ClientError>) {
         let Some(map) = &mut self.map else { return };
         match result {
@@ -241,7 +236,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The header has the size: this client reads it there. The caller tells the others, and waits for them.
+    /// Applies the new size and reads the header. The caller notifies the other clients, and waits for them.
     fn learn_size(&mut self, host: &mut impl Host<T>, token: T) {
         let Some(resize) = self.resizes.pop_front() else { return };
         self.facts.state.size = resize.size;
@@ -251,7 +246,6 @@ impl<T> OpenImage<T> {
 }
 
 impl<T> ResizeStep<T> {
-    /// Returns whether a caller waits for its end.
     fn has_caller(&self) -> bool {
         !matches!(self, Self::Trimming | Self::Broken | Self::Cancelled)
     }

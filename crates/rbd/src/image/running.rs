@@ -1,4 +1,4 @@
-//! Requests of callers that are under way.
+//! Callers' requests in flight.
 
 use crate::error::Error;
 use crate::flush::WriteEpoch;
@@ -11,45 +11,44 @@ use onego_msgr::encoding::Decode as _;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A request that is under way.
 #[derive(Debug)]
 pub(super) struct Running<T> {
     pub(super) token: T,
-    /// First byte of the image.
     pub(super) offset: u64,
-    /// Bytes of the image.
     pub(super) length: u64,
     pub(super) outstanding: u32,
     pub(super) error: Option<Error>,
     pub(super) gather: Gather,
 }
 
-/// What has come of a request so far, piece by piece in the order of the image's bytes.
+/// Results of a request so far, piece by piece in the order of the image's bytes.
 #[derive(Debug)]
 pub(super) enum Gather {
-    /// Nothing is read. The pieces that need more than one request are kept.
-    Changes { epoch: WriteEpoch, special: Vec<SpecialPiece> },
-    /// Each piece fills its part of the caller's buffer.
+    /// A change, with its pieces that need more than one request.
+    Changes {
+        epoch: WriteEpoch,
+        special: Vec<SpecialPiece>,
+    },
     Buffer(SmallVec<[Option<SegmentMut>; 1]>),
-    /// Each piece gives its part of the list.
+    /// Each piece returns its part of the list, of the given length.
     Lists(SmallVec<[(u64, List); 1]>),
-    /// Each piece gives its part of whole sectors, of which some bytes are wanted.
-    Sectors { parts: SmallVec<[(u64, List); 1]>, cut: Box<Cut> },
-    /// Each piece gives the size of its object.
+    /// Each piece returns its part of whole sectors, of which some bytes are wanted.
+    Sectors {
+        parts: SmallVec<[(u64, List); 1]>,
+        cut: Box<Cut>,
+    },
     Sizes(Vec<(ObjectPiece, u64)>),
 }
 
-/// What is cut out of the sectors that are read.
+/// Range that is cut out of the sectors read.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) skip: usize,
     pub(super) length: usize,
-    /// The caller's buffer, if it has one.
     pub(super) buffer: Option<SegmentMut>,
 }
 
 impl Cut {
-    /// What the caller wants of the sectors.
     fn outcome(self, sectors: &List) -> Outcome {
         let data = sectors.slice(self.skip, self.length);
         match self.buffer {
@@ -68,23 +67,21 @@ pub(super) struct SpecialPiece {
     pub(super) index: u32,
     pub(super) object: u64,
     pub(super) op: Op,
-    /// Comparison that `op` depends on.
     pub(super) condition: Option<Op>,
     /// It fails where the object does not exist, because the parent's bytes must be copied first.
     pub(super) is_guarded: bool,
-    /// The object map says afterwards that the object is gone.
+    /// The object map then records the object as missing.
     pub(super) is_removal: bool,
-    /// For a copy without a change: it is as at the newest snapshot, and the object map says so.
+    /// For a copy without a change: the object equals that of the newest snapshot, as recorded in the object map.
     pub(super) is_clean: bool,
 }
 
 impl SpecialPiece {
-    /// One that wants the parent's bytes in its object first.
+    /// Creates a piece that needs the parent's bytes in its object.
     pub(super) fn guarded(index: u32, object: u64, op: Op) -> Self {
         Self { index, object, op, condition: None, is_guarded: true, is_removal: false, is_clean: false }
     }
 
-    /// Adds its operations to a request.
     pub(super) fn extend(&self, request: Request) -> Request {
         let request = match &self.condition {
             Some(condition) => request.and(condition.clone()),
@@ -93,40 +90,35 @@ impl SpecialPiece {
         request.and(self.op.clone())
     }
 
-    /// Is it there for the copy of the parent's bytes alone?
+    /// Returns whether the piece only wants a copy of the parent's bytes.
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.op, Op::Stat)
     }
 }
 
-/// The parent's bytes of an object on their way into it.
 #[derive(Debug, Default)]
 pub(super) struct ObjectCopy {
-    /// The pieces that wait for it, with the requests that they belong to.
     pub(super) waiting: Vec<(u32, SpecialPiece)>,
-    /// It is copied with what ancestors of the image that it comes from show in it.
+    /// Includes the bytes that the source's ancestors show in it.
     pub(super) is_whole: bool,
-    /// Snapshots whose object maps do not say yet that the object exists.
+    /// Snapshots whose object maps do not record the object yet.
     pub(super) marks: usize,
-    /// What goes out when they do.
+    /// Goes out when they all do.
     pub(super) request: Option<Box<Request>>,
 }
 
 impl ObjectCopy {
-    /// Returns whether a comparison waits for it.
     pub(super) fn is_compared(&self) -> bool {
         self.waiting.iter().any(|(_, piece)| piece.condition.is_some())
     }
 }
 
-/// Neighbouring bytes of one object that are neighbours in the image too.
+/// Contiguous bytes of one object that are also contiguous in the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObjectPiece {
     pub(super) object: u64,
-    /// First byte, within the object.
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// First byte, within the image.
     pub(super) at: u64,
 }
 
@@ -135,7 +127,7 @@ impl ObjectPiece {
         Op::Read { offset: self.offset, length: self.length }
     }
 
-    /// Its bytes before the end of an object of that size, and those behind it.
+    /// Splits its bytes at the end of an object of that size.
     fn split(&self, size: u64) -> [Allocated; 2] {
         let there = size.saturating_sub(self.offset).min(self.length);
         [
@@ -145,7 +137,7 @@ impl ObjectPiece {
     }
 }
 
-/// The pieces of a range, in the order of the image's bytes.
+/// Splits a range of the image into pieces, in the order of the image's bytes.
 #[inline]
 pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[ObjectPiece; 2]> {
     let mut pieces: SmallVec<[ObjectPiece; 2]> = SmallVec::new();
@@ -163,7 +155,7 @@ pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[Obj
 }
 
 impl<T> Running<T> {
-    /// A piece has completed; `None`: its object does not exist.
+    /// Handles the completion of a piece. `None`: its object does not exist.
     pub(super) fn completed(
         &mut self,
         index: u32,
@@ -188,21 +180,20 @@ impl<T> Running<T> {
                 fill_up(list, *length);
             }
             (Ok(reply), Gather::Sizes(sizes)) => {
-                // An object that is not there has no output, and holds nothing.
+                // A missing object has no output, and holds nothing.
                 match reply
                     .and_then(|mut reply| reply.ops.pop())
                     .map(|op| Stat::from_bytes(&op.output.to_segment()))
                 {
                     None => {}
                     Some(Ok(stat)) => sizes[index].1 = stat.size,
-                    Some(Err(_)) => self.fail(ClientError::Mismatch("it has no size of an object").into()),
+                    Some(Err(_)) => self.fail(ClientError::Mismatch("it lacks the object's size").into()),
                 }
             }
             (Ok(_), Gather::Changes { .. } | Gather::Buffer(_)) => {}
         }
     }
 
-    /// A piece has the bytes that an ancestor had for it.
     pub(super) fn inherited(&mut self, index: u32, bytes: Result<List, Error>) {
         self.outstanding -= 1;
         match (bytes, &mut self.gather) {
@@ -219,7 +210,6 @@ impl<T> Running<T> {
         }
     }
 
-    /// A special piece goes out again.
     pub(super) fn keep(&mut self, piece: SpecialPiece) {
         if let Gather::Changes { special, .. } = &mut self.gather {
             special.push(piece);
@@ -230,14 +220,12 @@ impl<T> Running<T> {
         self.error.get_or_insert(error);
     }
 
-    /// Does it change the image?
     pub(super) fn is_change(&self) -> bool {
         matches!(self.gather, Gather::Changes { .. })
     }
 }
 
 impl Gather {
-    /// What a read gave.
     pub(super) fn outcome(self) -> Result<Outcome, Error> {
         Ok(match self {
             Self::Changes { .. } => Outcome::Done,
@@ -251,14 +239,13 @@ impl Gather {
     }
 }
 
-/// Lists, one behind the other.
 pub(super) fn chain(parts: impl IntoIterator<Item = List>) -> List {
     let mut all = List::new();
     parts.into_iter().for_each(|part| all.append(part));
     all
 }
 
-/// The parts of `data` in `ranges`, one behind the other.
+/// Concatenates the parts of `data` in `ranges`.
 pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
     match ranges {
         [whole] if whole.end - whole.start == data.len() as u64 => data.clone(),
@@ -268,7 +255,7 @@ pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
     }
 }
 
-/// Appends zeros, which stand for what an image does not hold, until the list has `length` bytes.
+/// Pads the list with zeros to `length` bytes.
 pub(super) fn fill_up(list: &mut List, length: u64) {
     list.push_zeros(length.saturating_sub(list.len() as u64));
 }

@@ -41,7 +41,7 @@ fn every_notification() -> Vec<Notification> {
 }
 
 #[test]
-fn every_notification_reads_back_as_it_was_written() {
+fn every_notification_survives_a_round_trip() {
     for notification in every_notification() {
         assert_eq!(Notification::from_bytes(&notification.to_bytes()), Ok(notification));
     }
@@ -49,7 +49,7 @@ fn every_notification_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn a_notification_that_is_cut_is_refused() {
+fn a_truncated_notification_is_rejected() {
     for notification in every_notification() {
         let bytes = notification.to_bytes();
         for end in 1..bytes.len() {
@@ -59,7 +59,7 @@ fn a_notification_that_is_cut_is_refused() {
 }
 
 #[test]
-fn a_name_that_claims_to_be_longer_than_the_notification_is_refused() {
+fn a_name_longer_than_its_notification_is_rejected() {
     let mut bytes =
         Notification::Operation(Operation::Rename { name: "ab".into(), id: AsyncRequestId::default() })
             .to_bytes();
@@ -68,14 +68,14 @@ fn a_name_that_claims_to_be_longer_than_the_notification_is_refused() {
 }
 
 #[test]
-fn a_changed_header_is_announced_as_librbd_does_it() {
+fn a_header_update_is_encoded_as_by_librbd() {
     assert_eq!(Notification::HeaderUpdate.to_bytes(), HEADER_UPDATE);
     assert_eq!(Notification::from_bytes(&[]), Ok(Notification::HeaderUpdate));
 }
 
 #[test]
-fn what_old_releases_left_out_has_its_default() {
-    // Version 1: who asks for the lock does not say its name.
+fn fields_that_old_versions_lack_get_defaults() {
+    // Version 1: the client that requests the lock does not send its id.
     let bytes = [1, 1, 4, 0, 0, 0, 2, 0, 0, 0];
     let asked = Notification::RequestLock { client: ClientId::default(), force: false };
     assert_eq!(Notification::from_bytes(&bytes), Ok(asked));

@@ -1,4 +1,4 @@
-//! Decodes a diff that comes in pieces of any size.
+//! Decodes a diff that arrives in pieces of any size.
 
 use super::error::StreamError;
 use super::input::StreamBytes;
@@ -6,16 +6,16 @@ use super::record::{DiffRecord, DiffVersion, MAX_NAME, tag};
 use onego_buf::{List, Segment};
 use onego_wire::text;
 
-/// What comes of a diff.
+/// Decoded part of a diff.
 #[derive(Debug, Clone)]
 pub enum DiffEvent {
     /// A record.
     Record(DiffRecord),
-    /// Some of the bytes of the last record, which is a [`DiffRecord::Write`].
+    /// Some of the data of the last record, a [`DiffRecord::Write`].
     Data(List),
 }
 
-/// Decodes a diff of either version. It holds what was pushed and is not yet decoded.
+/// Decodes a diff of either version. Buffers only undecoded bytes.
 #[derive(Debug, Default)]
 pub struct DiffDecoder {
     input: StreamBytes,
@@ -23,43 +23,43 @@ pub struct DiffDecoder {
 }
 
 impl DiffDecoder {
-    /// At the first byte of a diff.
+    /// Creates a decoder at the first byte of a diff.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// More of the stream. What comes behind the diff's end stays undecoded.
+    /// Adds bytes of the stream. Bytes past the diff's end stay undecoded.
     pub fn push(&mut self, bytes: impl Into<Segment>) {
         self.input.push(bytes);
     }
 
-    /// What comes next. `None`: more bytes are needed, or the diff is over. After an error nothing more comes of use.
+    /// Returns the next event. `None`: more bytes are needed, or the diff has ended. The decoder is unusable after an error.
     pub fn next_event(&mut self) -> Result<Option<DiffEvent>, StreamError> {
         self.parser.next(&mut self.input)
     }
 
-    /// Up to `most` bytes of the last record, which is a [`DiffRecord::Write`]. Empty: more bytes are needed, or the record
-    /// is over.
+    /// Returns up to `most` bytes of the last record's data, a [`DiffRecord::Write`]. Empty: more bytes are needed, or the
+    /// record has ended.
     pub fn take_data(&mut self, most: u64) -> List {
         self.parser.take_data(&mut self.input, most)
     }
 
-    /// Bytes of the last record that were not yet taken.
+    /// Returns the bytes of the last record's data that were not taken yet.
     pub fn data_left(&self) -> u64 {
         self.parser.data_left()
     }
 
-    /// The version, once the diff has begun.
+    /// Returns the version, once its banner is decoded.
     pub fn version(&self) -> Option<DiffVersion> {
         self.parser.version
     }
 
-    /// Bytes of the stream that are decoded.
+    /// Returns the number of decoded bytes.
     pub fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// The stream is over: fails unless the diff is.
+    /// Marks the end of the stream. Fails unless the diff has ended.
     pub fn finish(&self) -> Result<(), StreamError> {
         if self.parser.is_ended() {
             return Ok(());
@@ -68,7 +68,6 @@ impl DiffDecoder {
     }
 }
 
-/// Where in a diff the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum DiffState {
     #[default]
@@ -77,21 +76,20 @@ enum DiffState {
     Data {
         left: u64,
     },
-    /// Within a record of a kind that is not known.
+    /// Within a record of an unknown kind.
     Skip {
         left: u64,
     },
     Ended,
 }
 
-/// Decodes a diff from an input that may go on behind it.
+/// Decodes a diff from an input that may continue past its end.
 #[derive(Debug, Default)]
 pub(super) struct DiffParser {
     state: DiffState,
     version: Option<DiffVersion>,
-    /// The second part has begun.
     has_data: bool,
-    /// First bytes of the records of the first part that have come.
+    /// Tags of the header records decoded so far.
     header: Vec<u8>,
 }
 
@@ -141,7 +139,7 @@ impl DiffParser {
         data
     }
 
-    /// The next record, once all of it but its data is there; the inner `None` is one that is not known.
+    /// Returns the next record, once all of it but its data is buffered; the inner `None` is a record of an unknown kind.
     fn record(&mut self, input: &mut StreamBytes) -> Result<Option<Option<DiffRecord>>, StreamError> {
         let Some(tag) = input.peek_byte() else { return Ok(None) };
         if tag == tag::END {
@@ -174,7 +172,6 @@ impl DiffParser {
 }
 
 impl DiffParser {
-    /// Each record of the first part comes once, and there.
     fn check_header(&mut self, tag: u8, position: u64) -> Result<(), StreamError> {
         let shown = char::from(tag);
         if self.has_data {
@@ -188,7 +185,6 @@ impl DiffParser {
     }
 }
 
-/// Reads what a diff begins with.
 fn banner(input: &mut StreamBytes) -> Result<Option<DiffVersion>, StreamError> {
     let expected = DiffVersion::V1.banner();
     let Some(found) = input.peek(expected.len()) else { return Ok(None) };
@@ -200,14 +196,13 @@ fn banner(input: &mut StreamBytes) -> Result<Option<DiffVersion>, StreamError> {
     Ok(Some(version))
 }
 
-/// A record that begins: its kind, and how long it says it is.
+/// Frame of a record: tag and claimed length.
 struct Body {
     tag: u8,
-    /// Where it begins.
     position: u64,
-    /// Bytes before its content.
+    /// Length of tag and length field in bytes.
     header: usize,
-    /// Bytes of its content, where it says so.
+    /// Length of the content in bytes; version 2 only.
     length: Option<u64>,
 }
 
@@ -216,7 +211,7 @@ impl Body {
         Ok(match self.tag {
             tag::FROM => self.name(input)?.map(|name| Some(DiffRecord::From(name))),
             tag::TO => self.name(input)?.map(|name| Some(DiffRecord::To(name))),
-            // Version 1 knows no protection.
+            // Version 1 has no such record.
             tag::PROTECTED if self.length.is_some() => self.protection(input)?.map(Some),
             tag::SIZE => self.number::<8>(input)?.map(|size| Some(DiffRecord::Size(size))),
             tag::WRITE => self
@@ -235,7 +230,7 @@ impl Body {
         })
     }
 
-    /// Fails if the record says that it is of another length than its content has.
+    /// Fails if the record has a length that differs from its content's.
     fn check_length(&self, length: Option<u64>) -> Result<(), StreamError> {
         match self.length {
             Some(said) if length != Some(said) => Err(self.wrong_length(said)),
@@ -255,7 +250,7 @@ impl Body {
     }
 
     fn protection(&self, input: &mut StreamBytes) -> Result<Option<DiffRecord>, StreamError> {
-        // Up to 17.2 Ceph's exporter says 8 bytes and writes one, and its importer reads one.
+        // Ceph's exporter up to 17.2 writes a length of 8 and one byte; its importer reads one.
         if self.length != Some(8) {
             self.check_length(Some(1))?;
         }
@@ -276,7 +271,7 @@ impl Body {
         Ok(Some(text::from_bytes(&bytes.split_off(start)).into_owned()))
     }
 
-    /// Offset and length, where the record's own length follows from that length.
+    /// Reads offset and length. `expected` computes the record's own length from the latter.
     fn range(
         &self,
         input: &mut StreamBytes,

@@ -1,93 +1,93 @@
 use thiserror::Error;
 
-/// Why bytes are no stream, or none that can be applied.
+/// Error in an encoded diff or image.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The stream begins with something else.
-    #[error("it begins with {found:?} instead of {expected:?}: it is of another kind")]
+    /// The stream has another banner.
+    #[error("it starts with {found:?} instead of {expected:?}: this is another kind of file")]
     Banner {
-        /// What streams of this kind begin with.
+        /// Banner of this kind of stream.
         expected: &'static str,
-        /// What it begins with.
+        /// First bytes of the stream.
         found: String,
     },
-    /// A record is of a kind that is not known, and does not say where it ends.
-    #[error("byte {position}: no record begins with {tag:#04x}")]
+    /// A record of an unknown kind in version 1, where records do not have a length.
+    #[error("byte {position}: unknown record tag {tag:#04x}")]
     Tag {
-        /// Where it begins.
+        /// Offset of the record.
         position: u64,
         /// Its first byte.
         tag: u8,
     },
-    /// A record is longer, or shorter, than its kind can be.
-    #[error("byte {position}: a record {tag:?} of {length} bytes")]
+    /// The length of a record is impossible for its kind.
+    #[error("byte {position}: record {tag:?} has an invalid length of {length} bytes")]
     Length {
-        /// Where it begins.
+        /// Offset of the record.
         position: u64,
         /// Its kind.
         tag: char,
-        /// Its bytes, as it says.
+        /// Length from the record, in bytes.
         length: u64,
     },
-    /// A record of the first part is in the second.
-    #[error("byte {position}: a record {tag:?} behind the first data")]
+    /// A header record follows a data record.
+    #[error("byte {position}: header record {tag:?} after the first data record")]
     Late {
-        /// Where it begins.
+        /// Offset of the record.
         position: u64,
         /// Its kind.
         tag: char,
     },
-    /// A record that there is one of comes again.
-    #[error("byte {position}: another record {tag:?}")]
+    /// A record that may occur once is repeated.
+    #[error("byte {position}: repeated record {tag:?}")]
     Repeated {
-        /// Where it begins.
+        /// Offset of the record.
         position: u64,
         /// Its kind.
         tag: char,
     },
-    /// A range ends behind the last byte that there can be.
-    #[error("byte {position}: {length} bytes at {offset}, which no image has")]
+    /// Offset plus length of a range exceed 64 bits.
+    #[error("byte {position}: offset {offset} + length {length} exceeds 64 bits")]
     Range {
-        /// Where the record begins.
+        /// Offset of the record.
         position: u64,
         /// First byte of the range.
         offset: u64,
         /// Its bytes.
         length: u64,
     },
-    /// The stream ends early.
-    #[error("it ends at byte {position}, within a record: it is not whole")]
+    /// The stream is truncated.
+    #[error("it ends at byte {position}, within a record: it is truncated")]
     Truncated {
-        /// Its bytes.
+        /// Length of the stream in bytes.
         position: u64,
     },
 }
 
-/// Why two diffs do not make one.
+/// Error of a merge of two diffs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The first diff is no diff.
+    /// The first diff is invalid.
     #[error("the first diff: {0}")]
     First(#[source] StreamError),
-    /// The second diff is no diff.
+    /// The second diff is invalid.
     #[error("the second diff: {0}")]
     Second(#[source] StreamError),
-    /// The second diff does not begin where the first ends.
+    /// The second diff does not start where the first ends.
     #[error("the first diff ends at {}, and the second begins at {}", name(.first.as_ref()), name(.second.as_ref()))]
     NotAdjacent {
-        /// Snapshot that the first diff ends at; none: the image as it was.
+        /// Snapshot at the end of the first diff; none: the current image.
         first: Option<String>,
-        /// Snapshot that the second diff begins at; none: nothing.
+        /// Snapshot at the start of the second diff; none: nothing.
         second: Option<String>,
     },
-    /// A diff does not say how large the image is.
-    #[error("one of the diffs does not say how many bytes the image has")]
+    /// A diff lacks the record of the image size.
+    #[error("one of the diffs lacks the image size")]
     NoSize,
-    /// The records of a diff are not in the order of the image's bytes, overlap, or lie behind the image's end.
+    /// The records of a diff are not in the order of the image's bytes, overlap, or exceed the image size.
     #[error(
-        "{length} bytes at {offset} in one of the diffs are out of order, or behind the end of the image"
+        "in one of the diffs, {length} bytes at offset {offset} are out of order or exceed the image size"
     )]
     Order {
         /// First byte.

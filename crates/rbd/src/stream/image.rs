@@ -1,5 +1,5 @@
-//! An exported image: what it is like, and the diffs from nothing to its first snapshot, from one snapshot to the next, and
-//! to the image as it was.
+//! An exported image: its header, and the diffs from nothing to its first snapshot, from one snapshot to the next, and
+//! to the current image.
 
 use super::decoder::{DiffEvent, DiffParser};
 use super::error::StreamError;
@@ -8,13 +8,11 @@ use super::record::{MAX_NAME, string};
 use onego_buf::Segment;
 use onego_wire::text;
 
-/// Most bytes of a key with its value in the header of an image.
+/// Largest key with its value in the header of an image, in bytes.
 pub const MAX_METADATA: u64 = 1 << 20;
 
-/// What the stream begins with.
 const BANNER: &str = "rbd image v2\n";
 
-/// What comes before the number of diffs.
 const DIFFS_BANNER: &str = "rbd image diffs v2\n";
 
 mod tag {
@@ -27,34 +25,34 @@ mod tag {
     pub(super) const END: u8 = b'E';
 }
 
-/// A record of an exported image before its diffs.
+/// Record of an exported image before its diffs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageRecord {
-    /// The image begins: the first record.
+    /// Start of the image: the first record.
     Begin,
     /// Logarithm of the object size.
     Order(u64),
-    /// The format of the image; nobody writes it.
+    /// The format of the image; Ceph does not write it.
     Format(u64),
     /// The features.
     Features(u64),
     /// Bytes of a stripe unit.
     StripeUnit(u64),
-    /// Objects that a stripe goes round.
+    /// Objects of a stripe.
     StripeCount(u64),
-    /// What is noted at the image.
+    /// Metadata of the image.
     Metadata {
         /// The key.
         key: String,
         /// The value.
         value: Vec<u8>,
     },
-    /// Nothing more is said of the image; as many diffs follow.
+    /// End of the header, with the number of diffs that follow.
     Diffs(u64),
 }
 
 impl ImageRecord {
-    /// Writes the record.
+    /// Encodes the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut number = |tag: u8, number: u64| {
             out.push(tag);
@@ -84,22 +82,21 @@ impl ImageRecord {
     }
 }
 
-/// What comes of an exported image.
+/// Decoded part of an exported image.
 #[derive(Debug, Clone)]
 pub enum ImageEvent {
     /// A record before the diffs.
     Record(ImageRecord),
-    /// Something of the next diff; [`DiffRecord::End`](super::DiffRecord::End) is the last of each.
+    /// Part of the next diff; [`DiffRecord::End`](super::DiffRecord::End) is the last of each.
     Diff(DiffEvent),
 }
 
-/// Where in the stream the next byte is.
 #[derive(Debug, Default)]
 enum ImageStreamState {
     #[default]
     Banner,
     Header,
-    /// Within a record of a kind that is not known.
+    /// Within a record of an unknown kind.
     Skip {
         left: u64,
     },
@@ -109,7 +106,7 @@ enum ImageStreamState {
     },
 }
 
-/// Decodes an exported image. It holds what was pushed and is not yet decoded.
+/// Decodes an exported image. Buffers only undecoded bytes.
 #[derive(Debug, Default)]
 pub struct ImageDecoder {
     input: StreamBytes,
@@ -117,37 +114,37 @@ pub struct ImageDecoder {
 }
 
 impl ImageDecoder {
-    /// At the first byte of an exported image.
+    /// Creates a decoder at the first byte of an exported image.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// More of the stream. What comes behind the last diff stays undecoded.
+    /// Adds bytes of the stream. Bytes past the last diff's end stay undecoded.
     pub fn push(&mut self, bytes: impl Into<Segment>) {
         self.input.push(bytes);
     }
 
-    /// Bytes of the stream that are decoded.
+    /// Returns the number of decoded bytes.
     pub fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// Is the last diff decoded?
+    /// Returns whether the last diff is decoded.
     pub fn is_ended(&self) -> bool {
         matches!(self.state, ImageStreamState::Diffs { left: 0, .. })
     }
 
-    /// Bytes of the last record that were not yet taken.
+    /// Returns the bytes of the last record's data that were not taken yet.
     pub fn data_left(&self) -> u64 {
         if let ImageStreamState::Diffs { parser, .. } = &self.state { parser.data_left() } else { 0 }
     }
 
-    /// The stream is over: fails unless the last diff is.
+    /// Marks the end of the stream. Fails unless the last diff has ended.
     pub fn finish(&self) -> Result<(), StreamError> {
         if self.is_ended() { Ok(()) } else { Err(StreamError::Truncated { position: self.position() }) }
     }
 
-    /// What comes next. `None`: more bytes are needed, or the last diff is over. After an error nothing more comes of use.
+    /// Returns the next event. `None`: more bytes are needed, or the last diff has ended. The decoder is unusable after an error.
     pub fn next_event(&mut self) -> Result<Option<ImageEvent>, StreamError> {
         loop {
             match &mut self.state {
@@ -183,7 +180,7 @@ impl ImageDecoder {
         }
     }
 
-    /// The next record, once all of it is there; the inner `None` is one that is not known.
+    /// Returns the next record, once all of it is buffered; the inner `None` is a record of an unknown kind.
     fn record(&mut self) -> Result<Option<Option<ImageRecord>>, StreamError> {
         let input = &mut self.input;
         let Some(tag) = input.peek_byte() else { return Ok(None) };
@@ -215,7 +212,7 @@ impl ImageDecoder {
     }
 }
 
-/// Moves past a banner `at` bytes from here, and past what is before it. False: it is not yet there.
+/// Consumes a banner at offset `at`, and the bytes before it. Returns false if it is not buffered yet.
 fn banner(input: &mut StreamBytes, at: usize, expected: &'static str) -> Result<bool, StreamError> {
     let Some(found) = input.peek(at + expected.len()) else { return Ok(false) };
     if &found[at..] != expected.as_bytes() {
@@ -226,7 +223,6 @@ fn banner(input: &mut StreamBytes, at: usize, expected: &'static str) -> Result<
     Ok(true)
 }
 
-/// The end of the header, the banner of the diffs, and their number.
 fn diffs(input: &mut StreamBytes) -> Result<Option<u64>, StreamError> {
     let Some(count) = input.peek_number::<8>(1 + DIFFS_BANNER.len()) else { return Ok(None) };
     if !banner(input, 1, DIFFS_BANNER)? {

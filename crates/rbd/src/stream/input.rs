@@ -1,8 +1,8 @@
-//! Bytes that have come and are not yet decoded.
+//! Buffer of bytes that were received and are not decoded yet.
 
 use onego_buf::{List, Segment};
 
-/// The undecoded bytes of a stream. It holds what its caller pushed, and no more.
+/// Undecoded bytes of a stream. It holds the bytes that its caller pushed, and no more.
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
     bytes: List,
@@ -14,12 +14,11 @@ impl StreamBytes {
         self.bytes.push(bytes);
     }
 
-    /// Bytes of the stream before the first that is not decoded.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next `length` bytes, once they are there, without moving. The caller has bounded `length`.
+    /// Returns the next `length` bytes, once they are buffered, without consuming them. The caller has bounded `length`.
     pub(super) fn peek(&self, length: usize) -> Option<Vec<u8>> {
         if self.bytes.len() < length {
             return None;
@@ -29,12 +28,12 @@ impl StreamBytes {
         Some(bytes)
     }
 
-    /// The next byte, if it is there, without moving.
+    /// Returns the next byte, if buffered, without consuming it.
     pub(super) fn peek_byte(&self) -> Option<u8> {
         self.bytes.segments().next().map(|first| first[0])
     }
 
-    /// A little-endian number `at` bytes from here, once it is there, without moving.
+    /// Returns the little-endian number at offset `at`, once buffered, without consuming it.
     pub(super) fn peek_number<const N: usize>(&self, at: usize) -> Option<u64> {
         let bytes = self.peek(at + N)?;
         let mut number = [0; 8];
@@ -42,13 +41,12 @@ impl StreamBytes {
         Some(u64::from_le_bytes(number))
     }
 
-    /// Moves past bytes that were peeked at.
     pub(super) fn advance(&mut self, length: usize) {
         self.bytes.advance(length);
         self.position += length as u64;
     }
 
-    /// Takes up to `most` bytes of those that are there.
+    /// Consumes up to `most` of the buffered bytes.
     pub(super) fn take(&mut self, most: u64) -> List {
         let length = usize::try_from(most).unwrap_or(usize::MAX).min(self.bytes.len());
         self.position += length as u64;

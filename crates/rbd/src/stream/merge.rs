@@ -1,4 +1,4 @@
-//! Makes one diff of two that follow each other.
+//! Merges two consecutive diffs into one.
 
 use super::decoder::{DiffDecoder, DiffEvent};
 use super::error::{MergeError, StreamError};
@@ -14,22 +14,22 @@ pub enum MergeInput {
     Second,
 }
 
-/// What a merge does next.
+/// Next step of a merge.
 #[derive(Debug, Clone)]
 pub enum MergeStep {
-    /// It needs more of a diff.
+    /// More bytes of a diff are needed.
     Need(MergeInput),
-    /// The next bytes of the merged diff: never more than were pushed, and a record.
+    /// The next bytes of the merged diff: at most as many as were pushed, plus a record.
     Bytes(List),
-    /// The merged diff is whole.
+    /// The merged diff is complete.
     Done,
 }
 
-/// Makes one diff of two: what the second says goes over what the first says. It holds what was pushed and is not yet
-/// merged, so its memory is bounded by what its caller pushes ahead.
+/// Merges two diffs: the second takes precedence. Buffers only unmerged bytes, so its memory is bounded by the bytes that its
+/// caller pushes ahead.
 ///
-/// The merged diff has version 1 if both have. Its records are those that `rbd merge-diff` writes: those of the first cut
-/// at those of the second, which are whole; none are joined (ceph `src/tools/rbd/action/MergeDiff.cc`).
+/// The merged diff has version 1 if both have. Its records are those that `rbd merge-diff` writes: those of the second diff
+/// whole, those of the first cut at them, none joined (ceph `src/tools/rbd/action/MergeDiff.cc`).
 #[derive(Debug, Default)]
 pub struct Merge {
     first: MergeSide,
@@ -42,7 +42,7 @@ enum MergeState {
     #[default]
     Headers,
     Records,
-    /// The bytes of a record's data go to the merged diff, or nowhere.
+    /// Copies a record's data to the merged diff, or skips it.
     Data {
         of: MergeInput,
         left: u64,
@@ -51,17 +51,15 @@ enum MergeState {
     Ended,
 }
 
-/// What a range of the image becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Change {
     Write,
     #[default]
     Zero,
-    /// The image ends before it.
+    /// The range is past the end of the image.
     Cut,
 }
 
-/// A diff of which the next range is looked at.
 #[derive(Debug, Default)]
 struct MergeSide {
     decoder: DiffDecoder,
@@ -69,20 +67,19 @@ struct MergeSide {
     to: Option<String>,
     protected: Option<bool>,
     size: Option<u64>,
-    /// What comes behind the header, until it is looked at.
+    /// First record after the header, until it is processed.
     ahead: Option<DiffRecord>,
     change: Change,
-    /// Where the range begins, or the last one ended.
+    /// Start of the range, or end of the last one.
     offset: u64,
     length: u64,
     has_ended: bool,
 }
 
-/// Something that cannot be until more has come of a diff.
+/// More bytes of a diff are needed.
 struct Starved;
 
 impl MergeSide {
-    /// Reads up to the first record that is not of the header.
     fn header(&mut self) -> Result<Result<(), Starved>, StreamError> {
         while self.ahead.is_none() {
             match self.decoder.next_event()? {
@@ -98,7 +95,7 @@ impl MergeSide {
         Ok(Ok(()))
     }
 
-    /// Looks at the next range, unless there is one or no more come.
+    /// Reads the next range, unless one is pending or the diff has ended. Returns a record that is out of order or exceeds `size`.
     fn range(&mut self, size: u64) -> Result<Result<Option<DiffRecord>, Starved>, StreamError> {
         if self.has_ended || self.length > 0 {
             return Ok(Ok(None));
@@ -118,7 +115,7 @@ impl MergeSide {
                 return Ok(Ok(None));
             }
         };
-        // A range of no bytes has nothing to be ordered by.
+        // An empty range cannot be out of order.
         if length > 0 && (offset < self.offset || offset + length > size) {
             return Ok(Ok(Some(record)));
         }
@@ -134,17 +131,17 @@ impl MergeSide {
 }
 
 impl Merge {
-    /// Two diffs of which nothing is known.
+    /// Creates a merge of two diffs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// More of a diff.
+    /// Adds bytes of a diff.
     pub fn push(&mut self, to: MergeInput, bytes: impl Into<Segment>) {
         self.side(to).decoder.push(bytes);
     }
 
-    /// A diff is over: fails unless it is whole.
+    /// Marks the end of a diff. Fails unless it is complete.
     pub fn finish(&mut self, input: MergeInput) -> Result<(), MergeError> {
         self.side(input).decoder.finish().map_err(|error| at(input, error))
     }
@@ -156,7 +153,7 @@ impl Merge {
         }
     }
 
-    /// Goes on as far as it can. After an error nothing more comes of use.
+    /// Proceeds until a step is due. The merge is unusable after an error.
     pub fn step(&mut self) -> Result<MergeStep, MergeError> {
         loop {
             let step = match self.state {
@@ -206,7 +203,7 @@ impl Merge {
         versions.into_iter().flatten().max().unwrap_or(DiffVersion::V1)
     }
 
-    /// Looks at the next range of each diff, and says what becomes of the earlier one.
+    /// Reads the next range of each diff and merges the earlier one.
     fn records(&mut self) -> Result<Option<MergeStep>, MergeError> {
         let sizes = [self.first.size.unwrap_or(0), self.second.size.unwrap_or(0)];
         for (input, size) in [MergeInput::First, MergeInput::Second].into_iter().zip(sizes) {
@@ -220,12 +217,12 @@ impl Merge {
                 Ok(_) => {}
             }
             if !side.has_ended && side.length == 0 {
-                // It was a range of no bytes.
+                // It was an empty range.
                 return Ok(None);
             }
             if side.has_ended && !had_ended {
-                // Behind the end of the first image the second shows zeros, unless it says otherwise; behind its own end
-                // it shows nothing.
+                // Past the end of the first image the second shows zeros, unless its diff has a record there; past its own
+                // end it shows nothing.
                 let change = if input == MergeInput::First { Change::Zero } else { Change::Cut };
                 let other = if input == MergeInput::First { sizes[1] } else { sizes[0] };
                 (side.change, side.offset, side.length) = (change, size, other.saturating_sub(size));
@@ -254,7 +251,7 @@ impl Merge {
         MergeStep::Bytes(out.into())
     }
 
-    /// Moves past the next bytes of a diff's range: to the merged diff, or nowhere.
+    /// Consumes the next bytes of a diff's range: copies them to the merged diff, or skips them.
     fn pass(&mut self, of: MergeInput, length: u64, is_kept: bool) -> MergeStep {
         let version = self.version();
         let side = self.side(of);

@@ -1,21 +1,21 @@
-//! What a diff consists of, and how it is written.
+//! Records of a diff, and their encoding.
 
 use onego_wire::text;
 
-/// Most bytes of a snapshot's name or of a key, as Ceph's importer bounds them.
+/// Longest snapshot name or key in bytes; the bound of Ceph's importer.
 pub const MAX_NAME: u64 = 4096;
 
-/// The two forms of a diff.
+/// Version of a diff's encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiffVersion {
-    /// What `rbd export-diff` writes.
+    /// Written by `rbd export-diff`.
     V1,
-    /// What an exported image consists of: each record says how long it is.
+    /// Part of an exported image: each record has its length.
     V2,
 }
 
 impl DiffVersion {
-    /// What a diff begins with.
+    /// Returns the first bytes of a diff.
     pub fn banner(self) -> &'static str {
         match self {
             Self::V1 => "rbd diff v1\n",
@@ -24,7 +24,6 @@ impl DiffVersion {
     }
 }
 
-/// First bytes of records.
 pub(super) mod tag {
     pub(in super::super) const FROM: u8 = b'f';
     pub(in super::super) const TO: u8 = b't';
@@ -35,37 +34,37 @@ pub(super) mod tag {
     pub(in super::super) const END: u8 = b'e';
 }
 
-/// A record of a diff. Those that say what the diff is of come before those with data.
+/// Record of a diff. Header records precede data records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffRecord {
-    /// The snapshot that the diff begins at; none: it begins with nothing.
+    /// Snapshot at the diff's start; none: the diff starts from nothing.
     From(String),
-    /// The snapshot that the diff ends at; none: it ends at the image as it was.
+    /// Snapshot at the diff's end; none: the diff ends at the current image.
     To(String),
-    /// Is the snapshot at its end protected? In version 2 alone.
+    /// Whether the snapshot at its end is protected. Version 2 only.
     Protected(bool),
-    /// Bytes of the image at the diff's end.
+    /// Size of the image at the diff's end, in bytes.
     Size(u64),
-    /// `length` bytes at `offset` are those that follow the record.
+    /// The `length` bytes at `offset`; they follow the record.
     Write {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// `length` bytes at `offset` are zeros. They may be more than an object has.
+    /// The `length` bytes at `offset` are zeros. They may span objects.
     Zero {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// The diff is over.
+    /// End of the diff.
     End,
 }
 
 impl DiffRecord {
-    /// Writes the record; the data of [`Write`](Self::Write) follows it.
+    /// Encodes the record; the data of [`Write`](Self::Write) follows it.
     pub fn encode(&self, version: DiffVersion, out: &mut Vec<u8>) {
         match self {
             Self::From(name) => named(tag::FROM, name, version, out),
@@ -106,7 +105,6 @@ fn named(tag: u8, name: &str, version: DiffVersion, out: &mut Vec<u8>) {
     string(&name, out);
 }
 
-/// A length of 32 bits, and as many bytes.
 pub(super) fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend(bytes);

@@ -1,4 +1,4 @@
-//! Diffs against a model: an object whose bytes are kept at every snapshot.
+//! Diffs compared with a model: an object and its bytes at every snapshot.
 
 use onego_ceph::cls::rbd::{ObjectMap, state};
 use onego_ceph::outputs::{CloneInfo, CloneInfos};
@@ -9,10 +9,8 @@ use onego_rbd::diff::{
 };
 use proptest::prelude::*;
 
-/// Most bytes of an object of these tests.
 const OBJECT: u64 = 32;
 
-/// Something that happens to an object.
 #[derive(Debug, Clone)]
 enum ObjectStep {
     Write {
@@ -25,7 +23,7 @@ enum ObjectStep {
     },
     Remove,
     Snapshot,
-    /// A snapshot goes; the clones' memory of it, too.
+    /// A snapshot is removed, also from the clones.
     Forget {
         snapshot: usize,
     },
@@ -45,21 +43,20 @@ fn step() -> impl Strategy<Value = ObjectStep> {
     ]
 }
 
-/// An object as an OSD keeps it, with its bytes at every snapshot beside.
+/// An OSD's object, with its bytes at every snapshot.
 #[derive(Default)]
 struct Model {
     head: Option<Vec<u8>>,
     /// Oldest first; the newest shares its overlap with the head.
     clones: Vec<CloneInfo>,
-    /// The newest snapshot that a write knew of.
+    /// Newest snapshot known to a write.
     seq: u64,
     snapshots: Vec<(u64, Option<Vec<u8>>)>,
-    /// Snapshots made so far; their ids count from 1.
     made: u64,
 }
 
 impl Model {
-    /// The object is about to be changed: the snapshots since the last change keep a clone.
+    /// Preserves the object in a clone for the snapshots since its last change.
     fn before_change(&mut self) {
         let newer: Vec<u64> = self.snapshots.iter().map(|(id, _)| *id).filter(|id| *id > self.seq).collect();
         if let (Some(head), Some(newest)) = (&self.head, newer.last()) {
@@ -70,7 +67,7 @@ impl Model {
         self.seq = self.seq.max(self.made);
     }
 
-    /// The head no longer shares these bytes with the newest clone.
+    /// Removes these bytes from the overlap of head and newest clone.
     fn unshare(&mut self, start: u64, end: u64) {
         let Some(clone) = self.clones.last_mut() else { return };
         let mut shared = Vec::new();
@@ -124,7 +121,7 @@ impl Model {
             return;
         }
         let gone = self.clones.remove(at);
-        // The clone before has from the next one what it had from the one that goes, as far as that goes on.
+        // The previous clone shares with the next one the bytes that both shared with the removed one.
         if let Some(before) = at.checked_sub(1).and_then(|before| self.clones.get_mut(before)) {
             before.overlap = intersection(&before.overlap, &gone.overlap);
         }
@@ -161,7 +158,7 @@ fn intersection(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     both
 }
 
-/// The object's bytes, as an image shows them.
+/// Returns the object's bytes as an image shows them.
 fn shown(bytes: Option<&Vec<u8>>) -> Vec<u8> {
     let mut bytes = bytes.cloned().unwrap_or_default();
     bytes.resize(OBJECT as usize, 0);
@@ -171,9 +168,9 @@ fn shown(bytes: Option<&Vec<u8>>) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whoever has the bytes at the begin, and takes over those that changed, has the bytes at the end.
+    /// Applying the changed runs to the bytes at the start yields the bytes at the end.
     #[test]
-    fn the_changed_runs_lead_from_one_snapshot_to_the_next(steps in prop::collection::vec(step(), 1..30)) {
+    fn applying_a_diff_turns_one_snapshot_into_another(steps in prop::collection::vec(step(), 1..30)) {
         let mut model = Model::default();
         steps.iter().for_each(|step| model.take(step));
         let infos = model.infos();
@@ -207,7 +204,7 @@ proptest! {
 }
 
 #[test]
-fn a_write_that_nobody_saw_is_no_change() {
+fn bytes_that_were_not_written_are_not_in_a_diff() {
     let mut model = Model::default();
     let write = |offset, length, byte| ObjectStep::Write { offset, length, byte };
     [write(0, 8, 1), ObjectStep::Snapshot, write(2, 2, 2), ObjectStep::Snapshot]
@@ -222,7 +219,7 @@ fn a_write_that_nobody_saw_is_no_change() {
 }
 
 #[test]
-fn an_object_that_does_not_say_enough_counts_as_changed() {
+fn an_object_with_incomplete_clone_information_counts_as_changed() {
     let clone = CloneInfo { id: 3, size: 4, ..CloneInfo::default() };
     let infos = CloneInfos { clones: vec![clone], seq: 3 };
     let runs = object_runs(&infos, DiffScope { from: 0, to: 3, whole_object: false }, OBJECT);
@@ -245,7 +242,7 @@ fn the_runs_of_striped_objects_are_in_the_order_of_the_image() {
 }
 
 #[test]
-fn maps_say_which_objects_were_written() {
+fn object_maps_tell_which_objects_were_written() {
     use ObjectChange::{Absent, Removed, Unchanged, Written};
     let map = |states: &[u8]| {
         let mut map = ObjectMap::new(states.len() as u64);

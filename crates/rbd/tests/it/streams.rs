@@ -1,4 +1,4 @@
-//! Diffs and exported images: what is written reads back, in whatever pieces it comes, and two diffs make one.
+//! Diffs and exported images: round trips in pieces of any size, and merges.
 
 use onego_rbd::stream::{
     DiffDecoder, DiffEvent, DiffRecord, DiffVersion, ImageDecoder, ImageEvent, ImageRecord, Merge,
@@ -6,7 +6,7 @@ use onego_rbd::stream::{
 };
 use proptest::prelude::*;
 
-/// A diff in memory: its records, and their data.
+/// Decoded diff: its records, with their data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Diff {
     version: DiffVersion,
@@ -23,7 +23,6 @@ impl Diff {
         out
     }
 
-    /// Decodes a diff that comes in pieces of `piece` bytes.
     fn decode(bytes: &[u8], piece: usize) -> Result<Self, StreamError> {
         let mut decoder = DiffDecoder::new();
         let mut records = Vec::new();
@@ -61,10 +60,9 @@ fn collect(records: &mut Vec<(DiffRecord, Vec<u8>)>, event: DiffEvent) {
     }
 }
 
-/// Most bytes of an image of these tests.
 const SIZE: u64 = 200;
 
-/// Ranges in order, with data or without, of an image of `size` bytes.
+/// Generates ordered ranges, with data or without, of an image of `size` bytes.
 fn ranges(size: u64) -> impl Strategy<Value = Vec<(DiffRecord, Vec<u8>)>> {
     prop::collection::vec((0..20_u64, 1..40_u64, any::<Option<u8>>()), 0..12).prop_map(move |gaps| {
         let mut at = 0;
@@ -102,7 +100,7 @@ fn diff(from: Option<&'static str>, to: Option<&'static str>) -> impl Strategy<V
     })
 }
 
-/// Merges two diffs that come in pieces of `piece` bytes, and says how many bytes it held at most.
+/// Merges two diffs that arrive in pieces of `piece` bytes. Returns the largest number of buffered bytes.
 fn merge(first: &[u8], second: &[u8], piece: usize) -> Result<(Vec<u8>, usize), MergeError> {
     let mut merge = Merge::new();
     let mut inputs = [first.chunks(piece), second.chunks(piece)];
@@ -124,12 +122,12 @@ fn merge(first: &[u8], second: &[u8], piece: usize) -> Result<(Vec<u8>, usize), 
 
 proptest! {
     #[test]
-    fn diffs_read_back_as_they_were_written(diff in diff(Some("a"), Some("b")), piece in 1..50_usize) {
+    fn diffs_survive_a_round_trip(diff in diff(Some("a"), Some("b")), piece in 1..50_usize) {
         prop_assert_eq!(Diff::decode(&diff.encode(), piece), Ok(diff));
     }
 
     #[test]
-    fn a_diff_that_is_cut_off_is_not_whole(diff in diff(None, Some("b")), cut in any::<prop::sample::Index>()) {
+    fn a_truncated_diff_is_rejected(diff in diff(None, Some("b")), cut in any::<prop::sample::Index>()) {
         let bytes = diff.encode();
         let cut = cut.index(bytes.len());
         if cut > 0 {
@@ -139,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn a_merged_diff_does_what_both_do(
+    fn a_merged_diff_equals_both_applied_in_order(
         first in diff(Some("a"), Some("b")),
         second in diff(Some("b"), None),
         before in prop::collection::vec(any::<u8>(), SIZE as usize),
@@ -159,7 +157,7 @@ proptest! {
 }
 
 #[test]
-fn diffs_are_written_as_the_documents_say() {
+fn diffs_are_encoded_as_documented() {
     let records = [
         (DiffRecord::From("a".into()), vec![]),
         (DiffRecord::To("b".into()), vec![]),
@@ -180,7 +178,7 @@ fn diffs_are_written_as_the_documents_say() {
 }
 
 #[test]
-fn records_of_later_versions_are_passed_over_where_they_say_how_long_they_are() {
+fn unknown_records_with_a_length_are_skipped() {
     let mut bytes = b"rbd diff v2\nQ\x05\0\0\0\0\0\0\0later".to_vec();
     DiffRecord::Size(1).encode(DiffVersion::V2, &mut bytes);
     DiffRecord::End.encode(DiffVersion::V2, &mut bytes);
@@ -190,7 +188,7 @@ fn records_of_later_versions_are_passed_over_where_they_say_how_long_they_are() 
 }
 
 #[test]
-fn protection_is_a_byte_whatever_older_exporters_say_of_its_length() {
+fn a_protection_record_has_one_byte_despite_its_length_field() {
     for length in [1, 8] {
         let mut bytes = [&b"rbd diff v2\np"[..], &[length, 0, 0, 0, 0, 0, 0, 0, 1]].concat();
         DiffRecord::End.encode(DiffVersion::V2, &mut bytes);
@@ -204,7 +202,7 @@ fn protection_is_a_byte_whatever_older_exporters_say_of_its_length() {
 }
 
 #[test]
-fn what_no_diff_has_is_refused_before_memory_is_taken_for_it() {
+fn invalid_records_are_rejected_without_allocating() {
     let huge = |tag: u8| [b"rbd diff v1\n", &[tag][..], &[0xff; 16]].concat();
     assert!(matches!(Diff::decode(&huge(b'f'), 100), Err(StreamError::Length { tag: 'f', .. })));
     assert!(matches!(Diff::decode(&huge(b'w'), 100), Err(StreamError::Range { .. })));
@@ -225,7 +223,7 @@ fn what_no_diff_has_is_refused_before_memory_is_taken_for_it() {
 }
 
 #[test]
-fn diffs_that_do_not_follow_each_other_are_not_merged() {
+fn nonadjacent_diffs_are_not_merged() {
     let diff = |from: Option<&str>, to: Option<&str>, ranges: &[(u64, u64)]| {
         let mut out = DiffVersion::V1.banner().as_bytes().to_vec();
         let header = [
@@ -253,7 +251,7 @@ fn diffs_that_do_not_follow_each_other_are_not_merged() {
 }
 
 #[test]
-fn exported_images_read_back_as_they_were_written() {
+fn exported_images_survive_a_round_trip() {
     let header = [
         ImageRecord::Begin,
         ImageRecord::Order(22),

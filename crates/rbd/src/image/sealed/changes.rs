@@ -16,7 +16,6 @@ use onego_wire::Time;
 use std::ops::Range;
 
 impl<T> OpenImage<T> {
-    /// Starts a change that may go out.
     pub(in crate::image) fn change_sealed(
         &mut self,
         now: Time,
@@ -39,7 +38,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// The changes of objects that a request consists of.
     fn sealed_changes(&self, io: Io) -> Vec<SealedKind> {
         let data = &self.facts.data;
         let writes = |offset: u64, bytes: &List| {
@@ -57,15 +55,15 @@ impl<T> OpenImage<T> {
                 let extents = data.layout.map(start, length);
                 extents.iter().flat_map(|extent| self.cuts(start, extent)).collect()
             }
-            // Images that are being moved, whose objects are copied, are not decrypted meanwhile.
+            // Objects are only copied to images that are being moved, whose data is not decrypted meanwhile.
             Io::CopyUp { .. } => Vec::new(),
-            // What is decrypted is not compared.
+            // Encrypted data is not compared.
             Io::CompareAndWrite { .. } => Vec::new(),
             Io::Read { .. } | Io::ReadInto { .. } | Io::Allocated { .. } | Io::Flush => Vec::new(),
         }
     }
 
-    /// Gives up an object from a place on: within a sector by zeros, then by its length.
+    /// Trims an object from an offset on: zeroes the rest of a sector, then truncates the object.
     fn cuts(&self, start: u64, extent: &Extent) -> impl Iterator<Item = SealedKind> + use<T> {
         let &Extent { object, offset, length, .. } = extent;
         let is_missing = self.map.as_ref().is_some_and(|map| map.state(object) == state::NONEXISTENT);
@@ -92,7 +90,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Nobody else changes the sectors.
     fn start_sealed(&mut self, host: &mut impl Host<T>, key: ChangeKey) {
         let Some(encryption) = self.facts.data.encryption.clone() else { return };
         let Some(change) = self.sealed.get_mut(&key) else { return };
@@ -130,7 +127,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Reads the sectors in which a write begins and ends, from the object itself. The object map says before that it exists.
+    /// Reads the first and the last sector of a write, from the object itself. The object map already records the object.
     fn read_edges(&mut self, host: &mut impl Host<T>, key: ChangeKey) {
         let Some(encryption) = &self.facts.data.encryption else { return };
         let Some(SealedChange { kind: SealedKind::Write { piece, .. }, step }) = self.sealed.get_mut(&key)
@@ -147,7 +144,7 @@ impl<T> OpenImage<T> {
         self.park(host, object, state::EXISTS, request, ticket);
     }
 
-    /// Writes whole sectors with the bytes between the edges that were read, unless another client was faster.
+    /// Writes whole sectors with the bytes between the edges that were read. Fails if another client changed the object since.
     fn write_between(&mut self, host: &mut impl Host<T>, key: ChangeKey, read: Option<&OpReply>) {
         let Some(encryption) = &self.facts.data.encryption else { return };
         let Some(SealedChange { kind: SealedKind::Write { piece, plain }, step }) = self.sealed.get_mut(&key)
@@ -156,7 +153,7 @@ impl<T> OpenImage<T> {
         };
         *step = SealedStep::Writing;
         let (object, sectors) = (piece.object, encryption.aligned(piece.offset..piece.offset + piece.length));
-        // Where the sectors are in the image.
+        // Offset of the sectors in the image.
         let at = piece.at - (piece.offset - sectors.start);
         let mut bytes = vec![0; (sectors.end - sectors.start) as usize];
         let outputs = read.into_iter().flat_map(|reply| &reply.ops);
@@ -175,7 +172,7 @@ impl<T> OpenImage<T> {
         self.park(host, object, state::EXISTS, request, ticket);
     }
 
-    /// A request of a change has completed. Is the change still under way?
+    /// Handles the completion of a change's request. Returns whether the change is still in flight.
     pub(in crate::image) fn sealed_completed(
         &mut self,
         now: Time,
@@ -207,7 +204,7 @@ impl<T> OpenImage<T> {
         true
     }
 
-    /// Encrypts the first bytes of an object, and zeros up to the end of a sector, if the image is encrypted.
+    /// Encrypts the first bytes of an object, padded with zeros to whole sectors, if the image is encrypted.
     pub(in crate::image) fn encrypt_object(&self, object: u64, mut plain: List) -> List {
         let data = &self.facts.data;
         let Some(encryption) = &data.encryption else { return plain };
@@ -221,7 +218,7 @@ impl<T> OpenImage<T> {
         ranges.into_iter().map(encrypt).collect()
     }
 
-    /// A change has ended: those go on that waited for it.
+    /// Ends a change and starts those that waited for it.
     pub(in crate::image) fn end_sealed(&mut self, host: &mut impl Host<T>, key: ChangeKey) {
         let Some(change) = self.sealed.remove(&key) else { return };
         for next in self.holds.leave(change.kind.object(), key) {
@@ -230,7 +227,7 @@ impl<T> OpenImage<T> {
     }
 }
 
-/// Did another client change the object after it was read?
+/// Returns whether another client changed the object after it was read.
 fn was_late(reply: &Result<Option<OpReply>, ClientError>) -> bool {
     match reply {
         Ok(reply) => reply.is_none(),
@@ -238,7 +235,7 @@ fn was_late(reply: &Result<Option<OpReply>, ClientError>) -> bool {
     }
 }
 
-/// The sectors of an object that a write covers in part: one or two.
+/// Returns the sectors of an object that a write covers in part: one or two.
 fn edges(encryption: &Encryption, piece: &ObjectPiece) -> Vec<Range<u64>> {
     let (start, end) = (piece.offset, piece.offset + piece.length);
     let (first, last) = (encryption.aligned(start..start + 1), encryption.aligned(end - 1..end));

@@ -1,4 +1,4 @@
-//! Reads that begin or end within a sector.
+//! Reads that start or end within a sector.
 
 use crate::encryption::Encryption;
 use crate::host::{Host, Purpose, Ticket};
@@ -11,7 +11,7 @@ use onego_wire::Time;
 use smallvec::SmallVec;
 
 impl Encryption {
-    /// Does the request read anything but whole sectors?
+    /// Returns whether the request is a read that is not sector-aligned.
     pub(in crate::image) fn cuts(&self, io: &Io) -> bool {
         let (start, length) = match io {
             Io::Read { offset, length } => (*offset, *length),
@@ -23,7 +23,7 @@ impl Encryption {
 }
 
 impl<T> OpenImage<T> {
-    /// Starts a read of whole sectors around what is wanted.
+    /// Starts a read of whole sectors around the requested range.
     #[cold]
     pub(in crate::image) fn read_around(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         let Some(encryption) = &self.facts.data.encryption else { return };
@@ -51,7 +51,6 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Decrypts what a read of an object gave.
     pub(in crate::image) fn decrypt_piece(
         &self,
         io: u32,

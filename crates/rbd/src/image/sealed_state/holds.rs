@@ -1,16 +1,15 @@
-//! Which bytes of objects are being changed: of two changes that touch the same sector, one of which in part, one waits.
+//! Range locks of in-flight changes: of two changes that touch the same sector, at least one of them partially, one waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Names a change.
+/// Identifies a change: request and part.
 pub(in crate::image) type ChangeKey = (u32, u32);
 
-/// Bytes of an object that a change holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::image) struct Hold {
     pub(in crate::image) range: Range<u64>,
-    /// The change reads what it does not write, so no other may write it meanwhile.
+    /// The change reads bytes that it does not write, so no other may write them meanwhile.
     pub(in crate::image) is_exclusive: bool,
 }
 
@@ -22,7 +21,6 @@ impl Hold {
     }
 }
 
-/// The holds of an image's changes, by object.
 #[derive(Debug, Default)]
 pub(in crate::image) struct Holds {
     objects: BTreeMap<u64, OfObject>,
@@ -35,10 +33,10 @@ struct OfObject {
 }
 
 impl Holds {
-    /// Has a change hold some bytes, or wait for them. Does it hold them?
+    /// Holds a range for a change, or queues the change. Returns whether the range is held.
     pub(in crate::image) fn enter(&mut self, object: u64, key: ChangeKey, hold: Hold) -> bool {
         let object = self.objects.entry(object).or_default();
-        // Behind those that wait, so that each has its turn.
+        // Changes that wait come first, for fairness.
         let others = object.held.iter().chain(&object.waiting);
         let is_free = others.clone().all(|(_, other)| !hold.conflicts(other));
         if is_free {
@@ -49,7 +47,7 @@ impl Holds {
         is_free
     }
 
-    /// A change has ended. Gives those that hold their bytes from now on.
+    /// Releases the range of a change. Returns the changes that hold theirs from now on.
     pub(in crate::image) fn leave(&mut self, object: u64, key: ChangeKey) -> Vec<ChangeKey> {
         let Some(of_object) = self.objects.get_mut(&object) else { return Vec::new() };
         of_object.held.retain(|(other, _)| *other != key);
@@ -83,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_sectors_are_written_side_by_side() {
+    fn whole_sectors_are_written_concurrently() {
         let mut holds = Holds::default();
         assert!(holds.enter(0, (0, 0), shared(0..4096)));
         assert!(holds.enter(0, (1, 0), shared(0..8192)));
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_sector_are_written_one_after_the_other() {
+    fn parts_of_a_sector_are_written_sequentially() {
         let mut holds = Holds::default();
         assert!(holds.enter(0, (0, 0), shared(0..4096)));
         assert!(!holds.enter(0, (1, 0), exclusive(0..4096)));
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_for_one_another_go_in_turn() {
+    fn waiting_changes_proceed_in_order() {
         let mut holds = Holds::default();
         assert!(holds.enter(0, (0, 0), exclusive(0..10)));
         assert!(!holds.enter(0, (1, 0), exclusive(5..20)));

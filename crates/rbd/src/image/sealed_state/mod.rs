@@ -1,4 +1,4 @@
-//! Changes of encrypted data under way, and which bytes they hold.
+//! In-flight changes of encrypted data, with the ranges that they hold.
 
 mod holds;
 
@@ -8,7 +8,6 @@ use super::running::ObjectPiece;
 use crate::encryption::Encryption;
 use onego_buf::List;
 
-/// A change of an object whose data is encrypted.
 #[derive(Debug)]
 pub(super) struct SealedChange {
     pub(super) kind: SealedKind,
@@ -17,22 +16,23 @@ pub(super) struct SealedChange {
 
 #[derive(Debug, Clone)]
 pub(super) enum SealedKind {
-    /// Bytes are written.
-    Write { piece: ObjectPiece, plain: List },
-    /// All of an object from a sector on is given up.
-    Cut { object: u64, from: u64 },
+    Write {
+        piece: ObjectPiece,
+        plain: List,
+    },
+    /// Remove all of an object from a sector on.
+    Cut {
+        object: u64,
+        from: u64,
+    },
 }
 
-/// How far a change is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SealedStep {
-    /// Others change the same sectors.
+    /// Other changes hold the same sectors.
     Waiting,
-    /// The sectors are read in which it begins or ends.
     Reading,
-    /// The parent's bytes are copied into the object first.
     CopyingUp,
-    /// It is on its way.
     Writing,
 }
 
@@ -44,7 +44,6 @@ impl SealedKind {
         }
     }
 
-    /// The bytes of the object that it touches.
     pub(super) fn hold(&self, encryption: &Encryption) -> Hold {
         match self {
             Self::Write { piece, .. } => {

@@ -1,4 +1,4 @@
-//! The data of what an image does with the help of the layer that drives it.
+//! State of pauses, and of operations for other clients.
 
 pub(super) mod pauses;
 pub(super) mod under_way;

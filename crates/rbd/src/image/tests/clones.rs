@@ -13,7 +13,6 @@ use onego_ceph::types::SnapContext;
 use onego_msgr::encoding::Encode as _;
 use std::sync::Arc;
 
-/// Bytes of the parent that show through: two and a half objects.
 const OVERLAP: u64 = 2 * OBJECT + OBJECT / 2;
 
 fn ancestor(prefix: &str, overlap: u64, parent: Option<Arc<Ancestor>>) -> Arc<Ancestor> {
@@ -29,7 +28,7 @@ fn ancestor(prefix: &str, overlap: u64, parent: Option<Arc<Ancestor>>) -> Arc<An
     Arc::new(Ancestor { data: AncestorData::Objects(data), overlap, parent })
 }
 
-/// A clone of a clone. Objects of the ancestors are twice as large.
+/// Returns a clone of a clone. Objects of the ancestors are twice as large.
 fn clone() -> ImageFacts {
     let grandparent = ancestor("rbd_data.old", OBJECT, None);
     let mut facts = facts(Features::LAYERING);
@@ -39,7 +38,7 @@ fn clone() -> ImageFacts {
     facts
 }
 
-/// A request to an ancestor's object, which is answered.
+/// Expects a request to an ancestor's object, and answers it.
 fn ancestral(bed: &mut Bed, object: &str, result: i32, bytes: &[u8]) -> (u64, u64) {
     let (request, ticket) = bed.request(object);
     assert_eq!((request.snap, request.pool, &request.namespace[..]), (4, 2, &b"old"[..]));
@@ -60,7 +59,7 @@ fn read(bed: &mut Bed, token: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_clone_does_not_have_is_read_from_its_ancestors() {
+fn missing_objects_are_read_from_the_ancestors() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Read { offset: 0, length: 100 }, 1);
     bed.data(0, -2);
@@ -78,16 +77,16 @@ fn an_ancestor_shows_no_more_than_the_overlap() {
     assert_eq!(read(&mut bed, 1), [[7; 10].as_slice(), &[0; 20]].concat());
     bed.submit(Io::Read { offset: OVERLAP, length: 5 }, 2);
     bed.data(2, -2);
-    ancestral_is_not_asked(&mut bed);
+    expect_no_read_of_an_ancestor(&mut bed);
     assert_eq!(read(&mut bed, 2), [0; 5]);
 }
 
-fn ancestral_is_not_asked(bed: &mut Bed) {
+fn expect_no_read_of_an_ancestor(bed: &mut Bed) {
     assert!(bed.is_quiet(), "{:?}", bed.script.asked);
 }
 
 #[test]
-fn the_first_write_to_an_object_brings_the_parents_bytes_with_it() {
+fn the_first_write_to_an_object_includes_the_parents_bytes() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Write { offset: OBJECT + 100, data: vec![1; 10].into() }, 1);
     bed.submit(Io::Write { offset: OBJECT + 200, data: vec![2; 10].into() }, 2);
@@ -104,7 +103,7 @@ fn the_first_write_to_an_object_brings_the_parents_bytes_with_it() {
 }
 
 #[test]
-fn a_write_to_an_object_that_the_map_does_not_have_reads_the_parent_at_once() {
+fn a_write_to_an_object_missing_in_the_map_reads_the_parent_at_once() {
     let mut facts = clone();
     facts.state.features = Features::DEFAULT;
     let mut bed = Bed::open(facts);
@@ -123,7 +122,7 @@ fn a_write_to_an_object_that_the_map_does_not_have_reads_the_parent_at_once() {
 }
 
 #[test]
-fn a_write_of_all_that_shows_needs_no_copy() {
+fn a_write_that_covers_the_overlap_needs_no_copy() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Write { offset: 2 * OBJECT, data: vec![1; 2048].into() }, 1);
     assert!(matches!(bed.data(2, 0).as_slice(), [Op::Write { offset: 0, .. }]));
@@ -142,7 +141,7 @@ fn zeros_of_the_parent_are_not_copied() {
 }
 
 #[test]
-fn snapshots_go_on_showing_the_parents_bytes() {
+fn snapshots_keep_showing_the_parents_bytes() {
     let mut facts = clone();
     facts.state.snap_context = SnapContext { seq: 5, snaps: vec![5] };
     let mut bed = Bed::open(facts);
@@ -161,7 +160,7 @@ fn snapshots_go_on_showing_the_parents_bytes() {
 }
 
 #[test]
-fn the_maps_of_snapshots_know_of_an_object_before_it_is_copied() {
+fn snapshot_object_maps_are_updated_before_a_copy_up() {
     let mut facts = clone();
     facts.state.features = Features::DEFAULT;
     facts.state.snap_context = SnapContext { seq: 6, snaps: vec![6, 5] };
@@ -185,7 +184,7 @@ fn the_maps_of_snapshots_know_of_an_object_before_it_is_copied() {
 }
 
 #[test]
-fn a_whole_object_that_is_given_up_hides_the_parents() {
+fn a_zeroed_object_hides_the_parents() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Zero { offset: 0, length: OBJECT }, 1);
     let ops = bed.data(0, 0);
@@ -196,7 +195,7 @@ fn a_whole_object_that_is_given_up_hides_the_parents() {
 }
 
 #[test]
-fn snapshots_keep_what_a_whole_object_that_is_given_up_showed_of_the_parent() {
+fn snapshots_keep_the_parents_bytes_of_a_zeroed_object() {
     let mut facts = clone();
     facts.state.snap_context = SnapContext { seq: 5, snaps: vec![5] };
     let mut bed = Bed::open(facts);
@@ -212,7 +211,7 @@ fn snapshots_keep_what_a_whole_object_that_is_given_up_showed_of_the_parent() {
 }
 
 #[test]
-fn whoever_flattens_an_image_hears_of_a_reader_when_it_reads_nothing_of_the_parent_any_more() {
+fn a_flatten_is_acknowledged_after_the_last_read_of_the_parent() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Read { offset: 0, length: 3 }, 1);
     bed.data(0, -2);
@@ -221,7 +220,7 @@ fn whoever_flattens_an_image_hears_of_a_reader_when_it_reads_nothing_of_the_pare
     bed.state.parent = Default::default();
     bed.told(&Notification::HeaderUpdate, 8);
     bed.refresh();
-    assert_eq!(bed.script.acknowledged, [], "the parent's snapshot may go when it is answered");
+    assert_eq!(bed.script.acknowledged, [], "the parent's snapshot may be removed after the answer");
     bed.reply(of_parent, 0, vec![vec![7; 3]]);
     assert_eq!(bed.script.acknowledged.len(), 1);
     assert_eq!(read(&mut bed, 1), [7; 3]);

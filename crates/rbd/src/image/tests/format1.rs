@@ -1,4 +1,4 @@
-//! An image of format 1.
+//! Images of format 1.
 
 use super::script::{Bed, OBJECT, facts};
 use crate::error::Error;
@@ -21,7 +21,7 @@ fn old_facts() -> ImageFacts {
 }
 
 #[test]
-fn writes_go_to_its_objects_and_keep_the_snapshots_of_its_header() {
+fn writes_go_to_the_data_objects_with_the_headers_snapshots() {
     let mut bed = Bed::open(old_facts());
     bed.state.snap_context.seq = 9;
     bed.state.snap_context.snaps = vec![9, 4];
@@ -36,7 +36,7 @@ fn writes_go_to_its_objects_and_keep_the_snapshots_of_its_header() {
 }
 
 #[test]
-fn its_size_is_a_part_of_the_header_which_must_be_there() {
+fn a_resize_requires_an_existing_header() {
     let mut bed = Bed::open(old_facts());
     bed.resize(4 * OBJECT, 1);
     let (request, ticket) = bed.request(HEADER);
@@ -51,7 +51,7 @@ fn its_size_is_a_part_of_the_header_which_must_be_there() {
 }
 
 #[test]
-fn a_snapshot_that_the_header_does_not_know_any_more_is_gone() {
+fn a_snapshot_missing_in_the_header_is_gone() {
     let mut facts = old_facts();
     facts.data.snap = 4;
     facts.state.snap_context.seq = 4;
@@ -66,7 +66,7 @@ fn a_snapshot_that_the_header_does_not_know_any_more_is_gone() {
 }
 
 #[test]
-fn bytes_that_are_no_header_change_nothing() {
+fn an_invalid_header_changes_nothing() {
     let mut bed = Bed::open(old_facts());
     for bytes in [vec![], vec![0; 200]] {
         bed.image.refresh(&mut bed.script, 1);

@@ -27,7 +27,6 @@ fn their_addr() -> EntityAddr {
     EntityAddr::msgr2("10.0.0.9:0".parse().unwrap(), 1234)
 }
 
-/// A header that another client has locked.
 fn their_lock(cookie: &str, tag: &str) -> Vec<u8> {
     lock_of(THEM, cookie, tag)
 }
@@ -39,7 +38,6 @@ fn lock_of(client: u64, cookie: &str, tag: &str) -> Vec<u8> {
     LockInfo { lockers, kind: kind::EXCLUSIVE, tag: tag.to_owned() }.to_bytes()
 }
 
-/// Has the header say that another client has the lock, alive or not.
 fn is_busy(bed: &mut Bed, is_alive: bool) {
     bed.call::<Lock>(HEADER, -16, Vec::new());
     let watcher =
@@ -53,7 +51,6 @@ fn them() -> ClientId {
     ClientId { gid: THEM, handle: THEIR_WATCH }
 }
 
-/// Asks for the lock as another client and returns the answer.
 fn ask(bed: &mut Bed) -> Response {
     bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
     Response::from_bytes(&bed.script.acknowledged.remove(0).1.to_vec()).expect("the owner answers")
@@ -64,7 +61,7 @@ fn us() -> ClientId {
 }
 
 #[test]
-fn the_first_write_takes_the_lock_and_the_next_go_out_at_once() {
+fn the_first_write_acquires_the_lock_and_later_ones_go_out_at_once() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     let taken = bed.call::<Lock>(HEADER, 0, Vec::new());
@@ -93,7 +90,7 @@ fn reads_need_no_lock() {
 }
 
 #[test]
-fn a_living_owner_is_asked_and_the_lock_taken_when_it_has_let_go() {
+fn a_live_owner_is_asked_to_release_the_lock() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     is_busy(&mut bed, true);
@@ -111,7 +108,7 @@ fn a_living_owner_is_asked_and_the_lock_taken_when_it_has_let_go() {
 }
 
 #[test]
-fn an_owner_that_says_nothing_is_asked_again() {
+fn a_silent_owner_is_asked_again() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     is_busy(&mut bed, true);
@@ -124,7 +121,7 @@ fn an_owner_that_says_nothing_is_asked_again() {
 }
 
 #[test]
-fn an_owner_that_keeps_the_lock_fails_the_writes_that_wait() {
+fn an_owner_that_keeps_the_lock_fails_waiting_writes() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     is_busy(&mut bed, true);
@@ -137,14 +134,16 @@ fn an_owner_that_keeps_the_lock_fails_the_writes_that_wait() {
 }
 
 #[test]
-fn a_dead_owner_is_shut_out_before_its_lock_is_broken() {
+fn a_dead_owner_is_blocklisted_before_its_lock_is_broken() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     is_busy(&mut bed, false);
     let Some(Wanted::Command(json, ticket)) = bed.script.asked.pop_front() else { panic!("no command") };
     assert!(json.contains("osd blocklist") && json.contains("10.0.0.9:0/1234"), "{json}");
     bed.complete(ticket, Ok(client::Outcome::Command(CommandReply::default())));
-    let Some(Wanted::NewestMap(ticket)) = bed.script.asked.pop_front() else { panic!("no question") };
+    let Some(Wanted::NewestMap(ticket)) = bed.script.asked.pop_front() else {
+        panic!("no query of the newest map")
+    };
     bed.complete(ticket, Ok(client::Outcome::Version(50)));
     let Some(Wanted::Map(50, ticket)) = bed.script.asked.pop_front() else {
         panic!("the map is not awaited")
@@ -161,7 +160,7 @@ fn a_dead_owner_is_shut_out_before_its_lock_is_broken() {
 }
 
 #[test]
-fn another_handle_of_this_client_has_time_to_watch_anew() {
+fn another_handle_of_this_client_has_time_to_renew_its_watch() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     let mut found = 0;
@@ -177,7 +176,7 @@ fn another_handle_of_this_client_has_time_to_watch_anew() {
         bed.now = bed.script.wake_at.expect("a time to try again");
         bed.image.due(bed.now, &mut bed.script);
     }
-    // Twice as many seconds: a watch ends after 30.
+    // Twice as many seconds: a watch expires after 30.
     assert_eq!(found, 16);
     let broken = bed.call::<BreakLock>(HEADER, 0, Vec::new());
     assert_eq!((broken.locker, broken.cookie.as_str()), (EntityName::client(US), "auto 99"));
@@ -188,7 +187,7 @@ fn another_handle_of_this_client_has_time_to_watch_anew() {
 }
 
 #[test]
-fn a_lock_by_hand_is_not_broken() {
+fn a_manual_lock_is_not_broken() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     bed.call::<Lock>(HEADER, -16, Vec::new());
@@ -199,7 +198,7 @@ fn a_lock_by_hand_is_not_broken() {
     assert!(bed.is_quiet());
 }
 
-/// An image whose lock is held, with nothing in flight.
+/// Returns an image whose lock is held, with nothing in flight.
 fn owner() -> Bed {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
@@ -211,7 +210,7 @@ fn owner() -> Bed {
 }
 
 #[test]
-fn the_lock_is_let_go_when_what_is_in_flight_has_ended() {
+fn the_lock_is_released_once_nothing_is_in_flight() {
     let mut bed = owner();
     bed.write(1, 2);
     bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
@@ -234,7 +233,7 @@ fn the_lock_is_let_go_when_what_is_in_flight_has_ended() {
 }
 
 #[test]
-fn an_owner_that_is_asked_before_it_could_write_writes_first() {
+fn waiting_writes_go_out_before_a_requested_release() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     bed.call::<Lock>(HEADER, 0, Vec::new());
@@ -248,7 +247,7 @@ fn an_owner_that_is_asked_before_it_could_write_writes_first() {
 }
 
 #[test]
-fn changes_that_need_nothing_to_be_sent_end_with_the_image() {
+fn no_op_changes_end_with_the_image() {
     let mut bed = Bed::open(facts(locked()));
     for token in 1..100 {
         bed.submit(crate::request::Io::Zero { offset: 0, length: 0 }, token);
@@ -261,7 +260,7 @@ fn changes_that_need_nothing_to_be_sent_end_with_the_image() {
 }
 
 #[test]
-fn a_lock_that_a_caller_keeps_is_refused_until_it_is_given_up() {
+fn an_explicit_lock_is_refused_to_others_until_it_is_released() {
     let mut bed = owner();
     bed.image.lock(bed.now, &mut bed.script, 2);
     assert_eq!(ask(&mut bed), Response { result: -30 });
@@ -293,14 +292,14 @@ fn the_end_of_an_operation_leaves_a_kept_lock() {
 }
 
 #[test]
-fn a_caller_that_wants_the_lock_that_is_held_has_it_at_once() {
+fn acquiring_a_held_lock_succeeds_at_once() {
     let mut bed = owner();
     bed.image.lock(bed.now, &mut bed.script, 2);
     bed.is_done(2);
 }
 
 #[test]
-fn an_operation_is_refused_by_an_owner_that_serves_nobody_and_not_answered_by_others() {
+fn only_an_owner_that_does_not_serve_others_refuses_an_operation() {
     let operation = Notification::Operation(Operation::Flatten { id: Default::default() });
     let mut bed = owner();
     bed.told(&operation, 5);
@@ -312,7 +311,7 @@ fn an_operation_is_refused_by_an_owner_that_serves_nobody_and_not_answered_by_ot
 }
 
 #[test]
-fn a_new_watch_gives_the_lock_its_name() {
+fn a_new_watch_updates_the_locks_cookie() {
     let mut bed = owner();
     let lost = client::Error::WatchLost { errno: -107 };
     bed.image.watch_lost(bed.now, &mut bed.script, WatchId::from_cookie(WATCH), &lost);
@@ -328,7 +327,7 @@ fn a_new_watch_gives_the_lock_its_name() {
 }
 
 #[test]
-fn a_lock_that_was_broken_meanwhile_is_taken_anew() {
+fn a_broken_lock_is_acquired_again() {
     let mut bed = owner();
     let lost = client::Error::WatchLost { errno: -107 };
     bed.image.watch_lost(bed.now, &mut bed.script, WatchId::from_cookie(WATCH), &lost);
@@ -343,7 +342,7 @@ fn a_lock_that_was_broken_meanwhile_is_taken_anew() {
 }
 
 #[test]
-fn the_lock_is_let_go_before_the_image_is_closed() {
+fn the_lock_is_released_before_the_image_is_closed() {
     let mut bed = owner();
     bed.image.close(bed.now, &mut bed.script, Some(2));
     bed.call::<Unlock>(HEADER, 0, Vec::new());
@@ -352,7 +351,7 @@ fn the_lock_is_let_go_before_the_image_is_closed() {
 }
 
 #[test]
-fn an_owner_that_watches_and_never_answers_fails_the_writes_that_wait_after_a_minute() {
+fn a_watching_owner_that_never_answers_fails_waiting_writes_after_a_minute() {
     let mut bed = Bed::open(facts(Features::EXCLUSIVE_LOCK));
     bed.write(0, 1);
     let begun = bed.now;

@@ -13,7 +13,7 @@ use onego_msgr::encoding::Encode as _;
 const HEADER: &str = "rbd_header.abc";
 const MAP: &str = "rbd_object_map.abc";
 
-/// An image with a map whose lock is held, for a write to object 0, which exists.
+/// Returns an image that holds the lock and a map, with a write to object 0, which exists.
 fn owner() -> Bed {
     let mut bed = Bed::open(facts(Features::DEFAULT));
     bed.write(0, 1);
@@ -29,7 +29,6 @@ fn owner() -> Bed {
     bed
 }
 
-/// The next request, which must change the map under its lock. It is answered.
 fn update(bed: &mut Bed, result: i32) -> (u64, u8, Option<u8>) {
     let (request, ticket) = bed.request(MAP);
     assert!(method_of::<AssertLocked>(&request).is_some());
@@ -53,7 +52,7 @@ fn an_object_exists_in_the_map_before_it_exists() {
 }
 
 #[test]
-fn an_object_that_is_written_is_clean_no_more() {
+fn a_written_object_is_no_longer_clean() {
     let mut bed = owner();
     bed.write(1, 2);
     assert_eq!(update(&mut bed, 0), (1, state::EXISTS, None));
@@ -62,7 +61,7 @@ fn an_object_that_is_written_is_clean_no_more() {
 }
 
 #[test]
-fn an_object_that_is_removed_is_pending_until_it_is_gone() {
+fn a_removed_object_is_pending_until_it_is_gone() {
     let mut bed = owner();
     bed.submit(Io::Zero { offset: 0, length: OBJECT }, 2);
     assert_eq!(update(&mut bed, 0), (0, state::PENDING, None));
@@ -75,7 +74,7 @@ fn an_object_that_is_removed_is_pending_until_it_is_gone() {
 }
 
 #[test]
-fn an_object_that_is_written_while_it_is_removed_exists() {
+fn an_object_written_during_its_removal_exists() {
     let mut bed = owner();
     bed.submit(Io::Zero { offset: 0, length: OBJECT }, 2);
     update(&mut bed, 0);
@@ -88,7 +87,7 @@ fn an_object_that_is_written_while_it_is_removed_exists() {
 }
 
 #[test]
-fn a_lost_map_is_marked_before_the_write_goes_out() {
+fn a_lost_map_is_invalidated_before_the_write_goes_out() {
     let mut bed = owner();
     bed.write(5, 2);
     update(&mut bed, -5);
@@ -103,7 +102,7 @@ fn a_lost_map_is_marked_before_the_write_goes_out() {
 }
 
 #[test]
-fn a_damaged_map_is_marked_and_not_used() {
+fn a_damaged_map_is_invalidated_and_not_used() {
     for bytes in [vec![1, 2, 3], ObjectMap::new(9).to_bytes()] {
         let mut bed = Bed::open(facts(Features::DEFAULT));
         bed.write(0, 1);
@@ -118,7 +117,7 @@ fn a_damaged_map_is_marked_and_not_used() {
 }
 
 #[test]
-fn the_map_is_let_go_before_the_image() {
+fn the_map_is_unlocked_before_the_image() {
     let mut bed = owner();
     bed.image.unlock(bed.now, &mut bed.script, 2);
     assert_eq!(bed.call::<Unlock>(MAP, 0, Vec::new()).cookie, "");

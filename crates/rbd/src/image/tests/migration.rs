@@ -1,4 +1,4 @@
-//! Images that are being moved here, and copies of objects without a change.
+//! Images that are destinations of migrations, and object copies without a change.
 
 use super::script::{Bed, OBJECT, facts, method_of};
 use crate::data::{Ancestor, AncestorData, DataObjects, ExternalBytes, ExternalRead};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const MAP: &str = "rbd_object_map.abc";
 const SOURCE_0: &str = "rbd_data.src.0000000000000000";
 
-/// An image of ten objects that shows what a source has. `snaps`: the snapshots that came with it.
+/// Returns an image of ten objects with a migration source. `snaps`: the snapshots that came with it.
 fn moved(features: Features, snaps: &[u64]) -> Bed {
     let mut facts = facts(features.with(Features::MIGRATING));
     let data = DataObjects {
@@ -36,7 +36,6 @@ fn moved(features: Features, snaps: &[u64]) -> Bed {
     Bed::open_as(facts, |image| image.moves_here(Migration { newest_snap: seq, parent: None }))
 }
 
-/// Bytes that the test gives.
 #[derive(Debug)]
 struct Scripted;
 
@@ -47,7 +46,7 @@ impl ExternalBytes for Scripted {
 }
 
 #[test]
-fn what_no_cluster_has_shows_where_the_image_has_no_object() {
+fn external_bytes_show_where_the_image_has_no_object() {
     let mut facts = facts(Features::LAYERING.with(Features::MIGRATING));
     let data = AncestorData::External(Arc::new(Scripted));
     facts.parent = Some(Arc::new(Ancestor { data, overlap: 2 * OBJECT - 10, parent: None }));
@@ -91,7 +90,7 @@ fn an_object_is_copied_before_its_first_change() {
 }
 
 #[test]
-fn an_object_is_whole_when_it_is_as_new_as_the_newest_snapshot_that_came() {
+fn an_object_is_complete_once_it_is_as_new_as_the_newest_snapshot() {
     let mut bed = moved(Features::LAYERING, &[7, 5]);
     bed.write(3, 1);
     let (request, ticket) = bed.request("rbd_data.abc.0000000000000003");
@@ -106,7 +105,7 @@ fn an_object_is_whole_when_it_is_as_new_as_the_newest_snapshot_that_came() {
 }
 
 #[test]
-fn a_whole_object_that_is_given_up_is_copied_for_the_snapshots_first() {
+fn a_zeroed_object_is_copied_for_the_snapshots_first() {
     let mut bed = moved(Features::LAYERING, &[7]);
     bed.submit(Io::Zero { offset: 0, length: OBJECT }, 1);
     let ops = bed.data(0, -34);
@@ -117,7 +116,7 @@ fn a_whole_object_that_is_given_up_is_copied_for_the_snapshots_first() {
 }
 
 #[test]
-fn a_change_that_joins_a_copy_gets_what_ancestors_have() {
+fn a_change_that_joins_a_copy_includes_the_ancestors_bytes() {
     let mut bed = moved(Features::LAYERING, &[]);
     bed.submit(Io::CopyUp { object: 3 }, 1);
     bed.data(3, -2);
@@ -133,7 +132,7 @@ fn a_change_that_joins_a_copy_gets_what_ancestors_have() {
 }
 
 #[test]
-fn a_copy_that_fails_fails_the_change_and_nothing_is_written() {
+fn a_failed_copy_fails_the_change_without_a_write() {
     let mut bed = moved(Features::LAYERING, &[]);
     bed.write(3, 1);
     bed.data(3, -2);
@@ -142,7 +141,7 @@ fn a_copy_that_fails_fails_the_change_and_nothing_is_written() {
     assert!(bed.is_quiet());
 }
 
-/// Takes the lock for a request that waits, with a map of objects that are not there.
+/// Acquires the lock for a waiting request, with a map of missing objects.
 fn lock(bed: &mut Bed) {
     bed.take_lock();
     bed.call::<Lock>(MAP, 0, Vec::new());
@@ -151,7 +150,7 @@ fn lock(bed: &mut Bed) {
 }
 
 #[test]
-fn the_object_map_says_that_a_copy_exists_and_whether_it_differs_from_the_snapshot() {
+fn the_object_map_records_a_copy_and_whether_it_is_clean() {
     for (is_clean, expected) in [(false, state::EXISTS), (true, state::EXISTS_CLEAN)] {
         let mut bed = moved(Features::DEFAULT, &[7]);
         bed.submit(Io::CopyUp { object: 3 }, 1);
@@ -169,7 +168,7 @@ fn the_object_map_says_that_a_copy_exists_and_whether_it_differs_from_the_snapsh
 }
 
 #[test]
-fn an_object_that_the_source_has_not_is_not_noted() {
+fn an_object_missing_in_the_source_is_not_recorded() {
     let mut bed = moved(Features::DEFAULT, &[7]);
     bed.submit(Io::CopyUp { object: 3 }, 1);
     lock(&mut bed);
@@ -181,7 +180,7 @@ fn an_object_that_the_source_has_not_is_not_noted() {
 }
 
 #[test]
-fn an_image_is_one_of_its_own_when_the_move_is_over() {
+fn an_image_is_independent_after_the_migration() {
     let mut bed = moved(Features::LAYERING, &[7]);
     bed.state.features = Features::LAYERING;
     bed.image.refresh(&mut bed.script, 1);
@@ -193,14 +192,14 @@ fn an_image_is_one_of_its_own_when_the_move_is_over() {
 }
 
 #[test]
-fn the_size_of_an_image_that_is_being_moved_stays() {
+fn a_migrating_image_cannot_be_resized() {
     let mut bed = moved(Features::LAYERING, &[]);
     bed.resize(3 * OBJECT, 1);
     assert!(matches!(bed.script.finished.as_slice(), [(1, Err(_))]));
     assert!(bed.is_quiet());
 }
 
-/// A clone, of which objects are copied without a change.
+/// Returns a clone whose objects are copied without a change.
 fn clone(features: Features) -> Bed {
     let mut facts = facts(features);
     let data = DataObjects { names: DataNames::new("rbd_data.src"), pool: 2, ..facts.data.clone() };
@@ -211,7 +210,7 @@ fn clone(features: Features) -> Bed {
 }
 
 #[test]
-fn a_copy_of_zeros_makes_no_object() {
+fn a_copy_of_zeros_creates_no_object() {
     let mut bed = clone(Features::LAYERING);
     bed.submit(Io::CopyUp { object: 0 }, 1);
     bed.data(0, -2);
@@ -222,7 +221,7 @@ fn a_copy_of_zeros_makes_no_object() {
 }
 
 #[test]
-fn the_object_map_says_that_a_copy_exists_before_it_does() {
+fn the_object_map_records_a_copy_before_it_exists() {
     let mut bed = clone(Features::DEFAULT);
     bed.submit(Io::CopyUp { object: 0 }, 1);
     lock(&mut bed);
@@ -239,7 +238,7 @@ fn the_object_map_says_that_a_copy_exists_before_it_does() {
 }
 
 #[test]
-fn an_object_is_here_before_it_is_compared() {
+fn an_object_is_copied_before_it_is_compared() {
     let mut bed = moved(Features::LAYERING, &[]);
     let (expected, data) = (vec![1; 512].into(), vec![2; 512].into());
     bed.submit(Io::CompareAndWrite { offset: 3 * OBJECT, expected, data }, 1);
@@ -254,15 +253,15 @@ fn an_object_is_here_before_it_is_compared() {
 }
 
 #[test]
-fn the_parent_s_bytes_are_there_before_they_are_compared() {
+fn the_parents_bytes_are_copied_before_they_are_compared() {
     let mut bed = clone(Features::LAYERING);
     let (expected, data) = (vec![9; 512].into(), vec![2; 512].into());
     bed.submit(Io::CompareAndWrite { offset: 0, expected, data }, 1);
     bed.data(0, -2);
     let (_, ticket) = bed.request(SOURCE_0);
     bed.reply(ticket, 0, vec![vec![9; 4096]]);
-    // An OSD compares with what the object was before the request.
-    assert_eq!(bed.data(0, 0).len(), 1, "the copy is alone");
+    // An OSD compares with the object's state before the request.
+    assert_eq!(bed.data(0, 0).len(), 1, "the copy is a request of its own");
     let ops = bed.data(0, 0);
     assert!(matches!(ops.as_slice(), [Op::Stat, Op::CmpExt { .. }, Op::Write { .. }]), "{ops:?}");
     bed.is_done(1);

@@ -1,4 +1,4 @@
-//! An open image against a script: what it asks for is looked at and answered by hand.
+//! Tests of an open image against a scripted host, whose requests the tests inspect and answer.
 
 mod clones;
 mod format1;

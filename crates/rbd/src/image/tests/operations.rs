@@ -1,4 +1,4 @@
-//! Operations for others, and pauses.
+//! Operations for other clients, and pauses.
 
 use super::script::{Bed, US, WATCH, Wanted, facts, method_of};
 use crate::PauseKind;
@@ -20,7 +20,7 @@ fn flatten(request: u64) -> Notification {
     Notification::Operation(Operation::Flatten { id: id(request) })
 }
 
-/// An image whose lock is held, and that does for others what they ask for.
+/// Returns an image that holds the lock and serves operations of other clients.
 fn serving(features: Features) -> Bed {
     let mut bed = Bed::open(facts(features));
     bed.image.serve_others();
@@ -63,7 +63,7 @@ fn told(bed: &mut Bed, ticket: crate::host::Ticket) {
 }
 
 #[test]
-fn an_operation_is_answered_at_once_and_its_end_is_told() {
+fn an_operation_is_answered_at_once_and_its_end_is_notified() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     assert_eq!(answer(&mut bed), Some(0));
@@ -76,7 +76,7 @@ fn an_operation_is_answered_at_once_and_its_end_is_told() {
 }
 
 #[test]
-fn an_end_that_a_watcher_may_have_missed_is_told_again_and_not_for_ever() {
+fn a_missed_notification_of_an_end_is_repeated_a_few_times() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     end(&mut bed, 1, 0);
@@ -90,7 +90,7 @@ fn an_end_that_a_watcher_may_have_missed_is_told_again_and_not_for_ever() {
 }
 
 #[test]
-fn an_operation_without_an_id_is_answered_when_it_has_ended() {
+fn an_operation_without_an_id_is_answered_at_its_end() {
     let mut bed = serving(locked());
     let snapshot = SnapshotName { name: "s".into(), ..SnapshotName::default() };
     bed.told(&Notification::Operation(Operation::SnapRemove { snapshot, id: Default::default() }), 5);
@@ -102,7 +102,7 @@ fn an_operation_without_an_id_is_answered_when_it_has_ended() {
 }
 
 #[test]
-fn an_operation_that_is_asked_for_twice_is_carried_out_once() {
+fn a_repeated_request_does_not_repeat_the_operation() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     bed.told(&flatten(1), 6);
@@ -117,7 +117,7 @@ fn an_operation_that_is_asked_for_twice_is_carried_out_once() {
 }
 
 #[test]
-fn no_more_operations_are_begun_than_may_be_under_way() {
+fn operations_in_progress_are_limited() {
     let mut bed = serving(locked());
     for request in 1..=9 {
         bed.told(&flatten(request), request);
@@ -127,7 +127,7 @@ fn no_more_operations_are_begun_than_may_be_under_way() {
 }
 
 #[test]
-fn progress_is_told_one_step_at_a_time_and_the_newest_counts() {
+fn only_one_progress_notification_is_in_flight() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     for done in 1..=3 {
@@ -150,7 +150,7 @@ fn a_client_that_does_not_own_the_lock_is_silent() {
 }
 
 #[test]
-fn who_asks_for_the_lock_need_not_wait_for_a_long_operation() {
+fn a_lock_request_aborts_a_long_operation() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     let them = ClientId { gid: 4200, handle: 99 };
@@ -161,7 +161,7 @@ fn who_asks_for_the_lock_need_not_wait_for_a_long_operation() {
 }
 
 #[test]
-fn who_asks_for_the_lock_waits_for_an_operation_that_has_paused_the_image() {
+fn a_lock_request_waits_for_an_operation_that_has_paused_the_image() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 2);
@@ -171,7 +171,7 @@ fn who_asks_for_the_lock_waits_for_an_operation_that_has_paused_the_image() {
     bed.image.resume(bed.now, &mut bed.script, 3);
     bed.refresh();
     bed.is_done(3);
-    assert!(bed.is_quiet(), "what is done once would be done twice");
+    assert!(bed.is_quiet(), "the operation would be repeated");
     end(&mut bed, 1, 0);
     assert_eq!(bed.notify().0, Notification::AsyncComplete { id: id(1), result: 0 });
     bed.call::<Unlock>(HEADER, 0, Vec::new());
@@ -196,7 +196,7 @@ fn a_pause_waits_for_changes_in_flight_and_holds_later_ones_back() {
 }
 
 #[test]
-fn a_pause_for_the_header_leaves_changes_in_flight_and_holds_later_ones_back() {
+fn a_pause_for_the_header_ignores_changes_in_flight_and_holds_later_ones_back() {
     let mut bed = serving(locked().with(Features::OBJECT_MAP));
     bed.write(0, 2);
     let (_, update) = bed.request(MAP);
@@ -207,7 +207,7 @@ fn a_pause_for_the_header_leaves_changes_in_flight_and_holds_later_ones_back() {
     assert!(bed.is_quiet(), "the second write went out");
     bed.image.resume(bed.now, &mut bed.script, 5);
     bed.refresh();
-    // The object map is as it was, with what waits for its change.
+    // The object map is unchanged, including the requests that wait for its updates.
     assert_eq!(bed.script.finished.drain(..).map(|(token, _)| token).collect::<Vec<u32>>(), [5]);
     bed.reply(update, 0, vec![Vec::new(); 2]);
     bed.data(0, 0);
@@ -225,14 +225,14 @@ fn the_object_map_is_read_again_after_a_pause() {
     bed.refresh();
     load_map(&mut bed);
     bed.is_done(3);
-    assert!(bed.is_quiet(), "nobody need be told anew who owns the lock");
+    assert!(bed.is_quiet(), "the lock's owner is announced only once");
     bed.write(0, 4);
     let (request, _) = bed.request(MAP);
     assert!(method_of::<onego_ceph::cls::rbd::ObjectMapUpdate>(&request).is_some());
 }
 
 #[test]
-fn pauses_follow_each_other() {
+fn pauses_are_sequential() {
     let mut bed = serving(locked());
     bed.image.pause(bed.now, &mut bed.script, 1, PauseKind::Exclusive, 2);
     bed.is_done(2);
@@ -245,7 +245,7 @@ fn pauses_follow_each_other() {
 }
 
 #[test]
-fn the_end_of_an_image_breaks_its_operations_off() {
+fn closing_an_image_aborts_its_operations() {
     let mut bed = serving(locked());
     bed.told(&flatten(1), 5);
     bed.image.close(bed.now, &mut bed.script, Some(2));

@@ -20,7 +20,7 @@ fn a_write_goes_out_at_once_and_a_flush_waits_for_it() {
 }
 
 #[test]
-fn what_was_never_written_reads_as_zeros() {
+fn missing_objects_read_as_zeros() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.submit(Io::Read { offset: OBJECT - 10, length: 20 }, 1);
     bed.data(0, -2);
@@ -32,7 +32,7 @@ fn what_was_never_written_reads_as_zeros() {
 }
 
 #[test]
-fn nothing_is_written_until_a_changed_header_is_known() {
+fn writes_wait_until_a_changed_header_is_read() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.told(&Notification::HeaderUpdate, 5);
     assert!(bed.script.acknowledged.is_empty(), "the header is not known yet");
@@ -48,7 +48,7 @@ fn nothing_is_written_until_a_changed_header_is_known() {
 }
 
 #[test]
-fn a_write_that_waited_and_now_lies_behind_the_end_fails() {
+fn a_held_back_write_past_the_new_end_fails() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.told(&Notification::HeaderUpdate, 5);
     bed.write(7, 1);
@@ -59,7 +59,7 @@ fn a_write_that_waited_and_now_lies_behind_the_end_fails() {
 }
 
 #[test]
-fn an_image_with_unknown_features_takes_no_writes() {
+fn an_image_with_unknown_features_rejects_writes() {
     let mut bed = Bed::open(facts(Features::LAYERING.with(Features::JOURNALING)));
     bed.write(0, 1);
     let refused = Error::Features(Features::JOURNALING);
@@ -67,7 +67,7 @@ fn an_image_with_unknown_features_takes_no_writes() {
 }
 
 #[test]
-fn a_client_that_is_shut_out_is_told_so_and_asks_no_more() {
+fn a_blocklisted_client_fails_all_requests() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.write(0, 1);
     bed.write(1, 2);
@@ -80,7 +80,7 @@ fn a_client_that_is_shut_out_is_told_so_and_asks_no_more() {
 }
 
 #[test]
-fn an_image_is_closed_when_all_has_ended() {
+fn an_image_closes_once_nothing_is_in_flight() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.write(0, 1);
     bed.image.close(bed.now, &mut bed.script, Some(2));

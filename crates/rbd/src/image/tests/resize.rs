@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 const HEADER: &str = "rbd_header.abc";
 
-/// Id of the size changes.
 const RESIZE: u64 = 77;
 
 fn begin(bed: &mut Bed, size: u64, token: u32) {
@@ -37,7 +36,7 @@ fn is_out_of_bounds(bed: &mut Bed, token: u32) {
 }
 
 #[test]
-fn a_request_that_was_admitted_to_a_larger_image_fails_where_it_is_executed() {
+fn bounds_are_checked_again_when_a_request_is_executed() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     bed.state.size = 5 * OBJECT;
     bed.image.refresh(&mut bed.script, 1);
@@ -84,7 +83,7 @@ fn a_shrink_waits_for_changes_in_flight_and_fails_later_ones_past_the_new_end() 
 }
 
 #[test]
-fn a_shrink_that_is_given_up_ends_when_its_trims_have() {
+fn a_cancelled_shrink_ends_after_its_trims() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     begin(&mut bed, 9 * OBJECT, 1);
     bed.is_done(1);
@@ -101,7 +100,7 @@ fn a_shrink_that_is_given_up_ends_when_its_trims_have() {
 }
 
 #[test]
-fn size_changes_follow_each_other() {
+fn size_changes_are_sequential() {
     let mut bed = Bed::open(facts(Features::LAYERING));
     begin(&mut bed, 5 * OBJECT, 1);
     bed.is_done(1);
@@ -124,7 +123,7 @@ fn size_changes_follow_each_other() {
 }
 
 #[test]
-fn a_shrink_whose_lock_was_lost_does_not_set_the_size() {
+fn a_shrink_that_lost_the_lock_does_not_set_the_size() {
     let mut bed = Bed::open(facts(Features::LAYERING.with(Features::EXCLUSIVE_LOCK)));
     bed.write(0, 1);
     bed.take_lock();
@@ -147,7 +146,7 @@ fn a_shrink_whose_lock_was_lost_does_not_set_the_size() {
 }
 
 #[test]
-fn what_a_shrink_has_trimmed_is_not_copied_from_the_parent() {
+fn trimmed_objects_are_not_copied_from_the_parent() {
     let mut facts = facts(Features::LAYERING);
     let data = DataObjects { names: DataNames::new("rbd_data.src"), pool: 2, ..facts.data.clone() };
     facts.parent =

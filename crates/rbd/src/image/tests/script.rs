@@ -1,4 +1,4 @@
-//! The layer that drives the machine under test.
+//! Scripted host of the machine under test.
 
 use crate::data::{DataObjects, ExternalBytes};
 use crate::error::Error;
@@ -20,14 +20,10 @@ use onego_wire::{Time, Writer};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The id of the client under test.
 pub(super) const US: u64 = 4100;
-/// The first watch of the client under test.
 pub(super) const WATCH: u64 = 7;
-/// Objects of the image have as many bytes.
 pub(super) const OBJECT: u64 = 4096;
 
-/// What an image has asked for.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Request(Box<Request>, Ticket),
@@ -39,7 +35,6 @@ pub(super) enum Wanted {
     Map(u32, Ticket),
 }
 
-/// Takes what the image asks for, and keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) asked: VecDeque<Wanted>,
@@ -47,9 +42,8 @@ pub(super) struct Script {
     pub(super) finished: Vec<(u32, Result<Outcome, Error>)>,
     pub(super) operations: Vec<(u32, Operation)>,
     pub(super) broken_off: Vec<u32>,
-    /// Objects that are to be copied: number, with what ancestors have, the image's snapshots.
+    /// Object copies: number, whether to include the ancestors' bytes, the image's snapshots.
     pub(super) copies: Vec<(u64, bool, Vec<u64>)>,
-    /// Reads of what no cluster has.
     pub(super) external: VecDeque<(Range<u64>, Ticket)>,
     pub(super) wake_at: Option<Time>,
     pub(super) epoch: u32,
@@ -122,7 +116,6 @@ impl Host<u32> for Script {
     }
 }
 
-/// An image under test, with what drives it.
 pub(super) struct Bed {
     pub(super) image: OpenImage<u32>,
     pub(super) script: Script,
@@ -130,7 +123,6 @@ pub(super) struct Bed {
     pub(super) state: ImageState,
 }
 
-/// What is known of an image with ten objects.
 pub(super) fn facts(features: Features) -> ImageFacts {
     ImageFacts {
         id: "abc".into(),
@@ -158,12 +150,11 @@ pub(super) fn facts(features: Features) -> ImageFacts {
 }
 
 impl Bed {
-    /// An image that was opened, and is watched.
     pub(super) fn open(facts: ImageFacts) -> Self {
         Self::open_as(facts, |_| {})
     }
 
-    /// The same of an image that is told something before its header is read.
+    /// Opens an image that receives a notification before its header is read.
     pub(super) fn open_as(facts: ImageFacts, tell: impl FnOnce(&mut OpenImage<u32>)) -> Self {
         let mut script = Script::default();
         let state = facts.state.clone();
@@ -177,13 +168,11 @@ impl Bed {
         bed
     }
 
-    /// Answers a watch.
     pub(super) fn watch(&mut self, cookie: u64) {
         let Some(Wanted::Watch(ticket)) = self.script.asked.pop_front() else { panic!("no watch") };
         self.complete(ticket, Ok(client::Outcome::Watching(WatchId::from_cookie(cookie))));
     }
 
-    /// Answers a read of the header.
     pub(super) fn refresh(&mut self) {
         let header = self.image.facts.header.object.to_string();
         let (request, ticket) = self.request(&header);
@@ -199,7 +188,7 @@ impl Bed {
         self.image.submit(self.now, &mut self.script, io, token);
     }
 
-    /// Changes the size where nothing is in flight.
+    /// Changes the size while nothing is in flight.
     pub(super) fn resize(&mut self, size: u64, token: u32) {
         self.image.begin_resize(self.now, &mut self.script, size, token.into(), token);
         if self.script.finished.iter().any(|(done, result)| *done == token && result.is_ok()) {
@@ -226,7 +215,7 @@ impl Bed {
         self.complete(ticket, Ok(client::Outcome::Reply(reply)));
     }
 
-    /// The next thing that was asked for, which must be a request to that object.
+    /// Returns the next request, which must be one to this object.
     pub(super) fn request(&mut self, object: &str) -> (Request, Ticket) {
         match self.script.asked.pop_front() {
             Some(Wanted::Request(request, ticket)) if request.object == ObjectName::from(object) => {
@@ -236,8 +225,7 @@ impl Bed {
         }
     }
 
-    /// The next thing that was asked for, which must be a call of that method on that object and nothing else. It is
-    /// answered.
+    /// Answers the next request, which must be a single call of this method on this object.
     pub(super) fn call<M: Method>(&mut self, object: &str, result: i32, output: Vec<u8>) -> M {
         let (request, ticket) = self.request(object);
         let called =
@@ -246,7 +234,7 @@ impl Bed {
         called
     }
 
-    /// A request to a data object, which is answered. Gives its operations.
+    /// Expects a request to a data object, answers it, and returns its operations.
     pub(super) fn data(&mut self, object: u64, result: i32) -> Vec<Op> {
         let (request, ticket) = self.request(&format!("rbd_data.abc.{object:016x}"));
         self.reply(ticket, result, Vec::new());
@@ -260,13 +248,13 @@ impl Bed {
         }
     }
 
-    /// Another user says something.
+    /// Delivers a notification from another user.
     pub(super) fn told(&mut self, notification: &Notification, notify_id: u64) {
         let (watch, payload) = (WatchId::from_cookie(WATCH), notification.to_bytes().into());
         self.image.notified(self.now, &mut self.script, watch, notify_id, &payload);
     }
 
-    /// Takes the lock for whatever waits for it, with the answers of a header that nobody has locked.
+    /// Acquires the lock for waiting requests; the header is not locked.
     pub(super) fn take_lock(&mut self) {
         self.call::<onego_ceph::cls::lock::Lock>("rbd_header.abc", 0, Vec::new());
         self.refresh();
@@ -276,7 +264,7 @@ impl Bed {
         self.script.asked.is_empty()
     }
 
-    /// The only result since the last look, which must be a success.
+    /// Expects exactly one result since the last check, a success.
     pub(super) fn is_done(&mut self, token: u32) {
         let finished = std::mem::take(&mut self.script.finished);
         assert!(
@@ -286,7 +274,6 @@ impl Bed {
     }
 }
 
-/// The call of this method in a request.
 pub(super) fn method_of<M: Method>(request: &Request) -> Option<M> {
     request.ops.iter().find_map(|(op, _)| match op {
         Op::Call { class, method, input } if class == M::CLASS && method == M::NAME => {
@@ -296,7 +283,6 @@ pub(super) fn method_of<M: Method>(request: &Request) -> Option<M> {
     })
 }
 
-/// The header of an image of format 1 with this state.
 fn header_of(state: &ImageState) -> Vec<u8> {
     let SnapContext { seq, snaps } = &state.snap_context;
     let snapshot = |id: &u64| Format1Snapshot { id: *id, image_size: 5 * OBJECT, name: format!("s{id}") };
@@ -305,7 +291,6 @@ fn header_of(state: &ImageState) -> Vec<u8> {
     Format1Header { snap_seq: *seq, snapshots, ..header }.to_bytes()
 }
 
-/// What a header with this state answers.
 fn outputs_of(state: &ImageState) -> Vec<Vec<u8>> {
     let pair = |first: u64, second: u64| {
         let mut w = Writer::new();

@@ -1,7 +1,7 @@
-//! An image that is being moved here from another one: what has not come yet shows through from that one.
+//! Migration to this image: objects that were not copied yet show through from the source.
 //!
-//! The layer that drives the machine copies objects, with what they are at the snapshots that came with the image
-//! ([`Host::copy_object`]): before their first change, and one after the other while the move is carried out.
+//! The layer that drives the machine copies objects, including their versions at the snapshots that came with the image
+//! ([`Host::copy_object`]): before their first change, and one by one as the migration proceeds.
 //!
 //! Source: ceph `src/librbd/io/ObjectRequest.cc`, `src/librbd/deep_copy/ObjectCopyRequest.cc`.
 
@@ -18,17 +18,17 @@ use onego_ceph::rbd::Features;
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// The image is being moved here. Its ancestor is the image that it comes from.
+    /// Marks the image as the destination of a migration. Its ancestor is the source.
     pub fn moves_here(&mut self, migration: Migration) {
         self.migration = Some(migration);
     }
 
-    /// Do snapshots come with the image, so that an object that exists may not be whole?
+    /// Returns whether snapshots came with the image, so that an object that exists may be incomplete.
     pub(in crate::image) fn is_deep(&self) -> bool {
         self.migration.as_ref().is_some_and(|migration| migration.newest_snap > 0)
     }
 
-    /// A request to an object that fails where the object is not here as a whole.
+    /// Builds a request to an object that fails unless the object is complete.
     pub(in crate::image) fn guarded_request(&self, object: u64) -> Request {
         match &self.migration {
             Some(Migration { newest_snap: seq @ 1.., .. }) => {
@@ -39,7 +39,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Did a guarded change find that the object is not here as a whole?
+    /// Returns whether a guarded change failed because the object is incomplete.
     pub(in crate::image) fn is_refused(&self, reply: &Result<Option<OpReply>, ClientError>) -> bool {
         match reply {
             Ok(None) => !self.is_deep(),
@@ -48,14 +48,13 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Has an object copied for the changes that wait for it.
     pub(in crate::image) fn copy_migrating(&mut self, host: &mut impl Host<T>, object: u64) {
         let Some(copy) = self.copyups.get_mut(&object) else { return };
         copy.is_whole = copy.waiting.iter().any(|(_, piece)| !piece.is_copy());
         host.copy_object(object, copy.is_whole, &self.facts.state.snap_context.snaps);
     }
 
-    /// An object is here, with what it is at the snapshots, or cannot be copied.
+    /// Handles the end of an object's copy, including its versions at the snapshots.
     pub fn object_copied(
         &mut self,
         now: Time,
@@ -71,7 +70,7 @@ impl<T> OpenImage<T> {
             }
         };
         let Some(copy) = self.copyups.get(&object) else { return };
-        // A change that came meanwhile would hide what a parent has for an object that the source has not.
+        // A change that arrived meanwhile would hide a parent's bytes of an object that the source lacks.
         if !copy.is_whole && copy.waiting.iter().any(|(_, piece)| !piece.is_copy()) {
             return self.copy_migrating(host, object);
         }
@@ -87,7 +86,7 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// An object is here that nobody has written: the map says so. Does the piece wait for that?
+    /// Records a copied object that no change has written in the map. Returns whether the piece waits for that.
     pub(in crate::image) fn note_copied(
         &mut self,
         host: &mut impl Host<T>,
@@ -99,7 +98,7 @@ impl<T> OpenImage<T> {
         if object >= map.len() || matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN) {
             return false;
         }
-        // A change that is under way makes it differ from the snapshot.
+        // A change in flight makes it differ from the snapshot.
         let is_clean = piece.is_clean && !map.updates.contains_key(&object);
         let has_diff = self.facts.state.features.contains(Features::FAST_DIFF);
         let need = if is_clean && has_diff { state::EXISTS_CLEAN } else { state::EXISTS };
@@ -112,7 +111,7 @@ impl<T> OpenImage<T> {
         true
     }
 
-    /// The move is over: the image stands for itself, and what shows through is its own parent's.
+    /// Ends the migration once the header says so: the image's own parent shows through from now on.
     pub(in crate::image) fn learn_migration(&mut self, features: Features) {
         if let Some(migration) = self.migration.take_if(|_| !features.contains(Features::MIGRATING)) {
             self.facts.parent = migration.parent;

@@ -1,5 +1,5 @@
-//! What an image does with the help of the layer that drives it: operations that others ask for, pauses for them, and copies of
-//! objects of an image that is being moved here.
+//! Work that needs the layer that drives the image: operations for other clients, pauses for them, and object copies of a
+//! migration.
 
 mod migration;
 mod operations;

@@ -1,7 +1,7 @@
-//! Operations that other users of the image ask the owner of its lock for.
+//! Operations that other users of the image request from the owner of its lock.
 //!
-//! The owner answers at once whether it takes the work on, says now and then how far it is, and says when it has ended. The
-//! layer that drives the machine carries the work out ([`Host::operate`]).
+//! The owner answers at once whether it accepts the operation, and notifies of its progress and its end. The layer that
+//! drives the machine carries it out ([`Host::operate`]).
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
@@ -15,28 +15,27 @@ use onego_ceph::client::{WatchId, errno};
 use onego_msgr::encoding::Encode as _;
 use onego_wire::Time;
 
-/// Most operations under way for others. The client that asks for one more is told to make it itself, as the lock's owner.
+/// Maximum number of operations for others in progress. The client that requests one more must acquire the lock and do it itself.
 const MAX_OPERATIONS: usize = 8;
 
-/// Results that are kept for clients that ask for an operation again because they missed its end.
+/// Number of results that are kept for clients that missed the end of their operation and request it again.
 const MAX_ENDED: usize = 32;
 
-/// How often the end of an operation is told while somebody seems to miss it.
+/// Number of notifications of an operation's end while a watcher misses them.
 const END_ATTEMPTS: u32 = 3;
 
-/// Seconds that the others have to take a notification.
 const NOTIFY_TIMEOUT: u32 = 5;
 
-/// Whoever asked for an operation asks the next owner for it (ERESTART).
+/// The requester must ask the next owner (ERESTART).
 const RESTART: i32 = -85;
 
 impl<T> OpenImage<T> {
-    /// From now on the layer that drives the machine carries out operations for others.
+    /// Enables operations for others: the layer that drives the machine carries them out.
     pub fn serve_others(&mut self) {
         self.operations.is_served = true;
     }
 
-    /// Another user asks for an operation. Gives the answer, unless it comes later.
+    /// Handles another user's request for an operation. Answers it now, or at the operation's end.
     pub(in crate::image) fn operation_requested(
         &mut self,
         host: &mut impl Host<T>,
@@ -64,7 +63,7 @@ impl<T> OpenImage<T> {
         if !self.operations.is_served || self.operations.under_way.len() >= MAX_OPERATIONS {
             return answer(host, Some(errno::EOPNOTSUPP));
         }
-        tracing::debug!(image = self.facts.id, ?operation, "another client asks for an operation");
+        tracing::debug!(image = self.facts.id, ?operation, "another client requests an operation");
         self.operations.last_number = self.operations.last_number.wrapping_add(1);
         let number = self.operations.last_number;
         let has_id = id != AsyncRequestId::default();
@@ -81,7 +80,7 @@ impl<T> OpenImage<T> {
         host.operate(number, operation);
     }
 
-    /// An operation is so far: `done` of `all`, in whatever it counts.
+    /// Notifies of an operation's progress: `done` of `all` steps, in any unit.
     pub fn operation_progress(&mut self, host: &mut impl Host<T>, number: u32, done: u64, all: u64) {
         let Some(operation) = self.operations.under_way.iter_mut().find(|other| other.number == number)
         else {
@@ -100,7 +99,6 @@ impl<T> OpenImage<T> {
         host.notify(self.facts.header.clone(), progress.to_bytes().into(), NOTIFY_TIMEOUT, ticket);
     }
 
-    /// The others know how far an operation is.
     pub(in crate::image) fn progress_told(&mut self, host: &mut impl Host<T>, number: u32) {
         let mut under_way = self.operations.under_way.iter_mut();
         let Some(operation) = under_way.find(|other| other.number == number) else { return };
@@ -109,7 +107,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// An operation has ended; `result` is 0 or a negative errno.
+    /// Ends an operation; `result` is 0 or a negative errno.
     pub fn operation_ended(&mut self, now: Time, host: &mut impl Host<T>, number: u32, result: i32) {
         self.end_operation(host, number, result);
         self.settle(now, host);
@@ -122,7 +120,7 @@ impl<T> OpenImage<T> {
         if let Some((watch, notify_id)) = answer {
             return host.acknowledge(watch, notify_id, encode(Some(Response { result })));
         }
-        // An operation that was broken off is a new one when it is asked for again.
+        // A repeated request for an aborted operation starts it again.
         if result != RESTART {
             self.operations.ended.truncate(MAX_ENDED - 1);
             self.operations.ended.push_front((id, result));
@@ -136,7 +134,7 @@ impl<T> OpenImage<T> {
         host.notify(self.facts.header.clone(), end.to_bytes().into(), NOTIFY_TIMEOUT, ticket);
     }
 
-    /// The others were told that an operation has ended, or not all of them.
+    /// Handles the end of the notification of an operation's end. Repeats it if a watcher missed it.
     pub(in crate::image) fn end_told(
         &mut self,
         host: &mut impl Host<T>,
@@ -148,7 +146,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Breaks off what can be: nobody who wants the lock, or closes the image, need wait for long operations.
+    /// Aborts operations where possible: a client that wants the lock, or a close, must not wait for long ones.
     pub(in crate::image) fn break_operations_off(&mut self, host: &mut impl Host<T>) {
         let is_lost = self.death.is_some() || self.is_leaving;
         let under_way = self.operations.under_way.iter();

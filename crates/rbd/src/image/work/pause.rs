@@ -1,7 +1,7 @@
-//! Pauses: somebody who changes what the header or the object map says has the image to itself, with the lock.
+//! Pauses: an operation that changes the header or the object map gets exclusive use of the image, with the lock.
 //!
-//! Changes wait meanwhile, like the lock for those who ask for it. After the pause the header is read again and, unless changes
-//! were in flight, the object map.
+//! Changes, and requests of other clients for the lock, wait meanwhile. After the pause the header is read again and, unless
+//! changes were in flight, the object map.
 
 use crate::host::Host;
 use crate::image::lock_state::LockState;
@@ -12,8 +12,8 @@ use crate::request::Outcome;
 use onego_wire::Time;
 
 impl<T> OpenImage<T> {
-    /// The operation with this number wants the image to itself until [`resume`](Self::resume): `token` is finished when what
-    /// `kind` asks for is so and, where there is one, the lock is held.
+    /// Requests exclusive use of the image until [`resume`](Self::resume), for the operation with this number. Finishes `token`
+    /// when the condition of `kind` is met and the lock, if any, is held.
     pub fn pause(&mut self, now: Time, host: &mut impl Host<T>, operation: u32, kind: PauseKind, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));
@@ -22,7 +22,7 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Ends a pause: `token` is finished when the image knows what has changed.
+    /// Ends a pause. Finishes `token` when the image has read the changed header.
     pub fn resume(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         let PauseState::Paused(kind) = self.pauses.state else {
             return host.finished(token, Ok(Outcome::Done));
@@ -40,7 +40,6 @@ impl<T> OpenImage<T> {
         self.settle(now, host);
     }
 
-    /// Goes on with the pauses.
     pub(in crate::image) fn settle_pauses(&mut self, host: &mut impl Host<T>) {
         let is_known = !self.refresh.is_in_flight && !self.lock.state.is_learning();
         if let PauseState::Ending(_) = self.pauses.state
@@ -51,7 +50,7 @@ impl<T> OpenImage<T> {
         }
         let has_lock = !self.has_lock() || self.lock.state == LockState::Held;
         let is_idle = self.changing == 0 && self.is_map_idle();
-        // A pause for the header alone overtakes those that wait for changes.
+        // A pause for the header only overtakes those that wait for changes.
         let next = |waiting: &WaitingPause<T>| is_idle || waiting.kind == PauseKind::Header;
         if matches!(self.pauses.state, PauseState::None)
             && is_known
