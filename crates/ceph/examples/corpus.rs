@@ -1,8 +1,8 @@
-//! Reads real encoded objects and writes them again: `cargo run --example corpus -- DIR`.
+//! Decodes real encoded objects and encodes them again: `cargo run --example corpus -- DIR`.
 //!
-//! DIR holds `VERSION/TYPE/FILE`, as the archives of the ceph-object-corpus do. Every object must be read whole. Where
-//! the version that its bytes begin with is the one that is written here, they must come out as they were. A few have a
-//! key of no kind, with which nothing would be protected: they must be refused.
+//! DIR holds `VERSION/TYPE/FILE`, like the archives of the ceph-object-corpus. Every object must be decoded completely. If
+//! its version is the one that is encoded here, the bytes must be identical. A few objects have a key of type none, which
+//! would protect nothing: they must be rejected.
 
 use onego_ceph::cls::{lock, rbd};
 use onego_ceph::crush::CrushMap;
@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-/// Reads an object and writes it again.
+/// Decodes an object and encodes it again.
 type Recode = fn(&[u8]) -> Result<Vec<u8>, String>;
 
 fn recode<T: Decode + Encode>(bytes: &[u8]) -> Result<Vec<u8>, String> {
     T::from_bytes(bytes).map(|value| value.to_bytes()).map_err(|error| error.to_string())
 }
 
-/// Ceph's name of each type, whether its bytes begin with a version, and how to read and write it.
+/// Ceph's name of each type, whether its bytes start with a version, and its recoding.
 const TYPES: &[(&str, bool, Recode)] = &[
     ("AuthTicket", true, recode::<auth::AuthTicket>),
     ("CephXAuthenticate", true, recode::<auth::Authenticate>),
@@ -79,20 +79,20 @@ const TYPES: &[(&str, bool, Recode)] = &[
     ("uuid_d", false, recode::<Uuid>),
 ];
 
-/// Objects with a key of no kind (`CEPH_CRYPTO_NONE`), which is what an empty `CryptoKey` is.
+/// Objects with a key of type none (`CEPH_CRYPTO_NONE`), like an empty `CryptoKey`.
 const KEYLESS: [&str; 3] = [
     "CephXServiceTicket/c0e89904c00be7d46a884f7889c1d133",
     "CephXServiceTicketInfo/367d994a87d47b5d56c65c8bdb2d07f3",
     "CryptoKey/8dd6bb7329a71449b0a1b292b5999164",
 ];
 
-/// What became of the objects of one type in one version.
+/// Results for the objects of one type in one version.
 #[derive(Default)]
 struct Count {
     identical: usize,
-    /// Read whole, but of a version that is not written here.
+    /// Decoded completely, but of another version than the encoded one.
     other_version: usize,
-    /// Refused, as they must be.
+    /// Rejected as expected.
     refused: usize,
     failed: usize,
 }
@@ -109,11 +109,7 @@ impl Count {
         } else {
             self.failed += 1;
             let at = written.iter().zip(bytes).take_while(|(a, b)| a == b).count();
-            Err(format!(
-                "written differently from byte {at} on ({} bytes, not {})",
-                written.len(),
-                bytes.len()
-            ))
+            Err(format!("different from byte {at} on ({} bytes instead of {})", written.len(), bytes.len()))
         }
     }
 }
@@ -133,7 +129,7 @@ fn count(dir: &Path, versioned: bool, recode: Recode) -> io::Result<Count> {
                     Err(_) => count.refused += 1,
                     Ok(_) => {
                         count.failed += 1;
-                        eprintln!("{}: a key of no kind is taken", file.display());
+                        eprintln!("{}: accepted a key of type none", file.display());
                     }
                 }
             } else if let Err(error) = count.add(&fs::read(&file)?, versioned, recode) {

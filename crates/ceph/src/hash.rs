@@ -1,6 +1,6 @@
-//! The hashes that placement is built on: of object names, and of CRUSH's inputs.
+//! Hash functions of placement: of object names, and of CRUSH's inputs.
 //!
-//! All of them rest on Robert Jenkins' 96-bit mix (burtleburtle.net/bob/hash/evahash.html).
+//! All but the directory cache's rest on Robert Jenkins' 96-bit mix (burtleburtle.net/bob/hash/evahash.html).
 //! Sources: ceph `src/common/ceph_hash.cc`, `src/crush/hash.c`.
 
 /// Mixes three words reversibly.
@@ -17,7 +17,7 @@ fn mix(a: &mut u32, b: &mut u32, c: &mut u32) {
     *c = c.wrapping_sub(*a).wrapping_sub(*b) ^ (*b >> 15);
 }
 
-/// The hash of object names in pools whose `object_hash` is rjenkins (2), which every pool has today.
+/// Returns the hash of an object name in pools whose `object_hash` is rjenkins (2), as in all pools today.
 pub fn rjenkins(name: &[u8]) -> u32 {
     const GOLDEN_RATIO: u32 = 0x9e37_79b9;
     let (mut a, mut b, mut c) = (GOLDEN_RATIO, GOLDEN_RATIO, 0u32);
@@ -34,7 +34,7 @@ pub fn rjenkins(name: &[u8]) -> u32 {
     let [w0, w1, w2] = words(&last);
     a = a.wrapping_add(w0);
     b = b.wrapping_add(w1);
-    // The low byte of the last word is kept for the length, which the hash takes modulo 2^32.
+    // The low byte of the last word is reserved for the length, modulo 2^32.
     c = c.wrapping_add(w2 << 8).wrapping_add(name.len() as u32);
     mix(&mut a, &mut b, &mut c);
     c
@@ -45,7 +45,7 @@ fn words(block: &[u8; 12]) -> [u32; 3] {
     [word(0), word(4), word(8)]
 }
 
-/// The hash of object names in pools whose `object_hash` is the Linux directory cache's (1).
+/// Returns the hash of an object name in pools whose `object_hash` is the Linux directory cache's (1).
 pub fn linux_dcache(name: &[u8]) -> u32 {
     name.iter().fold(0u32, |hash, &byte| {
         let byte = u32::from(byte);
@@ -57,7 +57,7 @@ const CRUSH_SEED: u32 = 1_315_423_911;
 const X: u32 = 231_232;
 const Y: u32 = 1_232;
 
-/// CRUSH's hash of one word.
+/// Returns CRUSH's hash of one word.
 #[inline]
 pub fn crush_hash32_1(mut a: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a;
@@ -67,7 +67,7 @@ pub fn crush_hash32_1(mut a: u32) -> u32 {
     hash
 }
 
-/// CRUSH's hash of two words.
+/// Returns CRUSH's hash of two words.
 #[inline]
 pub fn crush_hash32_2(mut a: u32, mut b: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a ^ b;
@@ -78,8 +78,8 @@ pub fn crush_hash32_2(mut a: u32, mut b: u32) -> u32 {
     hash
 }
 
-/// CRUSH's hash of three words.
-#[inline(always)] // Most of CRUSH's time goes here, and in a loop the compiler does several at once.
+/// Returns CRUSH's hash of three words.
+#[inline(always)] // Most of CRUSH's time is spent here; in a loop the compiler vectorizes it.
 pub fn crush_hash32_3(mut a: u32, mut b: u32, mut c: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a ^ b ^ c;
     let (mut x, mut y) = (X, Y);
@@ -91,7 +91,7 @@ pub fn crush_hash32_3(mut a: u32, mut b: u32, mut c: u32) -> u32 {
     hash
 }
 
-/// CRUSH's hash of four words.
+/// Returns CRUSH's hash of four words.
 #[inline]
 pub fn crush_hash32_4(mut a: u32, mut b: u32, mut c: u32, mut d: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a ^ b ^ c ^ d;
@@ -105,7 +105,7 @@ pub fn crush_hash32_4(mut a: u32, mut b: u32, mut c: u32, mut d: u32) -> u32 {
     hash
 }
 
-/// CRUSH's hash of five words.
+/// Returns CRUSH's hash of five words.
 #[inline]
 pub fn crush_hash32_5(mut a: u32, mut b: u32, mut c: u32, mut d: u32, mut e: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a ^ b ^ c ^ d ^ e;
@@ -128,7 +128,7 @@ mod tests {
     // Expected values: the kernel's net/ceph/ceph_hash.c and net/ceph/crush/hash.c.
 
     #[test]
-    fn object_names_hash_as_peers_hash_them() {
+    fn object_names_hash_as_by_peers() {
         let cases: [(&[u8], u32, u32); 6] = [
             (b"", 0xbd49_d10d, 0),
             (b"a", 0x29ee_c818, 0x42f2),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn words_hash_as_peers_hash_them() {
+    fn words_hash_as_by_peers() {
         let (a, b) = (0x1234_5678, -3i32 as u32);
         assert_eq!(crush_hash32_1(a), 0x8443_a4e2);
         assert_eq!(crush_hash32_2(a, b), 0x5bee_468f);

@@ -1,6 +1,6 @@
-//! The map of a cluster's managers (ceph `src/mon/MgrMap.{h,cc}`).
+//! Manager map (ceph `src/mon/MgrMap.{h,cc}`).
 //!
-//! Read in every encoding from Pacific to Tentacle, written in Tentacle's.
+//! Decodes every encoding from Pacific to Tentacle, and encodes Tentacle's.
 
 use crate::types::{Epoch, Utime};
 use onego_msgr::addr::AddrVec;
@@ -8,66 +8,66 @@ use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module of a manager (`MgrMap::ModuleInfo`).
+/// Module of a manager (`MgrMap::ModuleInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MgrModule {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Can it run there?
+    /// Whether the module can run.
     pub can_run: bool,
-    /// Why it cannot.
+    /// Reason why it cannot run.
     pub error: String,
-    /// Its options, encoded. Only managers and the dashboard look at them.
+    /// Encoded options, which only managers and the dashboard use.
     pub options: Vec<u8>,
 }
 
-/// A manager that waits to become active (`MgrMap::StandbyInfo`).
+/// Standby manager (`MgrMap::StandbyInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StandbyMgr {
-    /// Its global id.
+    /// Global id.
     pub gid: u64,
-    /// What follows `mgr.` in its name.
+    /// Name without `mgr.`.
     pub name: String,
-    /// The modules it has.
+    /// Available modules.
     pub modules: Vec<MgrModule>,
-    /// The features it has.
+    /// Feature bits.
     pub features: u64,
 }
 
-/// The map of a cluster's managers.
+/// Map of a cluster's managers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MgrMap {
     /// Version of the map.
     pub epoch: Epoch,
-    /// Where the active manager is reached.
+    /// Addresses of the active manager.
     pub active_addrs: AddrVec,
-    /// Its global id, or 0.
+    /// Global id of the active manager, or 0.
     pub active_gid: u64,
-    /// Is it ready to serve?
+    /// Whether the active manager is ready.
     pub available: bool,
-    /// What follows `mgr.` in its name.
+    /// Name of the active manager without `mgr.`.
     pub active_name: String,
-    /// The managers that wait, by global id.
+    /// Standby managers by global id.
     pub standbys: BTreeMap<u64, StandbyMgr>,
-    /// The modules that are switched on.
+    /// Enabled modules.
     pub modules: BTreeSet<String>,
-    /// What modules serve: name, URI.
+    /// Services of modules: name, URI.
     pub services: BTreeMap<String, String>,
-    /// The modules that the active manager has.
+    /// Modules that the active manager has.
     pub available_modules: Vec<MgrModule>,
-    /// When the active manager last changed.
+    /// Time of the last change of the active manager.
     pub active_change: Utime,
-    /// By release, the modules that cannot be switched off.
+    /// Modules that cannot be disabled, by release.
     pub always_on_modules: BTreeMap<u32, BTreeSet<String>>,
-    /// The features that the active manager has.
+    /// Feature bits of the active manager.
     pub active_features: u64,
-    /// The epoch of the OSDs' map in which a manager was last blocklisted.
+    /// Epoch of the OSD map in which a manager was last blocklisted.
     pub last_failure_osd_epoch: Epoch,
-    /// The clients that the manager's modules are: name and addresses.
+    /// Clients of the manager's modules: name and addresses.
     pub clients: Vec<(String, AddrVec)>,
-    /// Switches: 1 is `down`.
+    /// Flags: 1 is `down`.
     pub flags: u64,
-    /// Modules that are switched off although they are always on.
+    /// Modules that are disabled despite being always on.
     pub force_disabled_modules: BTreeSet<String>,
 }
 
@@ -105,7 +105,7 @@ impl Decode for StandbyMgr {
                 return Err(DecodeError::TooOld { what: WHAT, version, oldest: 4 });
             }
             let (gid, name) = (r.u64(WHAT)?, r.string("standby mgr name")?);
-            Vec::<String>::decode(r)?; // the modules' names, for readers of before Mimic
+            Vec::<String>::decode(r)?; // the modules' names, for readers before Mimic
             Ok(Self { gid, name, modules: Vec::decode(r)?, features: r.u64(WHAT)? })
         })
     }

@@ -1,4 +1,4 @@
-//! The map of a cluster's monitors (ceph `src/mon/MonMap.{h,cc}`).
+//! Monitor map (ceph `src/mon/MonMap.{h,cc}`).
 
 use crate::types::{Epoch, Utime, Uuid};
 use onego_msgr::addr::AddrVec;
@@ -6,68 +6,68 @@ use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A monitor (`mon_info_t`).
+/// Monitor (`mon_info_t`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonInfo {
-    /// What follows `mon.` in its name.
+    /// Name without `mon.`.
     pub name: String,
-    /// Where it is reached.
+    /// Addresses.
     pub public_addrs: AddrVec,
-    /// Clients try those with the lowest number first.
+    /// Clients try lower values first.
     pub priority: u16,
-    /// Among those of one priority, clients prefer those with a higher weight.
+    /// Within a priority, clients prefer higher weights.
     pub weight: u16,
-    /// Where it stands: type of bucket, name of bucket.
+    /// CRUSH location: bucket type, bucket name.
     pub crush_location: BTreeMap<String, String>,
-    /// When it was added; zero before Tentacle.
+    /// Time at which it was added; zero before Tentacle.
     pub time_added: Utime,
 }
 
-/// Which monitors become leader.
+/// Leader election strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ElectionStrategy {
-    /// The one of the lowest rank.
+    /// Lowest rank.
     #[default]
     Classic = 1,
-    /// The one of the lowest rank that is not disallowed.
+    /// Lowest rank that is not disallowed.
     Disallow = 2,
-    /// The one with the best connections.
+    /// Best connectivity.
     Connectivity = 3,
 }
 
-/// The map of a cluster's monitors.
+/// Map of a cluster's monitors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonMap {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
     /// Version of the map.
     pub epoch: Epoch,
-    /// When it last changed.
+    /// Time of the last change.
     pub last_changed: Utime,
-    /// When the cluster was made.
+    /// Creation time of the cluster.
     pub created: Utime,
-    /// Features that all monitors must have, for good.
+    /// Features that all monitors must have permanently.
     pub persistent_features: u64,
-    /// Features that all monitors must have, for now.
+    /// Features that all monitors must currently have.
     pub optional_features: u64,
-    /// The monitors by name.
+    /// Monitors by name.
     pub monitors: BTreeMap<String, MonInfo>,
-    /// The monitors' names by rank.
+    /// Names of the monitors by rank.
     pub ranks: Vec<String>,
-    /// The oldest release of a monitor that may join.
+    /// Oldest release of a monitor that may join.
     pub min_mon_release: u8,
-    /// Ranks that were taken out in the last change.
+    /// Ranks that the last change removed.
     pub removed_ranks: BTreeSet<u32>,
-    /// How a leader is elected.
+    /// Election strategy.
     pub strategy: ElectionStrategy,
     /// Monitors that must not become leader.
     pub disallowed_leaders: BTreeSet<String>,
-    /// Is the cluster stretched over two sites?
+    /// Whether the cluster is stretched over two sites.
     pub stretch_mode_enabled: bool,
-    /// The monitor that decides between two sites.
+    /// Tiebreaker monitor of a stretched cluster.
     pub tiebreaker: String,
-    /// Monitors of a site that is lost.
+    /// Monitors of a lost site.
     pub stretch_marked_down: BTreeSet<String>,
 }
 
@@ -94,19 +94,19 @@ impl Default for MonMap {
 }
 
 impl MonMap {
-    /// Adds a monitor, which gets the next rank.
+    /// Adds a monitor with the next rank.
     pub fn add(&mut self, monitor: MonInfo) {
         self.ranks.push(monitor.name.clone());
         self.monitors.insert(monitor.name.clone(), monitor);
     }
 
-    /// The monitor of this rank.
+    /// Returns the monitor with this rank.
     pub fn by_rank(&self, rank: usize) -> Option<&MonInfo> {
         self.monitors.get(self.ranks.get(rank)?)
     }
 }
 
-/// Features of monitors (`mon_feature_t`).
+/// Decodes monitor features (`mon_feature_t`).
 fn decode_features(r: &mut Reader<'_>) -> Decoded<u64> {
     envelope(r, 1, "monitor features", |_, r| r.u64("monitor features"))
 }
@@ -141,7 +141,7 @@ impl Decode for MonInfo {
 
 impl Encode for MonInfo {
     fn encode(&self, w: &mut Writer) {
-        // The time is the only thing that version 6 adds: without it, this is what all releases write.
+        // Version 6 only adds the time. Without it, all releases write version 5.
         let version = if self.time_added == Utime::default() { 5 } else { 6 };
         write_envelope(w, version, 1, |w| {
             w.string(&self.name);

@@ -1,7 +1,7 @@
-//! Operations on an object, as a request carries them.
+//! Operations on an object in a request.
 //!
-//! A request is a vector of [`Op`]s that the OSD applies to one object in order and as one: a fixed 38-byte
-//! descriptor each in the front of the message, and the inputs of all of them, one behind the other, in its data.
+//! A request is a vector of [`Op`]s that the OSD applies to one object atomically and in order: each has a fixed 38-byte
+//! descriptor in the front of the message; their inputs are concatenated in its data.
 //!
 //! Source: ceph `src/include/rados.h` (`ceph_osd_op`), `src/osd/osd_types.cc` (`OSDOp`).
 
@@ -15,30 +15,30 @@ use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of an operation's descriptor on the wire.
+/// Length of an operation's descriptor on the wire.
 pub const DESCRIPTOR_LEN: usize = 38;
 
-/// Bytes of the part of a descriptor whose meaning depends on the operation.
+/// Length of the operation-specific part of a descriptor.
 const ARGUMENTS_LEN: usize = 28;
 
-/// Most bytes that a request may bring that changes an object (`osd_max_write_size`, 90 MiB). OSDs answer EMSGSIZE to
+/// Maximum payload of a request that changes an object (`osd_max_write_size`, 90 MiB). OSDs answer EMSGSIZE to
 /// larger ones.
 pub const MAX_WRITE: u64 = 90 << 20;
 
-/// Most bytes that are read by one request: what librados takes (INT_MAX). A reply has fewer: see [`MAX_PAYLOAD`].
+/// Maximum number of bytes that one request reads: the limit of librados (INT_MAX). Replies have a lower one: see [`MAX_PAYLOAD`].
 pub const MAX_READ: u64 = i32::MAX as u64;
 
-/// Most bytes of the payload of a message to or from an OSD: two of the largest objects (`osd_max_object_size`, 128 MiB).
-/// Clients and the embedded cluster keep to the same bound.
+/// Maximum payload of a message to or from an OSD: two of the largest objects (`osd_max_object_size`, 128 MiB).
+/// Clients and the embedded cluster use the same limit.
 pub const MAX_PAYLOAD: u32 = 256 << 20;
 
-/// Most bytes in the name of a class or of its method: their lengths are bytes on the wire.
+/// Longest name of a class or of its method: their lengths are single bytes on the wire.
 pub const MAX_CALL_NAME: usize = u8::MAX as usize;
 
-/// Most operations in one request: the count on the wire has 16 bits. OSDs take as many.
+/// Maximum number of operations in a request, also for OSDs: the count on the wire has 16 bits.
 pub const MAX_OPS: usize = u16::MAX as usize;
 
-/// Numbers of the operations (`CEPH_OSD_OP_*`).
+/// Operation codes (`CEPH_OSD_OP_*`).
 #[allow(missing_docs)]
 pub mod code {
     pub const READ: u16 = 0x1201;
@@ -91,7 +91,7 @@ pub mod code {
     pub const PG_NLS_FILTER: u16 = 0x1506;
 }
 
-/// Checksums of [`Op::Checksum`] (`CEPH_OSD_CHECKSUM_OP_TYPE_*`).
+/// Checksum types of [`Op::Checksum`] (`CEPH_OSD_CHECKSUM_OP_TYPE_*`).
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChecksumKind {
@@ -101,12 +101,12 @@ pub enum ChecksumKind {
 }
 
 impl ChecksumKind {
-    /// The checksum with this number.
+    /// Returns the checksum type with this number.
     pub fn from_wire(number: u8) -> Option<Self> {
         [Self::XxHash32, Self::XxHash64, Self::Crc32c].into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Does one of them have 64 bits, and not 32?
+    /// Returns whether the checksum has 64 bits instead of 32.
     pub fn is_wide(self) -> bool {
         self == Self::XxHash64
     }
@@ -116,7 +116,7 @@ impl ChecksumKind {
 pub mod op_flag {
     /// Creation fails if the object exists.
     pub const EXCL: u32 = 1;
-    /// The request goes on although this operation failed.
+    /// The request continues if this operation fails.
     pub const FAIL_OK: u32 = 2;
 }
 
@@ -143,18 +143,18 @@ pub mod flag {
     pub const KNOWN_REDIRECT: u32 = 0x400000;
     pub const FULL_TRY: u32 = 0x800000;
     pub const FULL_FORCE: u32 = 0x1000000;
-    /// Results and outputs of the writing operations are wanted too.
+    /// Results and outputs of writing operations are wanted too.
     pub const RETURN_VEC: u32 = 0x4000000;
-    /// The client fails operations on pools with the flag `eio` by itself.
+    /// The client itself fails operations on pools with the flag `eio`.
     pub const SUPPORTS_POOL_EIO: u32 = 0x8000000;
 }
 
-/// Does a request with these flags wait while its pool is full? (`Objecter::op_target_t::respects_full`)
+/// Returns whether a request with these flags waits while its pool is full (`Objecter::op_target_t::respects_full`).
 pub fn respects_full(flags: u32) -> bool {
     flags & (flag::WRITE | flag::RW_ORDERED) != 0 && flags & (flag::FULL_TRY | flag::FULL_FORCE) == 0
 }
 
-/// What a comparison of [`Op::CmpXattr`] and [`Op::OmapCmp`] demands (`CEPH_OSD_CMPXATTR_OP_*`).
+/// Comparison of [`Op::CmpXattr`] and [`Op::OmapCmp`] (`CEPH_OSD_CMPXATTR_OP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Compare {
@@ -167,7 +167,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// The comparison of that number.
+    /// Returns the comparison with that number.
     pub fn from_wire(value: u8) -> Decoded<Self> {
         Ok(match value {
             1 => Self::Equal,
@@ -181,16 +181,16 @@ impl Compare {
     }
 }
 
-/// The value that an extended attribute is compared with.
+/// Value to compare an extended attribute with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompareWith {
     /// Byte by byte.
     Bytes(Vec<u8>),
-    /// As numbers: the attribute holds decimal digits.
+    /// As numbers: the attribute consists of decimal digits.
     Number(u64),
 }
 
-/// What [`Op::Watch`] does (`CEPH_OSD_WATCH_OP_*`).
+/// Kind of [`Op::Watch`] (`CEPH_OSD_WATCH_OP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum WatchOp {
@@ -216,11 +216,11 @@ impl WatchOp {
 
 /// Flags of [`CopyFrom`] (`CEPH_OSD_COPY_FROM_FLAG_*`).
 pub mod copy_flag {
-    /// `snap` is the id of a clone, not of a snapshot.
+    /// `snap` is the id of a clone instead of a snapshot.
     pub const MAP_SNAP_CLONE: u8 = 8;
     /// The input ends with a truncation.
     pub const TRUNCATE_SEQ: u8 = 32;
-    /// All flags there are.
+    /// All flags.
     pub const ALL: u8 = 63;
 }
 
@@ -229,11 +229,11 @@ pub mod copy_flag {
 pub struct CopyFrom {
     /// Name of the object.
     pub name: Vec<u8>,
-    /// Its pool, namespace and key.
+    /// Pool, namespace and key of the object.
     pub locator: ObjectLocator,
-    /// The snapshot to copy, or `NOSNAP` for the object as it is.
+    /// Snapshot to copy, or `NOSNAP` for the current object.
     pub snap: u64,
-    /// The version that the source must have; 0: any.
+    /// Required version of the source; 0: any.
     pub version: u64,
     /// See [`copy_flag`].
     pub flags: u8,
@@ -279,10 +279,10 @@ impl CopyFrom {
     }
 }
 
-/// Keys and values of an object's map.
+/// Keys and values of an object's omap.
 pub type Omap = BTreeMap<Vec<u8>, List>;
 
-/// One operation on an object. Offsets and lengths are bytes of the object.
+/// Operation on an object. Offsets and lengths are in bytes of the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -291,12 +291,12 @@ pub enum Op {
         offset: u64,
         length: u64,
     },
-    /// Output: a map of (offset, length), then the bytes of these extents.
+    /// Output: a map of (offset, length), followed by the bytes of these extents.
     SparseRead {
         offset: u64,
         length: u64,
     },
-    /// Output: a map of (offset, length) of what is allocated.
+    /// Output: a map of (offset, length) of the allocated extents.
     MapExt {
         offset: u64,
         length: u64,
@@ -315,7 +315,7 @@ pub enum Op {
     WriteFull {
         data: List,
     },
-    /// Writes `data` again and again over `length` bytes, a multiple of its length.
+    /// Repeats `data` over `length` bytes, a multiple of its length.
     WriteSame {
         offset: u64,
         length: u64,
@@ -335,7 +335,7 @@ pub enum Op {
     Create {
         exclusive: bool,
     },
-    /// Makes the object what it was at snapshot `snap`.
+    /// Restores the state of the object at snapshot `snap`.
     Rollback {
         snap: u64,
     },
@@ -344,7 +344,7 @@ pub enum Op {
         write_size: u64,
         flags: u32,
     },
-    /// Calls `method` of an object class. Output: what the method gives.
+    /// Calls `method` of an object class. Output: that of the method.
     Call {
         class: String,
         method: String,
@@ -368,12 +368,12 @@ pub enum Op {
     RmXattr {
         name: Vec<u8>,
     },
-    /// Output: a set of at most `max` keys behind `after`, and whether there are more.
+    /// Output: a set of at most `max` keys after `after`, and whether there are more.
     OmapGetKeys {
         after: Vec<u8>,
         max: u64,
     },
-    /// Output: a map of at most `max` entries behind `after` whose key starts with `prefix`, and whether there are more.
+    /// Output: a map of at most `max` entries after `after` whose keys start with `prefix`, and whether there are more.
     OmapGetVals {
         after: Vec<u8>,
         max: u64,
@@ -381,7 +381,7 @@ pub enum Op {
     },
     /// Output: the header.
     OmapGetHeader,
-    /// Output: a map of the entries that are there.
+    /// Output: a map of the existing entries.
     OmapGetValsByKeys {
         keys: BTreeSet<Vec<u8>>,
     },
@@ -404,13 +404,13 @@ pub enum Op {
     OmapCmp {
         assertions: BTreeMap<Vec<u8>, (List, Compare)>,
     },
-    /// Output: all data of the object, which is a [`Tmap`].
+    /// Output: the whole data of the object, a [`Tmap`].
     TmapGet,
-    /// The object's data becomes this [`Tmap`].
+    /// Replaces the object's data with this [`Tmap`].
     TmapPut {
         input: List,
     },
-    /// The [`Tmap`] is changed by each [`TmapCommand`] of the input.
+    /// Applies each [`TmapCommand`] of the input to the object's [`Tmap`].
     TmapUpdate {
         input: List,
     },
@@ -435,23 +435,23 @@ pub enum Op {
         cookie: u64,
         reply: List,
     },
-    /// Output: who watches.
+    /// Output: the watchers.
     ListWatchers,
     /// Output: clones and their snapshots.
     ListSnaps,
-    /// Checksums of chunks of a range, or of it as a whole where a chunk has no size. Output: how many, and the numbers.
+    /// Checksums of the chunks of a range, or of all of it if the chunk size is 0. Output: their number, and the checksums.
     Checksum {
         /// See [`ChecksumKind`].
         kind: u8,
         offset: u64,
         length: u64,
         chunk: u32,
-        /// The number that each checksum begins with.
+        /// Initial value of each checksum.
         init: List,
     },
-    /// Replaces the object's data, attributes and map by those of another object.
+    /// Replaces the object's data, attributes and omap with those of another object.
     CopyFrom(Box<CopyFrom>),
-    /// Keeps an object in a cache tier, or no longer.
+    /// Pins an object in a cache tier, or unpins it.
     CachePin {
         is_pinned: bool,
     },
@@ -461,24 +461,24 @@ pub enum Op {
         epoch: u32,
         cursor: List,
     },
-    /// As `PgNls`, for the objects that a filter admits. Input: "pg", "filter", a filter's name and arguments, the cursor.
+    /// Like `PgNls`, for the objects that pass a filter. Input: "pg", "filter", a filter's name and arguments, the cursor.
     PgNlsFilter {
         count: u64,
         epoch: u32,
         input: List,
     },
-    /// An operation that is not known here, kept so that it can be refused by name.
+    /// Unknown operation, kept so that it can be refused by name.
     Unknown {
         code: u16,
     },
-    /// An operation whose arguments or input make no sense, kept so that it can be refused (EINVAL) instead of the session.
+    /// Operation with invalid arguments or input, kept so that the operation can be refused (EINVAL) instead of the session.
     Malformed {
         code: u16,
     },
 }
 
 impl Op {
-    /// The operation's number.
+    /// Returns the operation's code.
     pub fn code(&self) -> u16 {
         match self {
             Self::Read { .. } => code::READ,
@@ -532,17 +532,17 @@ impl Op {
         }
     }
 
-    /// Does the operation read? (A class method may do both; its caller says so in the request's flags.)
+    /// Returns whether the operation reads. (A class method may do both; its caller sets the request's flags.)
     pub fn reads(&self) -> bool {
         self.code() & 0x1000 != 0 && !matches!(self, Self::Call { .. })
     }
 
-    /// Does the operation change the object?
+    /// Returns whether the operation changes the object.
     pub fn writes(&self) -> bool {
         self.code() & 0x2000 != 0
     }
 
-    /// Writes the descriptor to `front` and appends the operation's input to `data`.
+    /// Encodes the descriptor to `front` and appends the operation's input to `data`.
     pub fn encode(&self, flags: u32, front: &mut Writer, data: &mut List) {
         let at = front.len();
         front.u16(self.code());
@@ -554,7 +554,7 @@ impl Op {
         data.append(input);
     }
 
-    /// Writes the arguments that have a place in the descriptor and returns the input that has none.
+    /// Encodes the arguments in the descriptor and returns the input.
     fn encode_arguments(&self, w: &mut Writer) -> List {
         match self {
             Self::Read { offset, length }
@@ -622,7 +622,7 @@ impl Op {
             Self::Notify { cookie, timeout, payload } => {
                 w.u64(*cookie);
                 let mut input = Writer::new();
-                input.u32(1); // the version of the protocol that follows
+                input.u32(1); // protocol version
                 input.u32(*timeout);
                 sized_list(input, payload)
             }
@@ -652,7 +652,7 @@ impl Op {
         }
     }
 
-    /// The inputs of the operations on an object's map.
+    /// Returns the input of an omap operation.
     fn encode_omap_input(&self) -> List {
         let mut w = Writer::new();
         match self {
@@ -687,8 +687,8 @@ impl Op {
         w.into_vec().into()
     }
 
-    /// Reads a descriptor and takes the operation's input from the front of `data`. Returns its flags too. Fails if the
-    /// input is not all there; an operation that makes no sense is [`Op::Malformed`].
+    /// Decodes a descriptor and takes the operation's input from the front of `data`. Returns its flags too. Fails if the
+    /// input is truncated; an invalid operation is [`Op::Malformed`].
     pub fn decode(front: &mut Reader<'_>, data: &mut List) -> Decoded<(Op, u32)> {
         let code = front.u16("operation")?;
         let flags = front.u32("operation's flags")?;
@@ -699,13 +699,13 @@ impl Op {
         }
         let input = data.split_to(len);
         let op = Self::decode_arguments(code, flags, &mut arguments, input).unwrap_or_else(|error| {
-            tracing::debug!(code, %error, "an operation makes no sense");
+            tracing::debug!(code, %error, "malformed operation");
             Op::Malformed { code }
         });
         Ok((op, flags))
     }
 
-    /// Reads which operation comes next, whatever its arguments are, and its flags.
+    /// Decodes only the code and the flags of the next operation.
     pub(crate) fn decode_code(front: &mut Reader<'_>) -> Decoded<(Op, u32)> {
         let (code, flags) = (front.u16("operation")?, front.u32("operation's flags")?);
         front.take(ARGUMENTS_LEN + 4, "operation's arguments")?;
@@ -815,7 +815,7 @@ fn xattr(w: &mut Writer, name: &[u8], value: &List, compare: u8, mode: u8) -> Li
     input
 }
 
-/// `head`, then `list` with its 32-bit length.
+/// Concatenates `head`, the 32-bit length of `list`, and `list`.
 fn sized_list(mut head: Writer, list: &List) -> List {
     head.count(list.len());
     let mut all = List::from(head.into_vec());
@@ -823,7 +823,7 @@ fn sized_list(mut head: Writer, list: &List) -> List {
     all
 }
 
-/// A write's length stands in the descriptor as well as in the length of its input.
+/// Checks the length of a write, which is in the descriptor as well as that of its input.
 fn same_length(length: u64, input: &List) -> Decoded<()> {
     if length == input.len() as u64 {
         Ok(())
@@ -892,13 +892,13 @@ fn decode_keys(r: &mut Reader<'_>) -> Decoded<BTreeSet<Vec<u8>>> {
     (0..n).map(|_| Ok(r.blob("omap key")?.to_vec())).collect()
 }
 
-/// Reads keys and values as a map on the wire.
+/// Decodes keys and values as a map on the wire.
 pub fn decode_omap(r: &mut Reader<'_>) -> Decoded<Omap> {
     let n = r.count(8, "omap entries")?;
     (0..n).map(|_| Ok((r.blob("omap key")?.to_vec(), r.blob("omap value")?.to_vec().into()))).collect()
 }
 
-/// Writes keys and values as a map on the wire.
+/// Encodes keys and values as a map on the wire.
 pub fn encode_omap(w: &mut Writer, entries: &Omap) {
     w.count(entries.len());
     for (key, value) in entries {
@@ -946,12 +946,12 @@ fn decode_omap_op(code: u16, input: List) -> Decoded<Op> {
     })
 }
 
-/// The output of [`Op::Stat`].
+/// Output of [`Op::Stat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
-    /// Bytes of the object.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was last written.
+    /// Time of the last change.
     pub mtime: Utime,
 }
 

@@ -1,4 +1,4 @@
-//! What operations give that is more than bytes, as OSDs encode it.
+//! Structured outputs of operations, as encoded by OSDs.
 //!
 //! Source: ceph `src/osd/osd_types.h` (`obj_list_watch_response_t`, `obj_list_snap_response_t`,
 //! `pg_nls_response_t`).
@@ -8,20 +8,20 @@ use onego_msgr::addr::EntityAddr;
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
 
-/// Somebody who watches an object (`watch_item_t`).
+/// Watcher of an object (`watch_item_t`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watcher {
-    /// Who.
+    /// Name of the client.
     pub name: EntityName,
-    /// The watcher's own name for the watch.
+    /// Client's own id of the watch.
     pub cookie: u64,
-    /// Seconds without a sign of life after which the watch is lost.
+    /// Seconds without a ping after which the watch is lost.
     pub timeout: u32,
-    /// Where the watcher is.
+    /// Address of the client.
     pub addr: EntityAddr,
 }
 
-/// The output of [`crate::ops::Op::ListWatchers`].
+/// Output of [`crate::ops::Op::ListWatchers`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Watchers(pub Vec<Watcher>);
 
@@ -61,21 +61,21 @@ impl Encode for Watchers {
     }
 }
 
-/// An object of a listing.
+/// Object in a listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Listed {
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Vec<u8>,
-    /// Its name.
+    /// Name.
     pub name: Vec<u8>,
-    /// Its locator key; empty: none.
+    /// Locator key; empty: none.
     pub key: Vec<u8>,
 }
 
-/// The output of [`crate::ops::Op::PgNls`].
+/// Output of [`crate::ops::Op::PgNls`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Where the listing goes on: the input of the next request.
+    /// Position after the listed objects: the input of the next request.
     pub cursor: HObject,
     /// Objects.
     pub objects: Vec<Listed>,
@@ -114,25 +114,25 @@ impl Encode for Listing {
     }
 }
 
-/// What an object was for some snapshots, or is (`clone_info`).
+/// State of an object at some snapshots, or its current state (`clone_info`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloneInfo {
-    /// Id of the clone; [`NOSNAP`](crate::types::NOSNAP): the object as it is now.
+    /// Id of the clone; [`NOSNAP`](crate::types::NOSNAP): the current object.
     pub id: u64,
-    /// The snapshots that show the clone, oldest first.
+    /// Snapshots that show the clone, oldest first.
     pub snaps: Vec<u64>,
-    /// Offset and length of the bytes that the next clone, or the object, has from this one.
+    /// Offset and length of the bytes that the next clone, or the head, shares with this one.
     pub overlap: Vec<(u64, u64)>,
-    /// Size of the object, bytes.
+    /// Size of the object in bytes.
     pub size: u64,
 }
 
-/// The output of [`crate::ops::Op::ListSnaps`].
+/// Output of [`crate::ops::Op::ListSnaps`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloneInfos {
-    /// The clones, oldest first, then the object itself if it exists.
+    /// Clones, oldest first, then the head if it exists.
     pub clones: Vec<CloneInfo>,
-    /// The newest snapshot that writes to the object knew of.
+    /// Newest snapshot known to a write of the object.
     pub seq: u64,
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outputs_read_back_as_they_were_written() {
+    fn outputs_survive_a_round_trip() {
         let addr = EntityAddr::msgr2("127.0.0.1:4000".parse().unwrap(), 7);
         let watcher = Watcher { name: EntityName::client(9), cookie: 1, timeout: 30, addr };
         let watchers = Watchers(vec![watcher]);

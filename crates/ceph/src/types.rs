@@ -1,4 +1,4 @@
-//! The small types that every Ceph message is made of.
+//! Basic types of Ceph messages.
 //!
 //! Sources: ceph `src/include/utime.h`, `src/include/uuid.h`, `src/msg/msg_types.h`, `src/osd/osd_types.{h,cc}`,
 //! `src/common/snap_types.{h,cc}`.
@@ -16,32 +16,32 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of a version of a map.
+/// Version number of a map.
 pub type Epoch = u32;
 
-/// The snapshot id of the head of an object: what is written when no snapshot is meant.
+/// Snapshot id of an object's head, also for requests without a snapshot.
 pub const NOSNAP: u64 = u64::MAX - 1;
 
-/// The snapshot id that stands for an object with all its clones.
+/// Snapshot id that stands for an object with all its clones.
 pub const SNAPDIR: u64 = u64::MAX;
 
-/// A UUID, as it names clusters and OSDs.
+/// UUID of a cluster or an OSD.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uuid(
-    /// The bytes in the order in which they are printed.
+    /// Bytes in the order in which they are printed.
     pub [u8; 16],
 );
 
 impl Uuid {
-    /// A UUID of random bytes (RFC 9562, section 5.4).
+    /// Creates a UUID of random bytes (RFC 9562, section 5.4).
     pub fn from_random(mut bytes: [u8; 16]) -> Self {
-        // The version, which is 4, and the variant.
+        // Version 4, and the variant.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Self(bytes)
     }
 
-    /// Is this the UUID of nothing?
+    /// Returns whether all bytes are zero.
     pub fn is_zero(&self) -> bool {
         self.0 == [0; 16]
     }
@@ -99,12 +99,12 @@ impl Encode for Uuid {
     }
 }
 
-/// Somebody at an address (`entity_inst_t`).
+/// Entity at an address (`entity_inst_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityInst {
-    /// Who.
+    /// Name.
     pub name: EntityName,
-    /// Where.
+    /// Address.
     pub addr: EntityAddr,
 }
 
@@ -121,12 +121,12 @@ impl Encode for EntityInst {
     }
 }
 
-/// A version of an object or of a placement group's log (`eversion_t`).
+/// Version of an object or of a placement group's log (`eversion_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EVersion {
-    /// Counts up over all epochs.
+    /// Version, increasing across epochs.
     pub version: u64,
-    /// The epoch of the map under which the version was made.
+    /// Epoch of the map at the time of the change.
     pub epoch: Epoch,
 }
 
@@ -161,18 +161,18 @@ impl Encode for EVersion {
     }
 }
 
-/// A placement group (`pg_t`). A *raw* one has an object's whole hash as its seed; the pool's stable mod makes it
-/// an actual one.
+/// Placement group (`pg_t`). The seed of a *raw* one is an object's full hash; the pool's stable mod reduces it to
+/// that of an actual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PgId {
-    /// The pool.
+    /// Pool.
     pub pool: i64,
     /// Number of the group within the pool.
     pub seed: u32,
 }
 
 impl PgId {
-    /// Bytes that one takes on the wire.
+    /// Length on the wire.
     pub const WIRE_LEN: usize = 17;
 }
 
@@ -202,7 +202,7 @@ impl Decode for PgId {
             return Err(DecodeError::Invalid { what: "pg version", value: version.into() });
         }
         let pg = Self { pool: r.i64("pg pool")?, seed: r.u32("pg seed")? };
-        r.i32("pg preferred OSD")?; // a thing of the past, -1 ever since
+        r.i32("pg preferred OSD")?; // obsolete, always -1
         Ok(pg)
     }
 }
@@ -216,20 +216,20 @@ impl Encode for PgId {
     }
 }
 
-/// A placement group and, in an erasure-coded pool, one of its shards (`spg_t`).
+/// Placement group and, in an erasure-coded pool, one of its shards (`spg_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpgId {
-    /// The group.
+    /// Group.
     pub pg: PgId,
-    /// The shard, or [`SpgId::NO_SHARD`].
+    /// Shard, or [`SpgId::NO_SHARD`].
     pub shard: i8,
 }
 
 impl SpgId {
-    /// The shard of groups that have none: those of replicated pools.
+    /// Shard of groups in replicated pools.
     pub const NO_SHARD: i8 = -1;
 
-    /// A group of a replicated pool.
+    /// Returns a group of a replicated pool.
     pub fn whole(pg: PgId) -> Self {
         Self { pg, shard: Self::NO_SHARD }
     }
@@ -262,15 +262,14 @@ impl Encode for SpgId {
     }
 }
 
-/// Names a request of a client once and for all, so that one that is sent again is told from a new one
-/// (`osd_reqid_t`).
+/// Unique id of a client's request, by which OSDs recognize resends (`osd_reqid_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReqId {
-    /// The client.
+    /// Client.
     pub name: EntityName,
-    /// The client's number for the request.
+    /// Number that the client gave the request.
     pub tid: u64,
-    /// Which life of the client.
+    /// Incarnation of the client.
     pub inc: i32,
 }
 
@@ -296,20 +295,20 @@ impl Encode for ReqId {
     }
 }
 
-/// The snapshots that exist when an object is written (`SnapContext`).
+/// Snapshots that exist when an object is written (`SnapContext`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SnapContext {
-    /// The newest snapshot id that was ever given out.
+    /// Newest snapshot id ever allocated.
     pub seq: u64,
-    /// The snapshots that exist, newest first.
+    /// Existing snapshots, newest first.
     pub snaps: Vec<u64>,
 }
 
 impl SnapContext {
-    /// The newest snapshot id that there can be (`CEPH_MAXSNAP`): those above it have a meaning of their own.
+    /// Largest snapshot id (`CEPH_MAXSNAP`): those above are special.
     const MAX: u64 = u64::MAX - 2;
 
-    /// Are the snapshots in order, and none newer than `seq`?
+    /// Returns whether the snapshots are in order, and none is newer than `seq`.
     pub fn is_valid(&self) -> bool {
         let in_order = || self.snaps.is_sorted_by(|newer, older| newer > older);
         self.snaps.first().is_none_or(|newest| *newest <= self.seq && in_order()) && self.seq <= Self::MAX
@@ -334,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uuid_prints_and_parses() {
+    fn uuids_print_and_parse() {
         let text = "c0ffee00-1234-5678-9abc-def012345678";
         let uuid: Uuid = text.parse().unwrap();
         assert_eq!(uuid.to_string(), text);
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_uuid_says_that_it_is_one() {
+    fn a_random_uuid_has_its_version_and_variant() {
         let of = |byte| Uuid::from_random([byte; 16]).to_string();
         assert_eq!(of(0xff), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(of(0), "00000000-0000-4000-8000-000000000000");

@@ -1,30 +1,30 @@
-//! Why a text gives no capabilities.
+//! Errors of capabilities.
 
 use thiserror::Error;
 
-/// Longest text of capabilities, bytes. One with a grant for each of a few hundred pools fits; the time to parse a text
-/// and the memory that its grants take are bounded by it.
+/// Longest text of capabilities in bytes: enough for one grant for each of a few hundred pools. Bounds parse time and the
+/// memory of the grants.
 pub const MAX_LEN: usize = 32 << 10;
 
-/// Why a text gives no capabilities.
+/// Error of a capability text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CapError {
-    /// What comes next has no meaning.
+    /// Syntax error.
     #[error("{service} capability parse failed, stopped at '{rest}' of '{text}'")]
     Syntax {
-        /// Whose capabilities it was to be.
+        /// Service of the capabilities.
         service: &'static str,
-        /// What was not understood.
+        /// Text from the error on.
         rest: String,
-        /// The whole.
+        /// Whole text.
         text: String,
     },
-    /// It is too long.
+    /// The text is too long.
     #[error("{service} capability has {len} bytes, the bound is {MAX_LEN}")]
     TooLong {
-        /// Whose capabilities it was to be.
+        /// Service of the capabilities.
         service: &'static str,
-        /// How long it is.
+        /// Length in bytes.
         len: usize,
     },
 }

@@ -1,10 +1,10 @@
-//! Capabilities: what somebody may do, in the words that `ceph auth caps` takes, one text a service.
+//! Capabilities of users, one text per service, in the syntax of `ceph auth caps`.
 //!
-//! Source for the grammar and for what is allowed by what: ceph `src/mon/MonCap.cc`, `src/osd/OSDCap.cc`; for the words
-//! that users write, `doc/rados/operations/user-management.rst`.
+//! Sources of the grammar and its meaning: ceph `src/mon/MonCap.cc`, `src/osd/OSDCap.cc`; of the syntax for
+//! users: `doc/rados/operations/user-management.rst`.
 //!
-//! A text is parsed once, when its owner's session begins; [`OsdCap::in_pool`] then makes what an OSD looks at for each
-//! request.
+//! A text is parsed once, at the start of its owner's session. [`OsdCap::in_pool`] then precomputes the grants that an OSD checks
+//! for each request.
 
 mod error;
 mod mon;

@@ -1,4 +1,4 @@
-//! What somebody may ask of the monitors.
+//! Capabilities for monitors.
 //!
 //! Source: ceph `src/mon/MonCap.cc`; `doc/rados/operations/user-management.rst`, "Monitor Caps".
 
@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-/// What is done, or allowed, as bits.
+/// Kinds of access, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MonAccess(u8);
 
 impl MonAccess {
-    /// To read.
+    /// Read access.
     pub const READ: Self = Self(1);
-    /// To change.
+    /// Write access.
     pub const WRITE: Self = Self(2);
-    /// To see and change keys.
+    /// Access to keys.
     pub const EXECUTE: Self = Self(4);
-    /// All that there is and will be: `*`.
+    /// Access of any kind, present or future: `*`.
     const ANY: Self = Self(u8::MAX);
     const ALL: Self = Self(1 | 2 | 4);
 
-    /// Both.
+    /// Returns the union.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -44,12 +44,12 @@ impl fmt::Display for MonAccess {
     }
 }
 
-/// What an argument of a command has to be.
+/// Constraint on a command's argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Constraint {
     Equal(String),
     Prefix(String),
-    /// An address with a nonce: it names one client, and not all that there are at an address
+    /// An address with a nonce: it identifies one client, rather than all clients of an address
     /// (`^[^/]+/[0-9]+$` in Ceph's profiles).
     OneClient,
 }
@@ -66,13 +66,12 @@ impl Constraint {
     }
 }
 
-/// What a grant is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Scope {
     Everything,
     /// Commands and maps of a service: "osd", "mon", "auth", ...
     Service(String),
-    /// One command, with certain arguments.
+    /// A command, with constraints on its arguments.
     Command {
         words: String,
         args: BTreeMap<String, Constraint>,
@@ -104,10 +103,10 @@ impl Grant {
         self.scope == Scope::Everything && self.access == MonAccess::ANY
     }
 
-    /// What it allows towards a command of a service.
+    /// Returns the access that the grant allows to a command of a service.
     fn allowed(&self, service: &str, command: &str, args: &BTreeMap<String, String>) -> MonAccess {
         let holds = match &self.scope {
-            // Only `*` gives stored secrets away (MonCapGrant::get_allowed).
+            // Only `*` reveals stored secrets (MonCapGrant::get_allowed).
             Scope::Everything => service != "config-key",
             Scope::Service(name) => name == service,
             Scope::Command { words, args: constraints } => {
@@ -121,41 +120,41 @@ impl Grant {
     }
 }
 
-/// What somebody may ask of the monitors.
+/// Capabilities of a user for monitors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonCap {
     grants: Vec<Grant>,
 }
 
 impl MonCap {
-    /// Everything.
+    /// Returns capabilities for everything.
     pub fn everything() -> Self {
         Self { grants: vec![Grant::new(Scope::Everything, MonAccess::ANY)] }
     }
 
-    /// Reads what `ceph auth caps NAME mon` takes.
+    /// Parses the argument of `ceph auth caps NAME mon`.
     pub fn parse(text: &str) -> Result<Self, CapError> {
         let grants = parse_grants("mon", text, read_grants)?;
         Ok(Self { grants: grants.into_iter().flatten().collect() })
     }
 
-    /// What of it holds for somebody at this address.
+    /// Keeps the grants that apply to clients of this address.
     pub fn seen_from(mut self, who: IpAddr) -> Self {
         self.grants.retain(|grant| grant.network.is_none_or(|network| network.contains(who)));
         self
     }
 
-    /// Is everything allowed?
+    /// Returns whether everything is allowed.
     pub fn allows_everything(&self) -> bool {
         self.grants.iter().any(Grant::is_everything)
     }
 
-    /// Is `wanted` allowed towards all that a service has?
+    /// Returns whether `wanted` is allowed for all of a service.
     pub fn allows(&self, service: &str, wanted: MonAccess) -> bool {
         self.allows_command(service, "", &BTreeMap::new(), wanted)
     }
 
-    /// Is a command allowed that belongs to a service and needs `wanted`? What several grants allow counts together.
+    /// Returns whether a service's command that needs `wanted` is allowed. The access of several grants adds up.
     pub fn allows_command(
         &self,
         service: &str,
@@ -171,7 +170,7 @@ impl MonCap {
     }
 }
 
-/// Reads one grant; a profile is several.
+/// Reads one grant; a profile expands to several.
 fn read_grants(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
     let one = |scanner: &mut Scanner<'_>, read: fn(&mut Scanner<'_>) -> Option<Grant>| {
         scanner.attempt(|scanner| {
@@ -234,7 +233,7 @@ fn read_constraint(scanner: &mut Scanner<'_>) -> Option<(String, Constraint)> {
     if scanner.literal("=") {
         return Some((name, Constraint::Equal(scanner.text()?.to_owned())));
     }
-    // Ceph also knows `regex`, which is refused here: a pattern that is read a little otherwise would let somebody in.
+    // Ceph also accepts `regex`, which is rejected here: a pattern with slightly different semantics would grant too much.
     scanner.keyword("prefix")?;
     scanner.spaces()?;
     Some((name, Constraint::Prefix(scanner.text()?.to_owned())))
@@ -248,8 +247,8 @@ fn read_profile(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
     Some(profile(&value_of(scanner, "profile")?))
 }
 
-/// What a profile allows (`MonCapGrant::expand_profile`). Those of daemons allow nothing here: no daemon comes to this
-/// cluster from outside. What has another name allows nothing anywhere.
+/// Returns the grants of a profile (`MonCapGrant::expand_profile`). Profiles of daemons grant nothing here: no daemon
+/// from outside joins this cluster. Unknown profiles never grant anything.
 fn profile(name: &str) -> Vec<Grant> {
     let read = |services: &[&str]| -> Vec<Grant> {
         services.iter().map(|service| Grant::service(service, MonAccess::READ)).collect()
@@ -259,7 +258,7 @@ fn profile(name: &str) -> Vec<Grant> {
         "read-only" => vec![Grant::new(Scope::Everything, MonAccess::READ)],
         "read-write" => vec![Grant::new(Scope::Everything, MonAccess::READ.and(MonAccess::WRITE))],
         "simple-rados-client" => maps(),
-        // A client that takes a lock over blocklists its former owner first.
+        // A client that breaks a lock first blocklists the former owner.
         "rbd" | "simple-rados-client-with-blocklist" => maps().into_iter().chain(shut_out()).collect(),
         "rbd-mirror" => {
             let secrets = [("key", Constraint::Prefix("rbd/mirror/".into()))];
@@ -277,7 +276,7 @@ fn profile(name: &str) -> Vec<Grant> {
     }
 }
 
-/// The command that shuts one client out, in its new and its old words.
+/// Grants the command that blocklists one client, in its new and its old form.
 fn shut_out() -> [Grant; 2] {
     [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")].map(|(words, op)| {
         Grant::command(words, [(op, Constraint::Equal("add".into())), ("addr", Constraint::OneClient)])
@@ -293,7 +292,7 @@ mod tests {
     const X: MonAccess = MonAccess::EXECUTE;
 
     #[test]
-    fn texts_are_read_as_ceph_reads_them() {
+    fn texts_are_parsed_as_by_ceph() {
         for good in [
             "allow *",
             "allow all",
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_what_ceph_allows() {
+    fn the_same_is_allowed_as_by_ceph() {
         for (text, service, wanted, allowed) in [
             ("allow *", "config-key", R.and(W).and(X), true),
             ("allow rwx", "config-key", R, false),
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_keeps_others_out() {
+    fn a_network_excludes_other_addresses() {
         let cap = MonCap::parse("allow rw network 10.0.0.0/8, allow r").unwrap();
         assert!(cap.clone().seen_from("10.1.1.1".parse().unwrap()).allows("osd", W));
         let outside = cap.seen_from("11.1.1.1".parse().unwrap());

@@ -1,19 +1,17 @@
-//! From where somebody may come: ` network 10.0.0.0/8` behind a grant.
+//! Restriction of a grant to client addresses: ` network 10.0.0.0/8` after the grant.
 
 use super::scan::Scanner;
 use std::net::IpAddr;
 
-/// A network that a grant is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// Addresses whose first bits are these.
+    /// Addresses with the same first bits.
     Prefix { address: IpAddr, bits: u32 },
-    /// What is written is no network, so nobody is in it (`MonCapGrant::network_valid`).
+    /// An invalid network, which contains no address (`MonCapGrant::network_valid`).
     Nowhere,
 }
 
 impl Network {
-    /// Reads a network, if there is one.
     pub(super) fn read(scanner: &mut Scanner<'_>) -> Option<Self> {
         scanner.attempt(|scanner| {
             scanner.keyword("network")?;
@@ -30,7 +28,6 @@ impl Network {
         (bits <= width(address)).then_some(Self::Prefix { address, bits })
     }
 
-    /// Is somebody with this address in it?
     pub(super) fn contains(&self, who: IpAddr) -> bool {
         let Self::Prefix { address, bits } = *self else { return false };
         let differing = number(address) ^ number(who);
@@ -54,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_in_a_network_if_its_first_bits_are() {
+    fn a_network_contains_addresses_with_its_prefix() {
         for (network, inside, outside) in [
             ("127.0.0.1/8", "127.9.9.9", "128.0.0.1"),
             ("10.1.2.3/32", "10.1.2.3", "10.1.2.2"),

@@ -1,4 +1,4 @@
-//! What somebody may do with the objects of OSDs.
+//! Capabilities for objects of OSDs.
 //!
 //! Source: ceph `src/osd/OSDCap.cc`; `doc/rados/operations/user-management.rst`, "OSD Caps".
 
@@ -8,26 +8,26 @@ use super::scan::{Scanner, parse_grants};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What is done, or allowed, as bits.
+/// Kinds of access, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdAccess(u8);
 
 impl OsdAccess {
-    /// To read an object.
+    /// Read access to an object.
     pub const READ: Self = Self(1);
-    /// To change an object.
+    /// Write access to an object.
     pub const WRITE: Self = Self(2);
-    /// To call methods that read.
+    /// Calls of class methods that read.
     pub const CLASS_READ: Self = Self(4);
-    /// To call methods that write.
+    /// Calls of class methods that write.
     pub const CLASS_WRITE: Self = Self(8);
-    /// All four.
+    /// All four kinds.
     pub const ALL: Self = Self(0xf);
 
-    /// How many sets of accesses there are.
+    /// Number of sets of accesses.
     const SETS: u8 = 16;
 
-    /// Both.
+    /// Returns the union.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -37,53 +37,51 @@ impl OsdAccess {
         self.0 & wanted.0 == wanted.0
     }
 
-    /// What is not done by methods.
+    /// Returns the access without class methods.
     const fn direct(self) -> Self {
         Self(self.0 & (Self::READ.0 | Self::WRITE.0))
     }
 }
 
-/// A method that a request calls.
+/// Class method that a request calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Its class.
+    /// Class name.
     pub class: &'a str,
-    /// Its name.
+    /// Method name.
     pub method: &'a str,
-    /// What the class says that it does: [`OsdAccess::CLASS_READ`], [`OsdAccess::CLASS_WRITE`] or both.
+    /// Access that the class declares for it: [`OsdAccess::CLASS_READ`], [`OsdAccess::CLASS_WRITE`] or both.
     pub access: OsdAccess,
 }
 
-/// What a request is about, within a pool.
+/// Object of a request, within a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// The namespace.
+    /// Namespace.
     pub namespace: &'a [u8],
-    /// What places the object: its locator's key if it has one, or its name.
+    /// Placement key: the locator's key if it has one, or the object's name.
     pub object: &'a [u8],
 }
 
-/// What a grant allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Spec {
-    /// All that there is, also commands: `*` or `all`, which is more than all letters.
+    /// Everything, including commands: `*` or `all`, which is more than all letters.
     Everything,
     Access(OsdAccess),
-    /// To call a class's methods, or one of them, whatever it does.
+    /// Calls of a class's methods, or of one of them, whatever their access.
     Class {
         class: String,
         method: Option<String>,
     },
 }
 
-/// A namespace, or all whose names begin with something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Namespace {
     Equal(String),
     Prefix(String),
 }
 
-/// A pool that an application has noted something about. `None` is anything.
+/// Constraint on a pool's application metadata. `None` matches anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tag {
     application: String,
@@ -91,7 +89,7 @@ struct Tag {
     value: Option<String>,
 }
 
-/// What applications say about a pool (see [`crate::osdmap::Pool`]).
+/// Application metadata of a pool (see [`crate::osdmap::Pool`]).
 type Notes = BTreeMap<String, BTreeMap<String, String>>;
 
 impl Tag {
@@ -105,7 +103,7 @@ impl Tag {
     }
 }
 
-/// Which objects a grant is for.
+/// Objects of a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Scope {
     pool: Option<String>,
@@ -120,7 +118,7 @@ impl Scope {
             && self.tag.as_ref().is_none_or(|tag| tag.fits(notes))
     }
 
-    /// Is every object in its pools in it?
+    /// Returns whether it covers all objects of its pools.
     fn is_whole_pools(&self) -> bool {
         self.namespace.is_none() && self.object_prefix.is_empty()
     }
@@ -166,41 +164,41 @@ impl Grant {
     }
 }
 
-/// What somebody may do with objects.
+/// Capabilities of a user for objects.
 ///
-/// Ceph allows methods by `x`, `class-read` and `class-write` only of those classes that its OSDs list
-/// (`osd_class_default_list`). All classes that Onego has are among them.
+/// Ceph allows methods by `x`, `class-read` and `class-write` only for the classes that its OSDs list
+/// (`osd_class_default_list`), which include all classes of Onego.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OsdCap {
     grants: Vec<Grant>,
 }
 
 impl OsdCap {
-    /// Everything.
+    /// Returns capabilities for everything.
     pub fn everything() -> Self {
         Self { grants: vec![Grant::new(Scope::default(), Spec::Everything)] }
     }
 
-    /// Reads what `ceph auth caps NAME osd` takes.
+    /// Parses the argument of `ceph auth caps NAME osd`.
     pub fn parse(text: &str) -> Result<Self, CapError> {
         let grants = parse_grants("osd", text, read_grants)?;
         Ok(Self { grants: grants.into_iter().flatten().collect() })
     }
 
-    /// What of it holds for somebody at this address.
+    /// Keeps the grants that apply to clients of this address.
     #[must_use]
     pub fn seen_from(mut self, who: IpAddr) -> Self {
         self.grants.retain(|grant| grant.network.is_none_or(|network| network.contains(who)));
         self
     }
 
-    /// Is everything allowed, in all pools?
+    /// Returns whether everything is allowed in all pools.
     pub fn allows_everything(&self) -> bool {
         let all = |grant: &Grant| grant.scope == Scope::default() && grant.spec == Spec::Everything;
         self.grants.iter().any(all)
     }
 
-    /// What of it holds in a pool: its name, and what applications say about it.
+    /// Returns the grants that apply to a pool, given its name and its application metadata.
     pub fn in_pool(&self, name: &str, notes: &Notes) -> PoolGrants {
         let grants = self.grants.iter().filter(|grant| grant.scope.has_pool(name, notes)).cloned();
         let grants: Vec<Grant> = grants.collect();
@@ -212,23 +210,23 @@ impl OsdCap {
     }
 }
 
-/// What somebody may do with the objects of one pool.
+/// Grants of a user for the objects of one pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolGrants {
-    /// The sets of accesses that are allowed to every object, as bits.
+    /// Sets of accesses that are allowed for every object, as bits.
     anywhere: u16,
     grants: Vec<Grant>,
 }
 
 impl PoolGrants {
-    /// Is all that a request does allowed, whatever it is about? If not, it may still be
-    /// [allowed where it is](Self::allows). This is on the path of every I/O.
+    /// Returns whether all of a request's access is allowed for any object. If not, it may still be
+    /// [allowed for its object](Self::allows). This is on the path of every I/O.
     pub const fn allows_anywhere(&self, wanted: OsdAccess) -> bool {
         self.anywhere >> wanted.0 & 1 != 0
     }
 
-    /// Is all that a request does allowed? One grant must allow what is not done by methods; methods may be allowed by
-    /// several such grants together (`OSDCapGrant::is_capable`).
+    /// Returns whether all of a request's access is allowed. One grant must allow the access without class methods; several
+    /// such grants together may allow the methods (`OSDCapGrant::is_capable`).
     pub fn allows(&self, place: Place<'_>, wanted: OsdAccess, calls: &[Call<'_>]) -> bool {
         let mut called = vec![false; calls.len()];
         self.grants.iter().any(|grant| {
@@ -243,7 +241,7 @@ impl PoolGrants {
     }
 }
 
-/// Reads one grant; a profile is several.
+/// Reads one grant; a profile expands to several.
 fn read_grants(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
     let mut grants = scanner
         .attempt(|scanner| {
@@ -319,7 +317,7 @@ fn read_pool(scanner: &mut Scanner<'_>) -> Option<String> {
     })
 }
 
-/// A name, which may be empty in quotes, and may end in a `*` that stands for anything.
+/// Reads a name, which may be empty if quoted, and may end in `*` as a wildcard.
 fn read_namespace(scanner: &mut Scanner<'_>) -> Option<Namespace> {
     scanner.attempt(|scanner| {
         scanner.keyword_of_value("namespace")?;
@@ -341,7 +339,7 @@ fn read_object_prefix(scanner: &mut Scanner<'_>) -> Option<String> {
     })
 }
 
-/// `tag APPLICATION KEY=VALUE`, of which both key and value may be `*` or `all`.
+/// `tag APPLICATION KEY=VALUE`, where both key and value may be `*` or `all`.
 fn read_tag(scanner: &mut Scanner<'_>) -> Option<Tag> {
     let any_or_text = |scanner: &mut Scanner<'_>| match scanner.literal("*") {
         true => Some(None),
@@ -369,10 +367,10 @@ fn read_profile(scanner: &mut Scanner<'_>) -> Option<Vec<Grant>> {
     Some(profile(name, &scope))
 }
 
-/// What a profile allows (`OSDCapGrant::expand_profile`). What has another name allows nothing.
+/// Returns the grants of a profile (`OSDCapGrant::expand_profile`). Unknown profiles grant nothing.
 fn profile(name: &str, scope: &Scope) -> Vec<Grant> {
     let grant = |access: OsdAccess| Grant::new(scope.clone(), Spec::Access(access));
-    // Notes about all images of all pools, in whatever namespace.
+    // Metadata about all images of all pools, in any namespace.
     let notes = |object: &str, access| {
         let scope = Scope { object_prefix: object.to_owned(), ..Scope::default() };
         Grant::new(scope, Spec::Access(access))

@@ -1,8 +1,7 @@
-//! Reads capabilities from left to right.
+//! Scanner for capabilities.
 
 use super::error::{CapError, MAX_LEN};
 
-/// A text and how far it is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scanner<'a> {
     rest: &'a str,
@@ -13,7 +12,6 @@ impl<'a> Scanner<'a> {
         Self { rest: text }
     }
 
-    /// What is not read yet.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
@@ -22,7 +20,7 @@ impl<'a> Scanner<'a> {
         self.rest.is_empty()
     }
 
-    /// Reads what `read` reads, or nothing.
+    /// Runs `read`; consumes nothing if it fails.
     pub(super) fn attempt<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
         let before = *self;
         let found = read(self);
@@ -36,26 +34,25 @@ impl<'a> Scanner<'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Reads white space, at least one.
+    /// Reads at least one white-space character.
     pub(super) fn spaces(&mut self) -> Option<()> {
         let before = self.rest.len();
         self.skip_spaces();
         (self.rest.len() < before).then_some(())
     }
 
-    /// Reads this text, if it comes next.
+    /// Reads this text if it is next, and returns whether it was.
     pub(super) fn literal(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(text);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// Reads this text, which must come next.
+    /// Reads this text, which must be next.
     pub(super) fn expect(&mut self, text: &str) -> Option<()> {
         self.literal(text).then_some(())
     }
 
-    /// Reads white space and this text.
     pub(super) fn keyword(&mut self, word: &str) -> Option<()> {
         self.attempt(|scanner| {
             scanner.spaces()?;
@@ -63,7 +60,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Reads white space, a keyword, and what comes between it and its value: `pool=a`, `pool a`.
+    /// Reads white space, a keyword, and the separator before its value: `pool=a`, `pool a`.
     pub(super) fn keyword_of_value(&mut self, word: &str) -> Option<()> {
         self.attempt(|scanner| {
             scanner.keyword(word)?;
@@ -71,7 +68,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Reads characters as long as they are `of` a kind, at least one.
+    /// Reads at least one character of a kind.
     pub(super) fn run(&mut self, of: impl Fn(char) -> bool) -> Option<&'a str> {
         let end = self.rest.find(|c| !of(c)).unwrap_or(self.rest.len());
         let (found, rest) = self.rest.split_at(end);
@@ -79,12 +76,12 @@ impl<'a> Scanner<'a> {
         (!found.is_empty()).then_some(found)
     }
 
-    /// Reads a word, or a text in quotes that is not empty.
+    /// Reads a word or a non-empty quoted text.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         self.attempt(|scanner| scanner.text_or_nothing().filter(|text| !text.is_empty()))
     }
 
-    /// Reads a word, or a text in quotes that may be empty.
+    /// Reads a word or a quoted text.
     pub(super) fn text_or_nothing(&mut self) -> Option<&'a str> {
         for quote in ['"', '\''] {
             if let Some(rest) = self.rest.strip_prefix(quote) {
@@ -96,14 +93,14 @@ impl<'a> Scanner<'a> {
         self.run(|c| c.is_ascii_alphanumeric() || "_./-".contains(c))
     }
 
-    /// Reads which of `letters` come next, in their order, and says it as bits; at least one.
+    /// Reads a non-empty subset of `letters` in their order. Returns its bits.
     pub(super) fn letters(&mut self, letters: [(&str, u8); 3]) -> Option<u8> {
         let bits = letters.into_iter().filter(|(letter, _)| self.literal(letter)).map(|(_, bit)| bit);
         Some(bits.sum()).filter(|bits| *bits != 0)
     }
 }
 
-/// Reads grants that are divided by `,` or `;`, with white space around them.
+/// Reads grants that are separated by `,` or `;`, with white space around them.
 pub(super) fn parse_grants<T>(
     service: &'static str,
     text: &str,

@@ -1,31 +1,31 @@
-//! What a client can wait for.
+//! Targets of a client's waits.
 
 use crate::types::{EntityName, PgId};
 use onego_msgr::addr::EntityAddr;
 use std::fmt;
 
-/// Monitors that a sentence names; of the rest it tells the number.
+/// Maximum number of monitors that a message lists; the rest is counted.
 const NAMED: usize = 4;
 
-/// What a client can wait for.
+/// Target of a client's wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Awaited {
     /// A session with one of these monitors.
     Monitor(Vec<EntityAddr>),
-    /// A map of the OSDs. Monitors without a quorum send none.
+    /// An OSD map. Monitors without a quorum send none.
     OsdMap,
-    /// The monitors' answer to a command or question.
+    /// The monitors' answer to a command or query.
     MonitorReply,
-    /// To know whether there is a pool with this number.
+    /// Confirmation that the pool with this number exists.
     Pool(i64),
-    /// An OSD that serves this placement group: those that should are down.
+    /// A primary OSD for this placement group, whose OSDs are down.
     Primary(PgId),
-    /// Room in this pool.
+    /// Free space in this pool.
     Room {
         /// The pool's name.
         pool: String,
-        /// Its quota is used up, rather than the cluster full.
+        /// Whether its quota is used up, rather than the cluster full.
         quota: bool,
     },
     /// The end of a pause of reads or writes (`ceph osd unpause`).
@@ -34,36 +34,36 @@ pub enum Awaited {
     ImageLock {
         /// The image's id.
         image: String,
-        /// The client that holds it.
+        /// Id of the image.
         owner: EntityName,
-        /// Its address.
+        /// Client that holds the lock.
         addr: EntityAddr,
     },
     /// A connection to an OSD.
     Osd {
-        /// Its number.
+        /// Id of the OSD.
         osd: i32,
-        /// Where it should be.
+        /// Expected address.
         addr: Option<EntityAddr>,
     },
-    /// An OSD that has asked for patience with a placement group: it is peering or recovering.
+    /// The end of a backoff by an OSD whose placement group is peering or recovering.
     Backoff {
-        /// Its number.
+        /// Id of the OSD.
         osd: i32,
-        /// The placement group.
+        /// Placement group.
         pg: PgId,
     },
-    /// The reply of an OSD that has the request.
+    /// The reply of an OSD to a request that was sent.
     Reply {
-        /// Its number.
+        /// Id of the OSD.
         osd: i32,
-        /// Where it is.
+        /// Address of the OSD.
         addr: Option<EntityAddr>,
     },
 }
 
 impl Awaited {
-    /// Can only a monitor bring it, by a new map?
+    /// Returns whether only a new map from a monitor can end the wait.
     pub(crate) fn needs_monitor(&self) -> bool {
         match self {
             Self::Monitor(_)
@@ -78,7 +78,6 @@ impl Awaited {
     }
 }
 
-/// An address as people write it.
 struct At<'a>(&'a Option<EntityAddr>);
 
 impl fmt::Display for At<'_> {
@@ -95,7 +94,7 @@ impl fmt::Display for Awaited {
         match self {
             Self::Monitor(addrs) => {
                 let mut socks: Vec<_> = addrs.iter().filter_map(|addr| addr.sock).collect();
-                // A monitor of unknown protocol is tried in both versions at one address.
+                // A monitor of unknown protocol is tried in both versions at the same address.
                 socks.dedup();
                 let named: Vec<String> = socks.iter().take(NAMED).map(ToString::to_string).collect();
                 write!(f, "a monitor at {}", named.join(" or "))?;

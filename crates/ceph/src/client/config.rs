@@ -1,4 +1,4 @@
-//! What a client is told, and the bounds that hold in it.
+//! Configuration and limits of a client.
 
 use onego_buf::Pool;
 use onego_msgr::Compression;
@@ -6,33 +6,33 @@ use onego_msgr::addr::{AddrVec, MonHost, Versions};
 use onego_msgr::auth::{AuthName, Credentials, Secret};
 use std::time::Duration;
 
-/// The settings of a client. The names in the comments are librados' options of the same meaning.
+/// Configuration of a client. Names in parentheses are the corresponding options of librados.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The monitors to begin with (`mon_host`). Once one has answered, its map of the monitors counts.
+    /// Initial monitors (`mon_host`). After the first session, the monitor map replaces them.
     pub monitors: Vec<Monitor>,
-    /// In which versions of the messenger's protocol to connect.
+    /// Accepted versions of the messenger protocol.
     pub versions: Versions,
-    /// Make and check the checksums of payloads. In version 1 each side decides for itself; in version 2 nothing on
-    /// the wire tells, so that the cluster must be told the same (`ms_crc_data`).
+    /// Whether to generate and check checksums of payloads. In version 1 each side decides for itself; in version 2 nothing
+    /// on the wire tells, so the cluster needs the same setting (`ms_crc_data`).
     pub data_crc: bool,
-    /// What is agreed to of compression on connections to OSDs; none: it is not asked for.
+    /// Compression to negotiate on OSD connections, if any.
     pub compression: Option<Compression>,
-    /// Say to OSDs that this is one of them, and go where they reach each other: Ceph's agree to compress with nobody else,
-    /// and nowhere else. (Where clients reach them they count a message by its compressed length when it comes and by its
-    /// real one when it goes, and 18.2 does not survive that.)
+    /// Identifies as an OSD and connects to the cluster addresses: Ceph's OSDs negotiate compression with other OSDs only,
+    /// and only there. (On the public addresses they account for a received message by its compressed length and release
+    /// its real one, which crashes 18.2.)
     pub as_osd: bool,
-    /// The identity of the client, and the methods and modes that it accepts.
+    /// Identity of the client, and the accepted authentication methods and modes.
     pub credentials: Credentials,
-    /// Tells this process from earlier ones at the same address: any random number.
+    /// Random number that distinguishes this process from earlier ones at the same address.
     pub nonce: u32,
     /// Seed of the order in which monitors are tried.
     pub seed: u64,
-    /// Seed of what nobody may guess: random bytes that are used for nothing else.
+    /// Seed of secrets: random bytes that are used for nothing else.
     pub secret_seed: Secret,
-    /// This host, as monitors show it.
+    /// Name of this host, as shown by monitors.
     pub hostname: String,
-    /// Where the memory of messages comes from.
+    /// Pool of the messages' memory.
     pub pool: Pool,
     /// The monitor session.
     pub mon: MonConfig,
@@ -41,7 +41,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A client called `client.{id}`, without a key, of the cluster with these monitors.
+    /// Creates a configuration for `client.{id}`, without a key, with these monitors.
     pub fn new(monitors: impl IntoIterator<Item = impl Into<Monitor>>, id: &str, pool: Pool) -> Self {
         Self {
             monitors: monitors.into_iter().map(Into::into).collect(),
@@ -61,19 +61,18 @@ impl Config {
     }
 }
 
-/// A monitor that can be tried.
+/// Address of a monitor, with its order of preference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Monitor {
-    /// Where it is reached.
+    /// Addresses.
     pub addrs: AddrVec,
-    /// Those with the lowest number are tried first.
+    /// Lower values are tried first.
     pub priority: u16,
-    /// Among those of one priority, one with a higher weight is more likely to be tried first.
+    /// Within a priority, a higher weight makes an earlier try more likely.
     pub weight: u16,
 }
 
 impl From<AddrVec> for Monitor {
-    /// A monitor like any other.
     fn from(addrs: AddrVec) -> Self {
         Self { addrs, priority: 0, weight: 0 }
     }
@@ -92,20 +91,20 @@ impl Monitor {
     }
 }
 
-/// How a monitor is found and kept.
+/// Configuration of the monitor session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonConfig {
-    /// Monitors tried at the same time (`mon_client_hunt_parallel`).
+    /// Monitors tried in parallel (`mon_client_hunt_parallel`).
     pub hunt_parallel: usize,
-    /// How long the monitors that are tried have to answer (`mon_client_hunt_interval`).
+    /// Timeout of a try (`mon_client_hunt_interval`).
     pub hunt_interval: Duration,
-    /// How long to wait when all that were tried have failed, the first time; doubled every time.
+    /// Delay after all tries have failed for the first time; doubles each time.
     pub hunt_rest: Duration,
-    /// The longest such wait (`mon_client_hunt_interval` times `mon_client_hunt_interval_max_multiple`).
+    /// Longest such delay (`mon_client_hunt_interval` times `mon_client_hunt_interval_max_multiple`).
     pub hunt_rest_max: Duration,
-    /// Requests to monitors that may be without an answer.
+    /// Maximum number of monitor requests in flight.
     pub max_requests: usize,
-    /// How long a request may be without an answer; `None`: for ever (`rados_mon_op_timeout`).
+    /// Timeout of a monitor request; `None`: no timeout (`rados_mon_op_timeout`).
     pub request_timeout: Option<Duration>,
 }
 
@@ -116,41 +115,41 @@ impl Default for MonConfig {
             hunt_interval: Duration::from_secs(3),
             hunt_rest: Duration::from_millis(100),
             hunt_rest_max: Duration::from_secs(30),
-            // Administration, not data: a program that has more of them in flight has lost count.
+            // Administration, not data: a program with more in flight is out of control.
             max_requests: 1024,
             request_timeout: None,
         }
     }
 }
 
-/// How requests to OSDs are sent, and how many.
+/// Configuration of OSD requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OsdConfig {
-    /// Requests in flight (`objecter_inflight_ops`), at most [`OsdConfig::MAX_OPS`].
+    /// Maximum number of requests in flight (`objecter_inflight_ops`), at most [`OsdConfig::MAX_OPS`].
     pub max_ops: usize,
-    /// Bytes written and read by requests in flight (`objecter_inflight_op_bytes`). A single larger request passes.
+    /// Maximum number of bytes in flight (`objecter_inflight_op_bytes`). A single larger request is admitted.
     pub max_bytes: u64,
-    /// How long a request may be without a reply unless it says so itself; `None`: for ever (`rados_osd_op_timeout`).
+    /// Timeout of a request without one of its own; `None`: no timeout (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
-    /// How long a connection without requests is kept open (the kernel's `osd_idle_ttl`).
+    /// Time after which an idle connection is closed (the kernel's `osd_idle_ttl`).
     pub idle_timeout: Duration,
-    /// How long to wait before a connection that failed is opened again, doubled every time until messages could flow
-    /// on one. (librados does not wait at all before it connects to an OSD again.)
+    /// Delay before a failed connection is reopened; doubles until one becomes ready. (librados reconnects to an OSD
+    /// without a delay.)
     pub reconnect: Duration,
-    /// The longest such wait (`ms_max_backoff`).
+    /// Longest such delay (`ms_max_backoff`).
     pub reconnect_max: Duration,
-    /// How long requests may wait for a reply before a newer map is asked for (`objecter_timeout`).
+    /// Time without a reply after which a newer map is requested (`objecter_timeout`).
     pub laggy: Duration,
-    /// Time between the pings of a watch (`objecter_tick_interval`).
+    /// Interval of a watch's pings (`objecter_tick_interval`).
     pub ping_interval: Duration,
-    /// After how many seconds without a ping the OSD drops a watch (`osd_client_watch_timeout`).
+    /// Seconds without a ping after which an OSD drops a watch (`osd_client_watch_timeout`).
     pub watch_timeout: u32,
-    /// Requests that take as long are told of, with where their time went; `None`: none are.
+    /// Duration from which a request is logged as slow, with a breakdown; `None`: never.
     pub slow: Option<Duration>,
 }
 
 impl OsdConfig {
-    /// The most requests in flight that can be told apart.
+    /// Upper bound of [`max_ops`](Self::max_ops).
     pub const MAX_OPS: usize = 1 << 15;
 }
 

@@ -1,4 +1,4 @@
-//! Why a request failed.
+//! Errors of requests.
 
 use super::awaited::Awaited;
 use crate::osdmap::MapError;
@@ -9,140 +9,142 @@ use std::io;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whose fault an [`enum@Error`] is, and so who can do something about it.
+/// Party responsible for an [`enum@Error`], and so able to fix it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The caller asked nonsense, or took the request back: change the call.
+    /// The caller made an invalid request, or cancelled it: change the call.
     Caller,
-    /// The cluster understood and refused: change what is asked, or the cluster.
+    /// The cluster understood and refused the request: change the request, or the cluster.
     Refused,
-    /// The peer does not keep to the protocol: asking again will not help; report it.
+    /// The peer violates the protocol: a retry will not help; report it.
     Peer,
-    /// Nothing, or nothing whole, comes through: ask again, or look at the network and the daemons.
+    /// The network or a daemon failed: retry, or check both.
     Transport,
 }
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The request makes no sense. Change the call.
+    /// The request is invalid. Change the call.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
-    /// A name is longer than any OSD takes.
+    /// A name exceeds the limit of all OSDs.
     #[error("the name of {what} has {len} bytes, the most is {bound}")]
     NameTooLong {
         /// Kind of the name.
         what: &'static str,
-        /// Its bytes.
+        /// Its length in bytes.
         len: usize,
-        /// The most bytes.
+        /// The limit.
         bound: usize,
     },
-    /// The request was taken back before its reply came. An operation that changes something may have been applied.
+    /// The request was cancelled before its reply. A change may have been applied.
     #[error("cancelled")]
     Cancelled,
     /// The client is closed. Open a new one.
     #[error("the client is closed")]
     Closed,
-    /// A bound of the client is reached. Wait for completions.
-    #[error("{what} is at its bound of {bound}: wait for completions")]
+    /// A limit of the client is reached. Wait for completions.
+    #[error("{what} reached the limit of {bound}: wait for completions")]
     Busy {
-        /// What is full.
+        /// The limited resource.
         what: &'static str,
-        /// Its bound.
+        /// The limit.
         bound: u64,
     },
 
-    /// The cluster refused the request with an error number.
+    /// The cluster refused the request with an errno.
     #[error("{}", Answered(*.errno))]
     Refused {
         /// A negative errno.
         errno: i32,
     },
-    /// The newest map has no such pool: it was deleted, or never was.
+    /// The newest map has no such pool: it was deleted, or never existed.
     #[error("there is no pool {0}")]
     NoPool(i64),
     /// The watch of an object is lost: its OSD timed it out, or the object was deleted. Notifications may have been
-    /// missed: look at the object again and watch anew.
+    /// missed: read the object again and establish a new watch.
     #[error("the watch is lost: {}", io::Error::from_raw_os_error(-*.errno))]
     WatchLost {
-        /// A negative errno, mostly -ENOTCONN.
+        /// A negative errno, usually -ENOTCONN.
         errno: i32,
     },
 
-    /// The request is larger than any OSD takes. Cut it.
+    /// The request exceeds the limit of all OSDs. Split it.
     #[error("{what} of {len} bytes is too large, the most is {bound}: cut it into smaller ones")]
     TooLarge {
-        /// What is too large.
+        /// The oversized part.
         what: &'static str,
-        /// Its bytes.
+        /// Its length in bytes.
         len: u64,
-        /// The most bytes.
+        /// The limit.
         bound: u64,
     },
-    /// An OSD ends each connection on which it gets this request, and nothing else. A change may have been applied.
-    #[error("osd.{osd} has ended {tries} connections in a row, each when it had this request alone: {error}")]
+    /// An OSD ends each connection on which it receives this request alone. A change may have been applied.
+    #[error(
+        "osd.{osd} has ended {tries} connections in a row on which it received only this request: {error}"
+    )]
     Rejected {
         /// The OSD.
         osd: i32,
-        /// Connections that it ended.
+        /// Number of connections that it ended.
         tries: u32,
-        /// How the last one ended.
+        /// Error of the last one.
         error: Box<Error>,
     },
 
-    /// A reply that cannot be decoded. A change may have been applied.
+    /// The reply cannot be decoded. A change may have been applied.
     #[error("the reply cannot be decoded: {0}")]
     BadReply(#[from] DecodeError),
-    /// A reply that does not fit its request. A change may have been applied.
-    #[error("the reply does not fit the request: {0}")]
+    /// The reply does not match its request. A change may have been applied.
+    #[error("the reply does not match the request: {0}")]
     Mismatch(&'static str),
-    /// A map that cannot be decoded or applied. Until a whole map comes that can, nothing that needs it goes on.
-    #[error("the OSD map of epoch {epoch} cannot be used: {error}")]
+    /// A map cannot be decoded or applied. Requests that need it wait for a valid full map.
+    #[error("the OSD map of epoch {epoch} is invalid: {error}")]
     BadMap {
-        /// The map's epoch.
+        /// Epoch of the map.
         epoch: Epoch,
-        /// What is wrong with it.
+        /// The defect.
         error: MapError,
     },
 
-    /// No reply came in time. A change may have been applied.
+    /// No reply arrived in time. A change may have been applied.
     #[error("no reply within {after:?}{}", waiting.as_ref().map(|waiting| format!(": {waiting}")).unwrap_or_default())]
     Timeout {
-        /// The time that the request had.
+        /// The timeout.
         after: Duration,
-        /// What it was waiting for when its time was over.
+        /// Target of the wait when the timeout expired.
         waiting: Option<Box<Waiting>>,
     },
-    /// A connection failed by its protocol.
+    /// A connection failed in its protocol.
     #[error("connection failed: {0}")]
     Connection(#[from] onego_msgr::Error),
-    /// A connection could not be opened, or broke.
+    /// A connection could not be opened, or was reset.
     #[error("connection failed: {}", io::Error::from(*.0))]
     Io(io::ErrorKind),
 }
 
-/// What holds a client up, since when, and why.
+/// Target, duration and cause of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// What is waited for.
+    /// Target of the wait.
     pub target: Awaited,
-    /// How long the oldest request that needs it has waited.
+    /// Age of the oldest request that waits for it.
     pub elapsed: Duration,
-    /// Why the last attempt failed, if there was one.
+    /// Error of the last attempt, if one has failed.
     pub cause: Option<Box<Error>>,
 }
 
 impl Waiting {
-    /// Something that is waited for.
+    /// Creates a wait.
     pub fn new(target: Awaited, elapsed: Duration, cause: Option<Error>) -> Self {
         Self { target, elapsed, cause: cause.map(Box::new) }
     }
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the party responsible for the error.
     pub fn blame(&self) -> Blame {
         match self {
             Self::Invalid(_)
@@ -164,7 +166,7 @@ impl Error {
         }
     }
 
-    /// The error as librados would say it: a negative errno.
+    /// Returns the negative errno that librados would report.
     pub fn errno(&self) -> i32 {
         match self {
             Self::Refused { errno } | Self::WatchLost { errno } => *errno,
@@ -186,7 +188,7 @@ impl Error {
     }
 }
 
-/// What a cluster answered, a negative errno, in words, and with what to do about it where that is known.
+/// Formats a negative errno from the cluster, with advice where there is some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered(pub i32);
 
@@ -199,12 +201,12 @@ impl fmt::Display for Answered {
             }
             errno::ENOSPC => ": the cluster or the pool is full (`ceph df`): remove something, or add OSDs",
             errno::EDQUOT => ": the pool's quota is used up (`ceph osd pool get-quota`)",
-            // On the wire this number says that a client is blocklisted (EBLOCKLISTED), and nothing else.
+            // On the wire this errno is EBLOCKLISTED and has no other meaning.
             errno::ESHUTDOWN => {
                 return write!(
                     f,
-                    "the cluster has shut this client out (blocklisted, error {errno}), and some of its writes may \
-                     not be done: `ceph osd blocklist ls` shows it; connect anew once what took over is done"
+                    "the cluster has blocklisted this client (error {errno}), and some of its writes may be lost: \
+                     `ceph osd blocklist ls` shows it; connect again once the client that took over is done"
                 );
             }
             _ => "",
@@ -213,7 +215,7 @@ impl fmt::Display for Answered {
     }
 }
 
-/// Error numbers as they are on the wire: Linux's, negative, on every platform.
+/// Error numbers on the wire: Linux's, negated, on every platform.
 #[allow(missing_docs)]
 pub mod errno {
     pub const EPERM: i32 = -1;
@@ -239,7 +241,7 @@ pub mod errno {
     pub const ECANCELED: i32 = -125;
 }
 
-/// The sentence that people are told: "waiting for osd.0 at 10.0.0.1:6800, because ...".
+/// Formats the wait for users: "waiting for osd.0 at 10.0.0.1:6800, because ...".
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "waiting for {}", self.target)?;
@@ -256,7 +258,7 @@ mod tests {
     use onego_msgr::addr::EntityAddr;
 
     #[test]
-    fn answers_say_what_to_do() {
+    fn errors_of_the_cluster_include_advice() {
         for (errno, said) in [
             (errno::EPERM, "capabilities"),
             (errno::ENOSPC, "full"),
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_says_what_is_waited_for_and_why() {
+    fn a_wait_is_formatted_with_target_and_cause() {
         let addr = |port| EntityAddr::msgr2(([127, 0, 0, 1], port).into(), 0);
         let refused = Box::new(Error::Io(io::ErrorKind::ConnectionRefused));
         let say = |target, cause| Waiting { target, elapsed: Duration::from_secs(2), cause }.to_string();

@@ -1,4 +1,4 @@
-//! What the parts of a client share: its connections, and the way to its caller.
+//! State shared by the parts of a client: connections, completions and events.
 
 use super::error::Error;
 use super::request::Outcome;
@@ -14,36 +14,33 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Events that may wait to be polled: a caller that never looks must not make the client grow.
+/// Maximum number of queued events: a caller that never polls must not grow the client.
 const MAX_EVENTS: usize = 4096;
 
-/// Whom a connection goes to.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A monitor, by its place in the list of those known.
+    /// A monitor, by its index in the list of known ones.
     Monitor(usize),
-    /// The OSD with this id.
     Osd(i32),
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) role: Role,
     pub(crate) connection: Connection,
-    /// The driver knows that there is something to send.
+    /// The driver was notified of pending output.
     announced: bool,
-    /// A buffer is out for a receive.
+    /// The driver holds a buffer for a receive.
     landing: bool,
-    /// Messages without an answer, if each has one. Where that is not so, a peer is thought to be busy that is not, or not to
-    /// be: it does no harm.
+    /// Messages without an answer, on the assumption that each has one. Where it does not hold, a peer wrongly counts as busy
+    /// or idle, which is harmless.
     unanswered: usize,
-    /// The connection is over; it is kept only until the buffer that is out comes back.
+    /// The connection has ended; it is kept until the driver returns its buffer.
     over: bool,
 }
 
 impl Link {
-    /// A message has come.
     pub(crate) fn heard(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
@@ -56,20 +53,20 @@ impl Link {
     }
 }
 
-/// The connections of a client and what goes up to its driver and its caller.
+/// The connections of a client, with queues for its driver and its caller.
 #[derive(Debug)]
 pub(crate) struct Hub<T> {
     links: ConnTable<Link>,
     actions: VecDeque<Action>,
-    /// No connection wants [`Connection::timeout`] before: a lower bound, so that it need not be found anew whenever
-    /// a connection has heard of its peer.
+    /// Lower bound of the next [`Connection::timeout`], so that it need not be recomputed whenever
+    /// a connection receives something.
     wakeup: Option<Time>,
     to_monitors: Arc<Config>,
     to_osds: Arc<Config>,
-    /// The identity of this client, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
-    /// requests that are sent again by it. It gets another only when no monitor knows its old ticket any more.
+    /// The identity of this client, with its tickets. The global id from the first monitor session identifies it to all peers:
+    /// OSDs recognize resent requests by it. It changes only when no monitor accepts the old ticket any more.
     principal: Principal,
-    /// This side's address on the last connection.
+    /// Local address of the last connection.
     local: Option<IpAddr>,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
@@ -90,7 +87,7 @@ impl<T> Hub<T> {
         }
     }
 
-    /// Begins to open a connection. `None`: there is no address that can be connected to.
+    /// Opens a connection. `None`: the address is unspecified.
     pub(crate) fn open(&mut self, now: Time, role: Role, addr: EntityAddr) -> Option<ConnId> {
         let sock = addr.sock?;
         let (kind, login, config) = match role {
@@ -116,8 +113,8 @@ impl<T> Hub<T> {
         Some(conn)
     }
 
-    /// A session with a monitor has begun: remembers the id that it gave, if it is the first one, and its tickets.
-    /// Returns the name that the client had before, if it gets another.
+    /// Handles the start of a monitor session: stores the tickets and, the first time, the global id. Returns the client's
+    /// previous name if it changes.
     pub(crate) fn identify(&mut self, now: Time, monitor: Peer) -> Option<EntityName> {
         let first = self.principal.global_id() == 0;
         let (before, after) = (self.to_monitors.entity, EntityName::client(monitor.global_id));
@@ -134,17 +131,16 @@ impl<T> Hub<T> {
         self.principal.global_id()
     }
 
-    /// The identity of this client, with its tickets.
     pub(crate) fn principal(&mut self) -> &mut Principal {
         &mut self.principal
     }
 
-    /// When a ticket is to be renewed.
+    /// Returns the time at which a ticket is to be renewed.
     pub(crate) fn renewal_due(&self) -> Option<Time> {
         self.principal.deadline()
     }
 
-    /// A connection has failed: if the ticket was not taken, a new one is asked for, or the client logs in anew.
+    /// Handles a failed connection: a refused ticket is replaced, by a new login if necessary.
     pub(crate) fn failed(&mut self, now: Time, role: Role, error: &Error) {
         let Error::Connection(onego_msgr::Error::Auth(error)) = error else { return };
         match (role, error) {
@@ -156,19 +152,18 @@ impl<T> Hub<T> {
         }
     }
 
-    /// The connections to OSDs.
     pub(crate) fn to_osds(&self) -> Vec<ConnId> {
         let to_osds = |link: &Link| matches!(link.role, Role::Osd(_)) && !link.over;
         self.links.iter().filter(|(_, link)| to_osds(link)).map(|(conn, _)| conn).collect()
     }
 
-    /// The connection, unless it is over.
+    /// Returns the connection unless it has ended.
     #[inline]
     pub(crate) fn link(&mut self, conn: ConnId) -> Option<&mut Link> {
         self.links.get_mut(conn).filter(|link| !link.over)
     }
 
-    /// Queues the message with this content; nothing happens if the connection is over.
+    /// Queues a message with this payload; a no-op if the connection has ended.
     #[inline]
     pub(crate) fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
         if let Some(link) = self.links.get_mut(conn) {
@@ -178,7 +173,7 @@ impl<T> Hub<T> {
         }
     }
 
-    /// Tells the driver, once, if the connection has something to send.
+    /// Notifies the driver, once, of a connection's pending output.
     #[inline]
     pub(crate) fn announce(&mut self, conn: ConnId) {
         let Some(link) = self.links.get_mut(conn) else { return };
@@ -188,7 +183,7 @@ impl<T> Hub<T> {
         }
     }
 
-    /// A connection is open; `local` is this side's address.
+    /// Handles an opened connection; `local` is this side's address.
     pub(crate) fn opened(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
         self.local = Some(local.ip());
         if let Some(link) = self.link(conn) {
@@ -196,13 +191,13 @@ impl<T> Hub<T> {
         }
     }
 
-    /// The address by which peers know this client, as it tells them: with its nonce, and without a port.
+    /// Returns this client's address as peers know it: with its nonce, and without a port.
     pub(crate) fn addr(&self) -> Option<EntityAddr> {
         let sock = Some(SocketAddr::new(self.local?, 0));
         Some(EntityAddr { kind: AddrKind::Any, nonce: self.to_monitors.nonce, sock })
     }
 
-    /// Sees to it that the connection's deadline is not missed.
+    /// Lowers the bound of the next timeout to a connection's deadline.
     #[inline]
     pub(crate) fn wake_by(&mut self, deadline: Option<Time>) {
         if let Some(deadline) = deadline {
@@ -210,7 +205,7 @@ impl<T> Hub<T> {
         }
     }
 
-    /// Ends a connection. Its last events can still be polled from what is returned.
+    /// Closes a connection. Its last events can be polled from the result.
     pub(crate) fn close(&mut self, conn: ConnId) -> Option<Ended> {
         if self.links.get(conn)?.over {
             return None;
@@ -219,7 +214,7 @@ impl<T> Hub<T> {
         self.end(conn)
     }
 
-    /// A connection is gone.
+    /// Handles the end of a connection.
     pub(crate) fn end(&mut self, conn: ConnId) -> Option<Ended> {
         let link = self.links.get_mut(conn)?;
         let known_over = std::mem::replace(&mut link.over, true);
@@ -230,7 +225,7 @@ impl<T> Hub<T> {
         (!known_over).then_some(Ended { role, connection })
     }
 
-    /// Where the next bytes of a connection go.
+    /// Returns the destination of a connection's next bytes.
     pub(crate) fn landing(&mut self, conn: ConnId) -> Landing {
         let Some(link) = self.link(conn) else { return Landing::default() };
         let landing = link.connection.landing();
@@ -238,7 +233,7 @@ impl<T> Hub<T> {
         landing
     }
 
-    /// A buffer comes back. If the connection was over already, it can be polled for the last time.
+    /// Handles the return of a buffer. Returns the connection for its last poll if it has ended.
     pub(crate) fn landed(
         &mut self,
         now: Time,
@@ -252,7 +247,6 @@ impl<T> Hub<T> {
         if link.over { self.links.remove(conn).map(|link| link.connection) } else { None }
     }
 
-    /// What a connection has to send.
     pub(crate) fn transmit(&mut self, conn: ConnId, out: &mut List, limit: usize) {
         if let Some(link) = self.link(conn) {
             link.transmit(out, limit);
@@ -264,12 +258,12 @@ impl<T> Hub<T> {
         self.actions.pop_front()
     }
 
-    /// When a connection may want to be told the time.
+    /// Returns a lower bound of the connections' deadlines.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.wakeup
     }
 
-    /// Tells the connections the time and returns those that have something to say.
+    /// Runs the timers of the connections that are due, and returns these.
     pub(crate) fn timeout(&mut self, now: Time) -> Vec<ConnId> {
         if self.wakeup.is_none_or(|wakeup| now < wakeup) {
             return Vec::new();
@@ -291,7 +285,6 @@ impl<T> Hub<T> {
         due
     }
 
-    /// All connections that are not over.
     pub(crate) fn connections(&self) -> Vec<ConnId> {
         self.links.iter().filter(|(_, link)| !link.over).map(|(conn, _)| conn).collect()
     }
@@ -311,12 +304,12 @@ impl<T> Hub<T> {
         self.completions.pop_front()
     }
 
-    /// Tells the caller something that it did not ask for. Beyond the bound it is dropped.
+    /// Queues an event. Drops it if the queue is full.
     pub(crate) fn tell(&mut self, event: Event) {
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);
         } else {
-            tracing::warn!(?event, "an event is dropped: nobody takes them");
+            tracing::warn!(?event, "dropped an event: the queue is full");
         }
     }
 
@@ -329,10 +322,9 @@ impl<T> Hub<T> {
     }
 }
 
-/// A connection that is over.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) role: Role,
-    /// To be polled for the last time; absent while a buffer is out.
+    /// For its last poll; absent while the driver holds a buffer.
     pub(crate) connection: Option<Connection>,
 }

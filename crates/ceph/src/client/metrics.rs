@@ -1,4 +1,4 @@
-//! What a client counts of its requests to OSDs.
+//! Metrics of a client's OSD requests.
 
 use crate::osdmap::OsdMap;
 use onego_metrics::{Collect, Counter, Families, OperationNames, OperationsSnapshot, Reader, Recorder};
@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Requests that only read, and those that may change something.
+/// Requests that only read, and requests that may change something.
 const KINDS: &[&str] = &["read", "write"];
 
-/// Pools that are counted apart. What is done in further ones is counted in the last of them, as of the pool `other`.
+/// Maximum number of pools with their own metrics. Requests to others count for the pool `other`.
 const POOLS_MAX: usize = 256;
 
-/// The number of the pool that stands for those.
+/// Number of that pool.
 const OTHER: i64 = -1;
 
-/// How requests are told.
 const REQUESTS: OperationNames = OperationNames {
     latency: (
         "onego_client_request_duration_seconds",
@@ -31,23 +30,22 @@ const REQUESTS: OperationNames = OperationNames {
     in_flight: ("onego_client_in_flight", "Requests to OSDs that have not ended"),
 };
 
-/// What a client has counted so far.
+/// Snapshot of a client's metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ClientSnapshot {
-    /// Requests to OSDs by the names of their pools: of the kinds `read`, which only read, and `write`, which may change
-    /// something. Watches are not among them. Latencies are from the submission of a request to its end, whatever it waited for
-    /// meanwhile.
+    /// OSD requests by pool name, of the kinds `read` (only reads) and `write` (may change something), without
+    /// watches. Latencies are from the submission of a request to its end, including all waits.
     pub pools: BTreeMap<String, OperationsSnapshot>,
-    /// Requests that were sent again, because a connection broke, a map moved them or an OSD asked for it.
+    /// Requests that were resent because of a broken connection, a new map or an OSD's reply.
     pub retries: u64,
-    /// Connections to OSDs that were opened again after one had failed.
+    /// OSD connections that were reopened after a failure.
     pub reconnects: u64,
-    /// The epoch of the newest map of OSDs; 0: there is none yet.
+    /// Epoch of the newest OSD map; 0: none yet.
     pub map_epoch: u32,
 }
 
-/// Reads what a client has counted, on any thread, also after its end. Cheap to clone.
+/// Reader of a client's metrics, on any thread, even after the client's end. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFigures {
     shared: Arc<ClientCounts>,
@@ -55,7 +53,7 @@ pub struct ClientFigures {
 
 #[derive(Debug, Default)]
 struct ClientCounts {
-    /// By their numbers. It is locked when a pool comes for the first time, and when somebody reads.
+    /// By pool number. Locked for the first request to a pool, and by readers.
     pools: Mutex<BTreeMap<i64, PoolFigures>>,
     retries: Counter,
     reconnects: Counter,
@@ -64,13 +62,13 @@ struct ClientCounts {
 
 #[derive(Debug)]
 struct PoolFigures {
-    /// `None`: no map has named it yet.
+    /// `None`: no map has named the pool yet.
     name: Option<String>,
     operations: Reader,
 }
 
 impl ClientFigures {
-    /// What was counted so far.
+    /// Returns a snapshot of the metrics.
     pub fn snapshot(&self) -> ClientSnapshot {
         let ClientCounts { pools, retries, reconnects, map_epoch } = &*self.shared;
         let mut named = BTreeMap::<String, OperationsSnapshot>::new();
@@ -102,18 +100,16 @@ impl Collect for ClientFigures {
     }
 }
 
-/// Counts, for the thread that drives the client.
+/// Recorder of the metrics, on the client's thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
     figures: ClientFigures,
     recorders: FxHashMap<i64, Recorder>,
-    /// From how long on a request is slow.
     slow: Duration,
-    /// When the client was driven last.
+    /// Time of the client's last call.
     now: Time,
 }
 
-/// A request that ends.
 pub(crate) struct Ended<'a> {
     pub(crate) pool: i64,
     pub(crate) object: &'a [u8],
@@ -140,13 +136,12 @@ impl Meter {
         self.figures.clone()
     }
 
-    /// The time has come to this. What ends without a time of its own ends now.
+    /// Sets the time, which is also that of ends without one.
     #[inline]
     pub(crate) fn tick(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// A request to a pool begins.
     #[inline]
     pub(crate) fn begin(&mut self, pool: i64, map: Option<&OsdMap>) {
         match self.recorders.get(&pool) {
@@ -172,7 +167,6 @@ impl Meter {
         recorder.begin();
     }
 
-    /// A request ends.
     #[inline]
     pub(crate) fn end(&self, ended: &Ended<'_>) {
         let took = self.now.since(ended.since);
@@ -185,12 +179,12 @@ impl Meter {
         }
     }
 
-    /// Says where the time of a slow request went: until it was sent for the last time, and from then until its end.
+    /// Logs a slow request with the time until it was last sent, and from then to its end.
     #[cold]
     fn tell_slow(&self, ended: &Ended<'_>, took: Duration) {
         let Ended { pool, object, osd, writes, bytes, sent_at, since, attempts, has_failed } = *ended;
         let (kind, object) = (KINDS[usize::from(writes)], String::from_utf8_lossy(object));
-        // One that was never sent only waited.
+        // A request that was never sent only waited.
         let queue = if attempts > 0 { sent_at.since(since) } else { took };
         let server = took.saturating_sub(queue);
         tracing::warn!(
@@ -200,7 +194,7 @@ impl Meter {
         );
     }
 
-    /// A request goes to another pool than it was begun for.
+    /// Moves a request in flight to another pool.
     pub(crate) fn redirect(&mut self, from: i64, to: i64, map: Option<&OsdMap>) {
         if let Some(recorder) = self.recorders.get(&from).or_else(|| self.recorders.get(&OTHER)) {
             recorder.forget();
@@ -208,17 +202,14 @@ impl Meter {
         self.begin(to, map);
     }
 
-    /// A request was sent again.
     pub(crate) fn retry(&self) {
         self.figures.shared.retries.add(1);
     }
 
-    /// A connection is opened in place of one that has failed.
     pub(crate) fn reconnect(&self) {
         self.figures.shared.reconnects.add(1);
     }
 
-    /// There is a new map.
     pub(crate) fn map(&self, map: &OsdMap) {
         self.figures.shared.map_epoch.set(map.epoch.into());
         let mut pools = self.figures.shared.pools.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! The whole client of a Ceph cluster as one machine: a session with a monitor, and requests to objects.
+//! Client of a Ceph cluster as one machine: a session with a monitor, and object requests.
 //!
-//! [`Client`] is a [`Machine`]: a driver moves its bytes. Beside that it has a face for its caller: what is asked for
-//! ([`submit`](Client::submit), [`command`](Client::command), [`watch`](Client::watch) and so on) ends in exactly one
-//! [`Completion`] that bears the caller's ticket, and what nobody asked for comes as an [`Event`]. After a call the
-//! driver must look for actions; after the driver's calls the caller should look for completions and events.
+//! [`Client`] is a [`Machine`]: a driver moves its bytes. Its callers use [`submit`](Client::submit),
+//! [`command`](Client::command), [`watch`](Client::watch) and so on. Each call ends in exactly one [`Completion`] with the
+//! caller's ticket; unsolicited news come as [`Event`]s. After a call, the driver must poll for actions; after the driver's
+//! calls, the caller should poll for completions and events.
 
 mod awaited;
 mod config;
@@ -42,7 +42,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A client of a Ceph cluster. `T` is what the caller wants back with each completion.
+/// Client of a Ceph cluster. `T` is the caller's ticket, returned with each completion.
 #[derive(Debug)]
 pub struct Client<T> {
     hub: Hub<T>,
@@ -51,7 +51,7 @@ pub struct Client<T> {
 }
 
 impl<T> Client<T> {
-    /// A client that begins to look for a monitor.
+    /// Creates a client, which starts to connect to a monitor.
     pub fn new(now: Time, config: &Config) -> Self {
         let link = onego_msgr::Config::client(config.nonce, config.pool.clone());
         let to_monitors = onego_msgr::Config { data_crc: config.data_crc, ..link };
@@ -71,7 +71,7 @@ impl<T> Client<T> {
         client
     }
 
-    /// Takes a request. It is refused at once if it makes no sense or a bound is reached (see [`Config::osd`]).
+    /// Submits a request. Fails at once if it is invalid or a limit is reached (see [`Config::osd`]).
     #[inline]
     pub fn submit(&mut self, now: Time, request: Request, ticket: T) -> Result<OpId, Box<Rejected<T>>> {
         let result = self.objects.submit(now, &mut self.hub, request, ticket);
@@ -79,30 +79,30 @@ impl<T> Client<T> {
         result
     }
 
-    /// Is there room for a request that reads or writes `bytes` bytes?
+    /// Returns whether the limits admit a request that reads or writes `bytes` bytes.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.objects.has_room(bytes)
     }
 
-    /// Requests in flight, and the bytes that they read and write.
+    /// Returns the number of requests in flight, and the bytes that they read and write.
     pub fn load(&self) -> (usize, u64) {
         self.objects.load()
     }
 
-    /// Takes a request back. It ends with [`Error::Cancelled`], at once or as soon as its buffer is free; what it
-    /// changes may have been applied all the same. Nothing happens if it has ended already.
+    /// Cancels a request. It ends with [`Error::Cancelled`], at once or as soon as its buffer is released; its changes
+    /// may have been applied nevertheless. A no-op if the request has ended.
     pub fn cancel(&mut self, id: OpId) {
         self.objects.cancel(&mut self.hub, id);
     }
 
-    /// Takes all requests back whose tickets are `unwanted`, also questions to monitors and notifications. It looks at all:
-    /// for rare occasions.
+    /// Cancels all requests whose tickets are `unwanted`, including monitor requests and notifications. Scans all requests:
+    /// meant for rare use.
     pub fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
         self.objects.cancel_where(&mut self.hub, &unwanted);
         self.monitors.cancel_where(&mut self.hub, &unwanted);
     }
 
-    /// Asks the monitors to carry out a command: JSON, as `ceph` writes it with `--verbose`. Ends with
+    /// Sends a command to the monitors: JSON, as `ceph --verbose` prints it. Ends with
     /// [`Outcome::Command`].
     pub fn command(&mut self, now: Time, command: &str, input: List, ticket: T) {
         let command = MonCommand { fsid: Uuid::default(), command: vec![command.to_owned()], input };
@@ -118,7 +118,7 @@ impl<T> Client<T> {
         self.command(now, &command.to_string(), List::new(), ticket);
     }
 
-    /// Deletes a pool and all that is in it. Ends with [`Outcome::Command`].
+    /// Deletes a pool with all its objects. Ends with [`Outcome::Command`].
     pub fn delete_pool(&mut self, now: Time, name: &str, ticket: T) {
         let command = serde_json::json!({
             "prefix": "osd pool rm",
@@ -129,22 +129,22 @@ impl<T> Client<T> {
         self.command(now, &command.to_string(), List::new(), ticket);
     }
 
-    /// Creates or removes a snapshot, or another thing that a pool operation does. Ends with [`Outcome::Pool`].
+    /// Performs a pool operation, such as creating or removing a snapshot. Ends with [`Outcome::Pool`].
     pub fn pool_op(&mut self, now: Time, op: PoolOp, ticket: T) {
         self.ask(now, Ask::Pool(op), ticket);
     }
 
-    /// Asks how full the cluster is, or as it looks from a pool. Ends with [`Outcome::Statfs`].
+    /// Queries the usage of the cluster, or of a pool. Ends with [`Outcome::Statfs`].
     pub fn statfs(&mut self, now: Time, pool: Option<i64>, ticket: T) {
         self.ask(now, Ask::Statfs(Statfs { fsid: Uuid::default(), data_pool: pool }), ticket);
     }
 
-    /// Asks how full pools are, and what was done with them. Ends with [`Outcome::PoolStats`].
+    /// Queries usage and I/O statistics of pools. Ends with [`Outcome::PoolStats`].
     pub fn pool_stats(&mut self, now: Time, pools: Vec<String>, ticket: T) {
         self.ask(now, Ask::PoolStats(GetPoolStats { fsid: Uuid::default(), pools }), ticket);
     }
 
-    /// Asks for the newest version of a map such as "osdmap". Ends with [`Outcome::Version`].
+    /// Queries the newest version of a map such as "osdmap". Ends with [`Outcome::Version`].
     pub fn newest_version(&mut self, now: Time, map: &str, ticket: T) {
         self.ask(now, Ask::Version(map.to_owned()), ticket);
     }
@@ -153,32 +153,32 @@ impl<T> Client<T> {
         self.monitors.ask(now, &mut self.hub, Asker::Caller(ticket), ask);
     }
 
-    /// Gives an OSD itself a command, as `ceph tell` does. Ends with [`Outcome::Command`].
+    /// Sends a command to an OSD itself, like `ceph tell`. Ends with [`Outcome::Command`].
     pub fn tell(&mut self, now: Time, osd: i32, command: &str, input: List, ticket: T) {
         let message = Tell { fsid: Uuid::default(), command: vec![command.to_owned()], input };
         self.objects.tell(now, &mut self.hub, osd, message, ticket);
         self.settle(now);
     }
 
-    /// Gives the monitor of the session itself a command, as `ceph tell` does. Ends with [`Outcome::Command`].
+    /// Sends a command to the session's monitor itself, like `ceph tell`. Ends with [`Outcome::Command`].
     pub fn tell_monitor(&mut self, now: Time, command: &str, input: List, ticket: T) {
         let message = Tell { fsid: Uuid::default(), command: vec![command.to_owned()], input };
         self.ask(now, Ask::Tell(message), ticket);
     }
 
-    /// Asks the monitor of the session for a sign of life. Ends with [`Outcome::Pong`].
+    /// Pings the session's monitor. Ends with [`Outcome::Pong`].
     pub fn ping(&mut self, now: Time, ticket: T) {
         self.ask(now, Ask::Ping, ticket);
     }
 
-    /// Wants the entries that are added to the cluster's log from now on, or no more of them: they come as [`Event::Log`]. With
-    /// the first of them come some that were there before, as the monitor likes.
+    /// Subscribes to new entries of the cluster's log, or unsubscribes: they come as [`Event::Log`]. The first event may also
+    /// contain some earlier entries, at the monitor's discretion.
     pub fn want_log(&mut self, is_wanted: bool) {
         self.monitors.want_log(&mut self.hub, is_wanted);
     }
 
-    /// Asks for the next map of the OSDs as soon as there is one, though nothing in flight needs it: for a caller that
-    /// waits for a change. [`Event::Map`] tells when it is here.
+    /// Requests the next OSD map as soon as it exists, even if no request in flight needs it: for a caller that
+    /// waits for a change. Its arrival is an [`Event::Map`].
     pub fn want_newer_map(&mut self, now: Time) {
         self.objects.want_newer_map();
         self.settle(now);
@@ -192,12 +192,12 @@ impl<T> Client<T> {
         id
     }
 
-    /// Returns when a watch was last known to hold; `None` if it is lost, or there is none.
+    /// Returns the last time at which a watch was known to be established; `None` if it is lost or unknown.
     pub fn watch_confirmed(&self, id: WatchId) -> Option<Time> {
         self.objects.confirmed(id)
     }
 
-    /// Gives a watch up. Ends with [`Outcome::Unwatched`].
+    /// Ends a watch. Ends with [`Outcome::Unwatched`].
     pub fn unwatch(&mut self, now: Time, id: WatchId, ticket: T) {
         self.objects.unwatch(now, &mut self.hub, id, ticket);
         self.settle(now);
@@ -216,65 +216,65 @@ impl<T> Client<T> {
         self.settle(now);
     }
 
-    /// The next request that has ended.
+    /// Returns the next completion.
     #[inline]
     pub fn poll_completion(&mut self) -> Option<Completion<T>> {
         self.hub.next_completion()
     }
 
-    /// Is there a completion or an event to be polled?
+    /// Returns whether a completion or an event can be polled.
     pub fn has_news(&self) -> bool {
         self.hub.has_news()
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.hub.next_event()
     }
 
-    /// What it counts, for any thread to read.
+    /// Returns a handle to the client's metrics, for any thread.
     pub fn figures(&self) -> ClientFigures {
         self.objects.figures()
     }
 
-    /// The map of the OSDs, once there is one.
+    /// Returns the OSD map, once received.
     pub fn osdmap(&self) -> Option<&Arc<OsdMap>> {
         self.objects.map()
     }
 
-    /// The map of the monitors, once one has sent it.
+    /// Returns the monitor map, once received.
     pub fn monmap(&self) -> Option<&MonMap> {
         self.monitors.map()
     }
 
-    /// The cluster's id, once a monitor has told it.
+    /// Returns the cluster's id, once a monitor has sent it.
     pub fn fsid(&self) -> Option<Uuid> {
         self.monitors.fsid()
     }
 
-    /// The id that the monitors gave this client, or 0.
+    /// Returns the id that the monitors gave this client, or 0.
     pub fn global_id(&self) -> u64 {
         self.hub.global_id()
     }
 
-    /// The address by which its peers know this client, once it had a connection.
+    /// Returns the address under which peers know this client, after its first connection.
     pub fn addr(&self) -> Option<EntityAddr> {
         self.hub.addr()
     }
 
-    /// Is anything in flight: requests to OSDs, also those of watches, or to monitors?
+    /// Returns whether any request to an OSD or a monitor is in flight, including those of watches.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.objects.is_busy() || self.monitors.is_asked()
     }
 
-    /// Returns whether an OSD that can be reached, as far as is known, has a request to answer. It looks at all requests.
+    /// Returns whether a reply is expected from an OSD that is reachable, as far as known. Scans all requests.
     pub fn expects_reply(&self) -> bool {
         self.objects.expects_reply()
     }
 
-    /// What has held the client up for longest, if anything is asked of it. It looks at all requests: for callers that
-    /// ask once a second or so.
+    /// Returns the longest wait of a request in flight, with its target. Scans all requests: meant for callers that
+    /// poll about once per second.
     pub fn waiting(&self, now: Time) -> Option<Waiting> {
         let waiting = self.objects.waiting(now).into_iter().chain(self.monitors.waiting_reply(now));
         let mut longest = waiting.max_by_key(|waiting| waiting.elapsed);
@@ -284,7 +284,7 @@ impl<T> Client<T> {
         longest.map(|waiting| self.blame_monitors(now, waiting))
     }
 
-    /// What only a new map can end is waited for in vain while there is no monitor.
+    /// Blames the missing monitor session for a wait that only a new map can end.
     fn blame_monitors(&self, now: Time, waiting: Waiting) -> Waiting {
         match self.monitors.waiting_session(now) {
             Some(session) if waiting.target.needs_monitor() => {
@@ -294,8 +294,8 @@ impl<T> Client<T> {
         }
     }
 
-    /// Closes all connections and ends all requests with [`Error::Closed`], those excepted whose buffers are with the
-    /// driver: they end when these come back.
+    /// Closes all connections and ends all requests with [`Error::Closed`]. Requests whose buffers are with the
+    /// driver end when it returns them.
     pub fn close(&mut self, now: Time) {
         self.monitors.close(&mut self.hub);
         for conn in self.hub.connections() {
@@ -306,7 +306,7 @@ impl<T> Client<T> {
         self.objects.close(&mut self.hub);
     }
 
-    /// Hands on what the parts want of each other.
+    /// Forwards requests between object client and monitor session.
     #[inline]
     fn settle(&mut self, now: Time) {
         if let Some(wishes) = self.objects.take_wishes() {
@@ -320,7 +320,6 @@ impl<T> Client<T> {
         }
     }
 
-    /// Takes what a connection has to say.
     fn poll_connection(&mut self, now: Time, conn: ConnId) {
         while let Some(link) = self.hub.link(conn)
             && let Some(event) = link.connection.poll()
@@ -366,7 +365,7 @@ impl<T> Client<T> {
             self.monitors.got_osdmap(epoch);
         }
         if let Err(error) = result {
-            tracing::error!(%error, ?role, "a peer breaks the protocol");
+            tracing::error!(%error, ?role, "a peer violated the protocol");
             self.fail(now, conn, error);
         }
     }
@@ -383,17 +382,16 @@ impl<T> Client<T> {
         Ok(())
     }
 
-    /// The client has another name than before. What was sent by the old one keeps it, so that OSDs know it again; all
-    /// OSDs are told the new one.
+    /// Handles a new name of the client. Requests that were sent under the old one keep it, so that OSDs recognize them; all
+    /// OSD connections are reopened with the new one.
     fn renamed(&mut self, now: Time, before: EntityName) {
-        tracing::warn!(%before, now = self.global_id(), "the client has logged in anew");
+        tracing::warn!(%before, now = self.global_id(), "the client has logged in again");
         self.objects.name_sent(before);
         for conn in self.hub.to_osds() {
             self.fail(now, conn, Error::Io(std::io::ErrorKind::ConnectionAborted));
         }
     }
 
-    /// Closes a connection that cannot go on.
     fn fail(&mut self, now: Time, conn: ConnId, error: Error) {
         if let Some(ended) = self.hub.close(conn) {
             self.ended(now, conn, ended, error);

@@ -1,6 +1,6 @@
-//! Numbers that need not be secret: which monitor to try, which replica to read from.
+//! Pseudo-random numbers that need not be secret, for the choice of monitors and replicas.
 
-/// A generator of pseudo-random numbers (SplitMix64, prng.di.unimi.it), so that a run can be repeated by its seed.
+/// SplitMix64 (prng.di.unimi.it): a seed makes a run reproducible.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -9,7 +9,6 @@ impl Random {
         Self(seed)
     }
 
-    /// Any number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,14 +17,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which must not be 0.
+    /// Returns a number below `n`, which must not be 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        // The bias of a remainder by a number of monitors or replicas cannot be seen in 64 bits.
+        // The bias of a remainder by a number of monitors or replicas is negligible in 64 bits.
         (self.next() % n as u64) as usize
     }
 
-    /// Puts `items` in any order: at each place, one of those that are left comes up as often as its weight says, or, if
-    /// none has a weight, as often as any other.
+    /// Shuffles `items`: each place goes to one of the remaining items with a probability proportional to its weight, or
+    /// uniformly if all weights are 0.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T], weight: impl Fn(&T) -> u16) {
         for place in 0..items.len() {
             let left = &items[place..];
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_comes_up_and_a_seed_repeats_it() {
+    fn all_orders_occur_and_a_seed_is_reproducible() {
         let mut random = Random::new(7);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..200 {
@@ -61,13 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn who_weighs_more_comes_first_more_often() {
+    fn higher_weights_come_first_more_often() {
         let mut random = Random::new(7);
         let mut first = [0_u32; 4];
         for _ in 0..1000 {
             let mut items = [0, 10, 30, 60_u16];
             random.shuffle(&mut items, |item| *item);
-            assert_eq!(items[3], 0, "what weighs nothing comes last");
+            assert_eq!(items[3], 0, "weight 0 comes last");
             first[[0, 10, 30, 60].iter().position(|item| *item == items[0]).unwrap()] += 1;
         }
         assert_eq!(first[0], 0);

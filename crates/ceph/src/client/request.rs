@@ -1,4 +1,4 @@
-//! What a caller asks for, and what it gets.
+//! Requests of callers, and their results.
 
 use super::error::Error;
 use crate::messages::{
@@ -12,59 +12,59 @@ use onego_wire::{Decoded, Reader};
 use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
 
-/// Names a request that is in flight. Later ones compare greater.
+/// Id of a request in flight. Later ones compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub(crate) u64);
 
-/// Names a watch of an object (its cookie on the wire).
+/// Id of a watch (its cookie on the wire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub(crate) u64);
 
 impl WatchId {
-    /// The client's name for the watch, as the OSD lists it.
+    /// Returns the cookie, as the OSD lists it.
     pub fn cookie(self) -> u64 {
         self.0
     }
 
-    /// The watch that the OSD lists by this name.
+    /// Returns the watch with this cookie.
     pub fn from_cookie(cookie: u64) -> Self {
         Self(cookie)
     }
 }
 
-/// A request: operations on one object, applied in order and as one.
+/// Operations on one object, applied atomically in order.
 #[derive(Debug)]
 pub struct Request {
-    /// The pool.
+    /// Pool.
     pub pool: i64,
-    /// The object's name.
+    /// Name of the object.
     pub object: ObjectName,
-    /// Hashed instead of the name unless it is empty.
+    /// Locator key: hashed instead of the name unless empty.
     pub key: Vec<u8>,
-    /// The namespace within the pool.
+    /// Namespace within the pool.
     pub namespace: Vec<u8>,
-    /// The operations and their flags (see [`crate::ops::op_flag`]).
+    /// Operations with their flags (see [`crate::ops::op_flag`]).
     pub ops: SmallVec<[(Op, u32); 2]>,
-    /// See [`flag`]. `READ` and `WRITE` are added as the operations demand; for [`Op::Call`], which may do either, and
-    /// is taken to read, the caller adds `WRITE`.
+    /// See [`flag`]. `READ` and `WRITE` are added as the operations require; [`Op::Call`] counts as a read, so for a method
+    /// that writes the caller adds `WRITE`.
     pub flags: u32,
-    /// The snapshot to read; [`NOSNAP`] is the object as it is.
+    /// Snapshot to read; [`NOSNAP`] is the current object.
     pub snap: u64,
-    /// The snapshots that a write must keep.
+    /// Snapshots that a write preserves.
     pub snap_context: SnapContext,
-    /// The time that a change bears; `None`: when it is submitted.
+    /// Modification time of a change; `None`: time of submission.
     pub mtime: Option<Utime>,
-    /// Where the bytes of a request go that is a single [`Op::Read`]: at least as many as are read. It comes back with
-    /// the completion, always.
+    /// Destination of a single [`Op::Read`], at least as long as the read. Always returned with
+    /// the completion.
     pub read_into: Option<SegmentMut>,
-    /// How long the request may be without a reply; `None`: as configured.
+    /// Timeout; `None`: as configured.
     pub timeout: Option<Duration>,
-    /// Sends the request to the placement group with this hash instead of the object's.
+    /// Hash of a placement group to send the request to, instead of the object's.
     pub group: Option<u32>,
 }
 
 impl Request {
-    /// A request without operations.
+    /// Creates a request without operations.
     pub fn new(pool: i64, object: ObjectName) -> Self {
         Self {
             pool,
@@ -82,36 +82,36 @@ impl Request {
         }
     }
 
-    /// A request with one operation.
+    /// Creates a request with one operation.
     pub fn one(pool: i64, object: ObjectName, op: Op) -> Self {
         Self { ops: smallvec![(op, 0)], ..Self::new(pool, object) }
     }
 
-    /// The same request with another operation behind.
+    /// Appends an operation.
     pub fn and(mut self, op: Op) -> Self {
         self.ops.push((op, 0));
         self
     }
 
-    /// The same request within a namespace.
+    /// Sets the namespace.
     pub fn in_namespace(mut self, namespace: impl AsRef<[u8]>) -> Self {
         namespace.as_ref().clone_into(&mut self.namespace);
         self
     }
 
-    /// The same request with more flags.
+    /// Adds flags.
     pub fn with_flags(mut self, flags: u32) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// The same request, with the bytes that it reads to go to `buffer`.
+    /// Sets the destination of the read.
     pub fn read_into(mut self, buffer: SegmentMut) -> Self {
         self.read_into = Some(buffer);
         self
     }
 
-    /// The flags that the operations demand, and the caller's.
+    /// Returns the caller's flags and those that the operations require.
     pub(crate) fn all_flags(&self) -> u32 {
         self.ops.iter().fold(self.flags | flag::ON_DISK | flag::KNOWN_REDIRECT, |flags, (op, _)| {
             let reads = op.reads() || matches!(op, Op::Call { .. });
@@ -119,13 +119,13 @@ impl Request {
         })
     }
 
-    /// Bytes that the request brings.
+    /// Returns the bytes that the request carries.
     pub(crate) fn payload(&self) -> u64 {
         let is_read = |op: &Op| matches!(op, Op::Read { .. } | Op::SparseRead { .. });
         self.ops.iter().filter(|(op, _)| !is_read(op)).map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
     }
 
-    /// Bytes that the request counts for against [`super::OsdConfig::max_bytes`].
+    /// Returns the bytes that count against [`super::OsdConfig::max_bytes`].
     pub(crate) fn cost(&self) -> u64 {
         self.ops.iter().map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
     }
@@ -149,71 +149,71 @@ fn op_cost(op: &Op) -> u64 {
     }
 }
 
-/// An OSD's reply to a [`Request`]. It may say that the request failed: see [`OpReply::ok`].
+/// OSD's reply to a [`Request`], which may report a failure: see [`OpReply::ok`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OpReply {
-    /// 0 or more, or a negative errno: the first failure that counts.
+    /// 0 or more, or a negative errno: that of the first operation whose failure counts.
     pub result: i32,
-    /// Version of the change.
+    /// Version after the change.
     pub version: EVersion,
-    /// Version of the object as its users count it.
+    /// Object version for users.
     pub user_version: u64,
-    /// What each operation gave.
+    /// Results of the operations.
     pub ops: SmallVec<[OpResult; 1]>,
-    /// Bytes that were read into the request's buffer.
+    /// Bytes read into the request's buffer.
     pub filled: usize,
 }
 
 impl OpReply {
-    /// Bytes that were read.
+    /// Returns the number of bytes read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ops.iter().map(|op| op.output.len() as u64).sum::<u64>() + self.filled as u64
     }
 
-    /// The reply, or, if it says that the request failed, the error.
+    /// Returns the reply, or the error that it reports.
     pub fn ok(self) -> Result<Self, Error> {
         if self.result < 0 { Err(Error::Refused { errno: self.result }) } else { Ok(self) }
     }
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The reply to a [`Request`].
+    /// Reply to a [`Request`].
     Reply(OpReply),
-    /// The reply to a command.
+    /// Reply to a command.
     Command(CommandReply),
-    /// How full the cluster is.
+    /// Usage of the cluster.
     Statfs(StatfsReply),
-    /// How full pools are.
+    /// Usage of pools.
     PoolStats(GetPoolStatsReply),
-    /// The reply to a pool operation.
+    /// Reply to a pool operation.
     Pool(PoolOpReply),
-    /// What a monitor says to a ping: its health, as JSON.
+    /// Monitor's answer to a ping: its health, as JSON.
     Pong(String),
-    /// The newest version of a map.
+    /// Newest version of a map.
     Version(u64),
     /// The watch is established.
     Watching(WatchId),
-    /// The watch is given up.
+    /// The watch has ended.
     Unwatched,
-    /// The watchers' answers to a notification.
+    /// Watchers' answers to a notification.
     Notified(Notified),
 }
 
-/// A request that is done with: once, whatever became of it.
+/// End of a request; each has exactly one.
 #[derive(Debug)]
 pub struct Completion<T> {
-    /// What the caller gave with it.
+    /// Caller's ticket.
     pub ticket: T,
-    /// What came of it.
+    /// Result.
     pub outcome: Result<Outcome, Error>,
-    /// The caller's buffer, if it gave one.
+    /// Caller's buffer, if it passed one.
     pub buffer: Option<SegmentMut>,
 }
 
 impl<T> Completion<T> {
-    /// The reply of a [`Request`] that succeeded.
+    /// Returns the reply of a [`Request`] that succeeded.
     pub fn into_reply(self) -> Result<OpReply, Error> {
         match self.outcome? {
             Outcome::Reply(reply) => reply.ok(),
@@ -225,25 +225,25 @@ impl<T> Completion<T> {
 /// An object to watch or to notify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchTarget {
-    /// The pool.
+    /// Pool.
     pub pool: i64,
-    /// The object's name.
+    /// Name of the object.
     pub object: ObjectName,
-    /// The namespace within the pool.
+    /// Namespace within the pool.
     pub namespace: Vec<u8>,
 }
 
-/// The watchers' answers to a notification.
+/// Watchers' answers to a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notified {
-    /// The answers: global id of the watcher, its name for the watch, what it says.
+    /// Answers: global id of the watcher, cookie, payload.
     pub answers: Vec<(u64, u64, Vec<u8>)>,
-    /// Watchers that did not answer in time: global id, name for the watch.
+    /// Watchers that did not answer in time: global id, cookie.
     pub missed: Vec<(u64, u64)>,
 }
 
 impl Notified {
-    /// Reads what an OSD sends when all have answered or the time is up (ceph `src/osd/Watch.cc`,
+    /// Decodes the message that an OSD sends after all answers or the timeout (ceph `src/osd/Watch.cc`,
     /// Notify::maybe_complete_notify).
     pub(super) fn decode(bytes: &[u8]) -> Decoded<Self> {
         if bytes.is_empty() {
@@ -260,53 +260,53 @@ impl Notified {
     }
 }
 
-/// A request that was not taken, with all that was given.
+/// Rejected request, with everything that was passed.
 #[derive(Debug)]
 pub struct Rejected<T> {
-    /// The request.
+    /// Request.
     pub request: Request,
-    /// What the caller gave with it.
+    /// Caller's ticket.
     pub ticket: T,
-    /// Why: [`Error::Busy`], [`Error::Invalid`] or [`Error::Closed`].
+    /// [`Error::Busy`], [`Error::Invalid`] or [`Error::Closed`].
     pub error: Error,
 }
 
-/// Something that nobody asked for.
+/// Unsolicited news.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A session with a monitor is open.
     Monitor(EntityAddr),
-    /// New entries of the cluster's log, if they are wanted ([`Client::want_log`](super::Client::want_log)).
+    /// New entries of the cluster's log, if subscribed ([`Client::want_log`](super::Client::want_log)).
     Log(Vec<LogEntry>),
-    /// A newer map of the OSDs is here.
+    /// A newer OSD map has arrived.
     Map(Epoch),
-    /// A map cannot be used. What needs a newer one waits for a whole one that can.
+    /// A map is invalid. Requests that need a newer one wait for a valid full map.
     BadMap(Error),
-    /// A connection failed. What was in flight on it is sent again: this is for those who watch over the network.
+    /// A connection failed. Its requests are resent: the event is only for monitoring.
     Fault {
-        /// Whom it went to; a monitor is named by its place in the list of those known.
+        /// Peer; a monitor is identified by its index in the list of known ones.
         peer: EntityName,
-        /// Where.
+        /// Its address.
         addr: Option<EntityAddr>,
-        /// What happened.
+        /// Error of the connection.
         error: Error,
     },
-    /// Somebody notifies the watchers of an object: answer by [`Client::acknowledge`](super::Client::acknowledge).
+    /// A notification of a watched object: answer it with [`Client::acknowledge`](super::Client::acknowledge).
     Notify {
-        /// The watch.
+        /// Watch.
         watch: WatchId,
-        /// The notification.
+        /// Id of the notification.
         notify_id: u64,
-        /// Global id of who notifies.
+        /// Global id of the notifier.
         notifier: u64,
-        /// What it says.
+        /// Payload.
         payload: List,
     },
     /// A watch is lost ([`Error::WatchLost`]). It is not renewed; unwatch it.
     WatchLost {
-        /// The watch.
+        /// Watch.
         watch: WatchId,
-        /// Why.
+        /// Reason.
         error: Error,
     },
 }

@@ -7,61 +7,60 @@ use crate::types::{EntityName, Utime};
 use onego_msgr::addr::EntityAddr;
 use std::collections::BTreeMap;
 
-/// How a lock is held (`ClsLockType`). A number on the wire, so that one that is not known can be refused by the class
-/// itself.
+/// Kinds of locks (`ClsLockType`). Numbers, so that the class itself can reject an unknown one.
 pub mod kind {
     /// Not held.
     pub const NONE: u8 = 0;
-    /// By one holder.
+    /// One holder.
     pub const EXCLUSIVE: u8 = 1;
-    /// By any number of holders.
+    /// Any number of holders.
     pub const SHARED: u8 = 2;
-    /// By one holder; the object is deleted when the lock is let go.
+    /// One holder; releasing the lock deletes the object.
     pub const EXCLUSIVE_EPHEMERAL: u8 = 3;
 }
 
 /// Flags of [`Lock`].
 pub mod flag {
-    /// The holder of the lock may take it again.
+    /// The holder of the lock may renew it.
     pub const MAY_RENEW: u8 = 1;
-    /// Only who holds the lock already may take it.
+    /// Only the current holder may take the lock.
     pub const MUST_RENEW: u8 = 2;
 }
 
-/// What the name of the extended attribute that holds a lock starts with; the lock's name follows.
+/// Prefix of the extended attribute that stores a lock; the lock's name follows.
 pub const XATTR_PREFIX: &str = "lock.";
 
 structure! {
-    /// The holder of a lock (`locker_id_t`): the same client may hold it several times, under different cookies.
+    /// Holder of a lock (`locker_id_t`). The same client may hold it several times, with different cookies.
     #[derive(PartialOrd, Ord, Hash)]
     LockerId v 1 {
-        /// The client.
+        /// Client.
         locker: EntityName,
-        /// The client's own name for its hold.
+        /// Client's own name for its hold.
         cookie: String,
     }
 }
 
 structure! {
-    /// How somebody holds a lock (`locker_info_t`).
+    /// Properties of a hold (`locker_info_t`).
     LockerInfo v 1 {
-        /// When the hold ends by itself; zero: never.
+        /// Time at which the hold expires; zero: never.
         expiration: Utime,
-        /// Where the holder is.
+        /// Address of the holder.
         addr: EntityAddr,
-        /// What the holder says about it.
+        /// Holder's description of it.
         description: String,
     }
 }
 
 structure! {
-    /// A lock as the object keeps it and as [`GetInfo`] replies (`lock_info_t`, `cls_lock_get_info_reply`).
+    /// Stored form of a lock, also the reply to [`GetInfo`] (`lock_info_t`, `cls_lock_get_info_reply`).
     LockInfo v 1 {
-        /// The holders.
+        /// Holders.
         lockers: BTreeMap<LockerId, LockerInfo>,
         /// See [`kind`].
         kind: u8,
-        /// Holders must agree on it.
+        /// Common tag of all holders.
         tag: String,
     }
 }
@@ -73,7 +72,7 @@ impl Default for LockInfo {
 }
 
 structure! {
-    /// The reply to [`ListLocks`].
+    /// Reply to [`ListLocks`].
     LockNames v 1 {
         /// Names of the locks.
         locks: Vec<String>,
@@ -81,68 +80,68 @@ structure! {
 }
 
 methods! { "lock":
-    /// Takes a lock. EBUSY: somebody else holds it; EEXIST: the caller holds it already.
+    /// Takes a lock. EBUSY: another client holds it; EEXIST: the caller already holds it.
     "lock" Lock v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
         /// See [`kind`].
         kind: u8,
-        /// The caller's name for its hold.
+        /// Cookie of the caller.
         cookie: String,
-        /// All holders must give the same.
+        /// Tag that all holders must agree on.
         tag: String,
-        /// Shown to who asks.
+        /// Description for other clients.
         description: String,
-        /// How long the lock is held without being taken again; zero: for ever.
+        /// Time after which the lock expires unless renewed; zero: never.
         duration: Utime,
         /// See [`flag`].
         flags: u8,
     } -> ();
-    /// Lets go of a lock. ENOENT: the caller does not hold it.
+    /// Releases a lock. ENOENT: the caller does not hold it.
     "unlock" Unlock v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
-        /// The caller's name for its hold.
+        /// Cookie of the caller.
         cookie: String,
     } -> ();
-    /// Takes a lock away from its holder. ENOENT: the client that is named does not hold it.
+    /// Breaks a lock. ENOENT: the named client does not hold it.
     "break_lock" BreakLock v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
-        /// Its holder.
+        /// Holder.
         locker: EntityName,
-        /// The holder's name for its hold.
+        /// Holder's cookie.
         cookie: String,
     } -> ();
-    /// The holders of a lock.
+    /// Returns the holders of a lock.
     "get_info" GetInfo v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
     } -> LockInfo;
-    /// The names of all locks of the object.
+    /// Returns the names of all locks of the object.
     "list_locks" ListLocks {} -> LockNames;
-    /// EBUSY unless the caller holds the lock in this way.
+    /// Fails with EBUSY unless the caller holds the lock with these properties.
     "assert_locked" AssertLocked v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
         /// See [`kind`].
         kind: u8,
-        /// The caller's name for its hold.
+        /// Cookie of the caller.
         cookie: String,
-        /// The lock's tag.
+        /// Tag of the lock.
         tag: String,
     } -> ();
-    /// Gives the caller's hold another name.
+    /// Changes the cookie of the caller's hold.
     "set_cookie" SetCookie v 1 {
-        /// The lock.
+        /// Name of the lock.
         name: String,
         /// See [`kind`].
         kind: u8,
-        /// The caller's name for its hold.
+        /// Cookie of the caller.
         cookie: String,
-        /// The lock's tag.
+        /// Tag of the lock.
         tag: String,
-        /// The name from now on.
+        /// New cookie.
         new_cookie: String,
     } -> ();
 }
@@ -155,7 +154,7 @@ mod tests {
     use onego_msgr::encoding::{Decode, Encode};
 
     #[test]
-    fn a_call_carries_what_the_class_decodes() {
+    fn a_call_carries_the_encoded_arguments() {
         let lock = Lock {
             name: "rbd_lock".into(),
             kind: kind::EXCLUSIVE,
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_reads_back() {
+    fn a_reply_survives_a_round_trip() {
         let id = LockerId { locker: EntityName::client(4), cookie: "c".into() };
         let holder =
             LockerInfo { expiration: Utime::default(), addr: EntityAddr::default(), description: "d".into() };

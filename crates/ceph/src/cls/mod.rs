@@ -1,7 +1,7 @@
 //! Object classes: code that an OSD runs next to an object, called by [`Op::Call`].
 //!
-//! Each method is a structure of its arguments that names its reply. A client makes the operation with
-//! [`Method::call`] and reads its output with [`Method::reply`]; an OSD decodes the same structure.
+//! Each method is a structure of its arguments that names its reply. A client builds the operation with
+//! [`Method::call`] and decodes its output with [`Method::reply`]; an OSD decodes the same structure.
 //!
 //! Sources: ceph `src/cls/lock`, `src/cls/rbd`, `src/objclass`.
 
@@ -13,19 +13,19 @@ use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader};
 
-/// A method of an object class, with its arguments.
+/// Method of an object class, with its arguments.
 ///
-/// Arguments and replies have no envelope of their own: later releases append to them, so what follows the last
-/// value that is known here is ignored.
+/// Arguments and replies have no envelope of their own: later releases append to them, so bytes after the last known
+/// field are ignored.
 pub trait Method: Encode + Decode {
-    /// The class.
+    /// Name of the class.
     const CLASS: &'static str;
-    /// The method's name within the class.
+    /// Name of the method within the class.
     const NAME: &'static str;
-    /// What the method gives back.
+    /// Output of the method.
     type Reply: Encode + Decode;
 
-    /// The operation that calls the method.
+    /// Returns the operation that calls the method.
     fn call(&self) -> Op {
         Op::Call {
             class: Self::CLASS.to_owned(),
@@ -34,13 +34,13 @@ pub trait Method: Encode + Decode {
         }
     }
 
-    /// Reads the output of the operation.
+    /// Decodes the output of the operation.
     fn reply(output: &List) -> Decoded<Self::Reply> {
         Self::Reply::decode(&mut Reader::new(&output.to_segment()))
     }
 }
 
-/// Reads a field, or takes its default if the writer was too old to know it.
+/// Decodes a field, or uses its default if the writer did not know it.
 macro_rules! read_field {
     ($r:ident, $type:ty) => {
         <$type as onego_msgr::encoding::Decode>::decode($r)?
@@ -50,7 +50,7 @@ macro_rules! read_field {
     };
 }
 
-/// A structure whose fields stand one behind the other on the wire; within an envelope if a version is given. A field
+/// Defines a structure whose fields follow each other on the wire, within an envelope if a version is given. A field
 /// with a default may be missing at the end.
 macro_rules! structure {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty $(= $default:expr)?),* $(,)? }) => {
@@ -93,7 +93,7 @@ macro_rules! structure {
     };
 }
 
-/// Methods of a class: name on the wire, arguments, reply.
+/// Defines methods of a class: name on the wire, arguments, reply.
 macro_rules! methods {
     ($class:literal: $($(#[$meta:meta])* $method:literal $name:ident $(v $version:literal)? { $($fields:tt)* } -> $reply:ty;)*) => {$(
         $crate::cls::structure! { $(#[$meta])* $name $(v $version)? { $($fields)* } }

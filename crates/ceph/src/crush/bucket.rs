@@ -1,4 +1,4 @@
-//! Buckets, and how each kind of them chooses one of its items.
+//! Buckets, with the choice function of each algorithm.
 //!
 //! Source: ceph `src/crush/mapper.c`, the functions `bucket_*_choose`.
 
@@ -6,59 +6,59 @@ use super::choose_args::ChooseArg;
 use super::ln::crush_ln;
 use crate::hash::{crush_hash32_3, crush_hash32_4};
 
-/// A container of devices or of other buckets.
+/// Container of devices or of other buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its id, below 0.
+    /// Id, below 0.
     pub id: i32,
-    /// Its type (host, rack, ...), as numbered in the map's type names.
+    /// Type (host, rack, ...), a number in the map's type names.
     pub kind: u16,
-    /// The hash it chooses with: 0 is the only one there is.
+    /// Hash function of the choice: only 0 exists.
     pub hash: u8,
-    /// The sum of the weights of its items.
+    /// Sum of the items' weights.
     pub weight: u32,
-    /// What it holds.
+    /// Items.
     pub items: Vec<i32>,
-    /// How it chooses among them.
+    /// Algorithm of the choice, with the items' weights.
     pub weights: Weights,
 }
 
-/// The algorithm of a bucket, with the weights as it wants them. Lists have an entry for each item.
+/// Algorithm of a bucket, with the weights in its representation. Lists have one entry per item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Weights {
-    /// All items weigh the same: the choice is from a permutation.
+    /// Equal weights: chooses from a permutation.
     Uniform {
-        /// What each item weighs.
+        /// Weight of each item.
         item: u32,
     },
-    /// The choice is from the end of the list on.
+    /// Walks the list from its end.
     List {
-        /// What the items weigh.
+        /// Weights of the items.
         items: Vec<u32>,
-        /// What the items up to each weigh together.
+        /// Sums of the weights up to each item.
         sums: Vec<u32>,
     },
-    /// The choice is from the root of a binary tree down.
+    /// Walks a binary tree from its root.
     Tree {
-        /// What the subtrees weigh: item `i` is node `2i + 1`, an even node lies between its children.
+        /// Weights of the subtrees: item `i` is node `2i + 1`, an even node lies between its children.
         nodes: Vec<u32>,
     },
     /// The longest straw wins; lengths are precomputed.
     Straw {
-        /// What the items weigh.
+        /// Weights of the items.
         items: Vec<u32>,
-        /// How long their straws are.
+        /// Lengths of their straws.
         straws: Vec<u32>,
     },
-    /// The longest straw wins; lengths follow from the weights alone.
+    /// The longest straw wins; lengths depend only on the item's own weight.
     Straw2 {
-        /// What the items weigh.
+        /// Weights of the items.
         items: Vec<u32>,
     },
 }
 
 impl Weights {
-    /// The algorithm's number.
+    /// Returns the number of the algorithm.
     pub fn algorithm(&self) -> u8 {
         match self {
             Self::Uniform { .. } => 1,
@@ -69,7 +69,7 @@ impl Weights {
         }
     }
 
-    /// The weight of the item at that place in the bucket.
+    /// Returns the weight of the item at that index.
     pub fn item(&self, at: usize) -> Option<u32> {
         match self {
             Self::Uniform { item } => Some(*item),
@@ -82,7 +82,7 @@ impl Weights {
 }
 
 impl Bucket {
-    /// How much work a choice is, in hashes.
+    /// Returns the cost of a choice, in hashes.
     pub(super) fn choice_cost(&self) -> usize {
         match self.weights {
             Weights::Uniform { .. } => 1,
@@ -91,12 +91,12 @@ impl Bucket {
         }
     }
 
-    /// What hashes are masked with: the hash of an unknown kind is 0.
+    /// Returns the mask of hashes: an unknown hash function yields 0.
     pub(super) fn hash_mask(&self) -> u32 {
         if self.hash == 0 { u32::MAX } else { 0 }
     }
 
-    /// The item for that input and attempt, unless the bucket is uniform, empty or broken.
+    /// Returns the item for an input and attempt, unless the bucket is uniform, empty or invalid.
     #[inline]
     pub(super) fn choose(&self, x: u32, r: u32, arg: Option<&ChooseArg>, position: usize) -> Option<i32> {
         match &self.weights {
@@ -135,12 +135,12 @@ impl Bucket {
         let mut node = nodes.len() >> 1;
         while node & 1 == 0 {
             if node == 0 {
-                return None; // Peers never make such a tree.
+                return None; // Peers never create such a tree.
             }
             let weight = *nodes.get(node)?;
             let draw = crush_hash32_4(x, node as u32, r, self.id as u32) & self.hash_mask();
             let draw = (u64::from(draw) * u64::from(weight)) >> 32;
-            // Its children are as far to both sides as half its lowest set bit says.
+            // Its children are at a distance of half its lowest set bit.
             let step = (node & node.wrapping_neg()) >> 1;
             let left = node - step;
             node = if draw < u64::from(*nodes.get(left)?) { left } else { node + step };
@@ -180,14 +180,14 @@ impl Bucket {
     }
 }
 
-/// How many hashes are calculated side by side: they are most of the work, and each by itself is one long chain.
+/// Number of hashes computed in parallel: they are most of the work, and each is one long dependency chain.
 const LANES: usize = 8;
 
-/// The hashes of the input, each of up to [`LANES`] ids, and the attempt.
+/// Returns the hashes of the input, each of up to [`LANES`] ids, and the attempt.
 #[inline]
 fn hash_lanes(x: u32, ids: &[i32], r: u32) -> [u32; LANES] {
     let mut lanes = [0; LANES];
-    // The same twice: only where the number is fixed are they done side by side.
+    // The same code twice: only a fixed number is vectorized.
     if let Ok(ids) = <&[i32; LANES]>::try_from(ids) {
         for (lane, &id) in lanes.iter_mut().zip(ids) {
             *lane = crush_hash32_3(x, id as u32, r);
@@ -200,7 +200,7 @@ fn hash_lanes(x: u32, ids: &[i32], r: u32) -> [u32; LANES] {
     lanes
 }
 
-/// The straw that was drawn for an item of that weight, if it is longer than the longest so far.
+/// Returns the straw of an item of that weight, if it is longer than the longest so far.
 #[inline]
 fn straw2(draw: u32, weight: u32, longest: i64) -> Option<i64> {
     if weight == 0 {
@@ -208,9 +208,9 @@ fn straw2(draw: u32, weight: u32, longest: i64) -> Option<i64> {
     }
     // 2^44 * log2 of a number in (0, 1].
     let ln = crush_ln(draw) as i64 - (1 << 48);
-    // Peers take the weight for a signed number.
+    // Peers treat the weight as a signed number.
     let weight = i64::from(weight as i32);
-    // ln / weight <= longest, without the division. It rounds up for these signs, and `longest` is whole.
+    // ln / weight <= longest, without the division. It rounds up for these signs, and `longest` is an integer.
     if weight > 0 && i128::from(ln) <= i128::from(longest) * i128::from(weight) {
         return None;
     }

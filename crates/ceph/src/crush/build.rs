@@ -1,4 +1,4 @@
-//! Making maps.
+//! Creates maps.
 //!
 //! Source: ceph `src/osd/OSDMap.cc`, `build_simple_crush_map`; `src/crush/CrushWrapper.cc`, `add_simple_rule_at`.
 
@@ -8,24 +8,24 @@ use super::rule::{Rule, Step, StepOp};
 use super::tunables::Tunables;
 use std::collections::BTreeMap;
 
-/// The names of the types of items in new clusters, by number.
+/// Type names of new clusters, by number.
 const TYPE_NAMES: [&str; 12] =
     ["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
 const OSD: u16 = 0;
 const HOST: u16 = 1;
 const ROOT: u16 = 11;
 
-/// How the devices of a new map are spread over hosts.
+/// Distribution of a new map's devices over hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// All in one host: replicas go to different devices.
+    /// One host: replicas go to different devices.
     OneHost,
-    /// Each in a host of its own: replicas go to different hosts.
+    /// One host per device: replicas go to different hosts.
     HostPerDevice,
 }
 
 impl CrushMap {
-    /// A map of those devices, all of weight 1, in hosts below the root "default", with the tunables and the one
+    /// Creates a map of these devices, all of weight 1, in hosts below the root "default", with the tunables and the one
     /// rule ("replicated_rule", number 0) of a new cluster.
     pub fn flat(devices: &[i32], layout: Layout) -> Self {
         const ROOT_ID: i32 = -1;
@@ -63,7 +63,7 @@ impl CrushMap {
 }
 
 impl Bucket {
-    /// A straw2 bucket of those items and weights.
+    /// Creates a straw2 bucket of these items and weights.
     pub fn straw2(id: i32, kind: u16, items: impl IntoIterator<Item = (i32, u32)>) -> Self {
         let (items, weights): (Vec<i32>, Vec<u32>) = items.into_iter().unzip();
         let weight = weights.iter().fold(0u32, |sum, &weight| sum.saturating_add(weight));
@@ -72,7 +72,7 @@ impl Bucket {
 }
 
 impl Rule {
-    /// A rule for replicated pools: devices below `root`, no two of them below the same item of the type
+    /// Creates a rule for replicated pools: devices below `root`, in different items of the type
     /// `failure_domain`.
     pub fn replicated(number: u8, root: i32, failure_domain: u16) -> Self {
         let choose = if failure_domain == OSD { StepOp::CHOOSE_FIRSTN } else { StepOp::CHOOSELEAF_FIRSTN };
@@ -80,7 +80,7 @@ impl Rule {
         Self {
             ruleset: number,
             kind: Self::REPLICATED,
-            // What Ceph 17 and later write, for readers before that.
+            // Written by Ceph 17 and later, for older readers.
             min_size: 1,
             max_size: 100,
             steps: steps.map(|(op, arg1, arg2)| Step { op, arg1, arg2 }).to_vec(),

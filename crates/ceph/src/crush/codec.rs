@@ -1,7 +1,7 @@
-//! The encoding of a CRUSH map.
+//! Encoding of a CRUSH map.
 //!
 //! Source: ceph `src/crush/CrushWrapper.cc`, `encode`, `decode` and `decode_crush_bucket`; `src/crush/builder.c`,
-//! `crush_finalize`. There is no version: whatever was added over time is at the end, and may be missing.
+//! `crush_finalize`. There is no version: later additions are at the end, and may be missing.
 
 use super::bucket::{Bucket, Weights};
 use super::choose_args::{ChooseArg, ChooseArgs};
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0x0001_0000;
 
-/// Hierarchies of more levels than this are not accepted: Ceph's own bound, which nothing enforces, is 10.
+/// Maximum depth of a hierarchy. Ceph's own limit, which is not enforced, is 10.
 const MAX_DEPTH: u32 = 64;
 
 impl Decode for CrushMap {
-    /// Reads a map, to the end of `r`.
+    /// Decodes a map that extends to the end of `r`.
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         let magic = r.u32("crush magic")?;
         if magic != MAGIC {
@@ -33,7 +33,7 @@ impl Decode for CrushMap {
         let max_rules = bounded(i64::from(max_rules), r, "crush max_rules")?;
         let rules = (0..max_rules).map(|_| decode_rule(r)).collect::<Decoded<_>>()?;
         let mut map = Self {
-            // What is encoded while devices are being removed counts them still.
+            // An encoding from before the removal of devices still counts them.
             max_devices: max_devices.max(device_bound(&buckets)),
             buckets,
             rules,
@@ -67,7 +67,7 @@ impl Decode for CrushMap {
     }
 }
 
-/// A count that comes before what it counts, of which each takes at least 4 bytes.
+/// Checks a count of elements that take at least 4 bytes each.
 fn bounded(count: i64, r: &Reader<'_>, what: &'static str) -> Decoded<usize> {
     let bound = r.left() / 4;
     match usize::try_from(count) {
@@ -129,7 +129,7 @@ fn decode_rule(r: &mut Reader<'_>) -> Decoded<Option<Rule>> {
     if r.u32("crush rule")? == 0 {
         return Ok(None);
     }
-    // The count comes before the mask, the steps after it.
+    // The count is before the mask, the steps are after it.
     let steps = r.u32("crush rule steps")?;
     let [ruleset, kind, min_size, max_size] = r.array("crush rule mask")?;
     let bound = (r.left() / 12) as u64;
@@ -174,7 +174,7 @@ fn decode_tunables(r: &mut Reader<'_>) -> Decoded<Tunables> {
     Ok(tunables)
 }
 
-/// Reads a set of replacements, and makes it fit the buckets as peers do (`CrushWrapper::update_choose_args`).
+/// Decodes a set of alternatives, and adjusts it to the buckets like peers (`CrushWrapper::update_choose_args`).
 fn decode_choose_args(r: &mut Reader<'_>, buckets: &[Option<Bucket>]) -> Decoded<ChooseArgs> {
     let mut args = ChooseArgs::new();
     for _ in 0..r.count(12, "crush choose_args buckets")? {
@@ -202,13 +202,13 @@ fn decode_choose_args(r: &mut Reader<'_>, buckets: &[Option<Bucket>]) -> Decoded
     Ok(args)
 }
 
-/// Refuses buckets that contain themselves, and hierarchies too deep to walk by recursion.
+/// Rejects cyclic hierarchies, and those too deep for recursion.
 fn check_hierarchy(buckets: &[Option<Bucket>]) -> Decoded<()> {
     let at = |item: i32| Some(!item as u32 as usize).filter(|&at| item < 0 && at < buckets.len());
     let children = |bucket: usize| buckets[bucket].iter().flat_map(|b| &b.items).filter_map(|&item| at(item));
     let mut parents = vec![0u32; buckets.len()];
     (0..buckets.len()).flat_map(children).for_each(|child| parents[child] += 1);
-    // Parents come before their children here: what is on or below a cycle never gets in.
+    // In this order, parents precede their children; buckets on or below a cycle are never added.
     let mut order: Vec<usize> = (0..buckets.len()).filter(|&bucket| parents[bucket] == 0).collect();
     let mut depth = vec![1u32; buckets.len()];
     let mut next = 0;
@@ -297,7 +297,7 @@ fn encode_bucket(w: &mut Writer, bucket: &Bucket) {
     match &bucket.weights {
         Weights::Uniform { item } => w.u32(*item),
         Weights::Tree { nodes } => {
-            // The count is a byte on the wire, and the tree of 128 items or more has none that fits.
+            // The count is a byte on the wire, which is too small for the tree of 128 or more items.
             let nodes = &nodes[..nodes.len().min(u8::MAX.into())];
             w.u8(nodes.len() as u8);
             nodes.iter().for_each(|&weight| w.u32(weight));

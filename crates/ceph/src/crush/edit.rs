@@ -1,6 +1,6 @@
-//! Changing maps: items that come, go, move, and weigh something else.
+//! Changes of maps: items are added, removed, moved and reweighted.
 //!
-//! Only straw2 buckets are changed, which is what new maps consist of. Every change keeps the weight of each bucket the
+//! Only straw2 buckets can be changed; new maps consist of them. Every change keeps the weight of each bucket equal to the
 //! sum of its items' weights, up to the roots.
 //!
 //! Source: ceph `src/crush/CrushWrapper.cc` (`insert_item`, `remove_item`, `adjust_item_weight`, `add_simple_rule`).
@@ -11,14 +11,14 @@ use super::rule::{Rule, StepOp};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Most buckets, and most rules (`CRUSH_MAX_RULES` is 256): what operators make by hand stays far below.
+/// Maximum number of buckets and of rules (`CRUSH_MAX_RULES` is 256): manual maps stay far below.
 const MAX_BUCKETS: usize = 1024;
 const MAX_RULES: usize = 256;
 
-/// Where an item is to be: the names of the buckets above it, by the names of their types.
+/// Location of an item: the names of the buckets above it, by type name.
 pub type Location = BTreeMap<String, String>;
 
-/// Why a map is not changed.
+/// Error of a change of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum EditError {
@@ -26,11 +26,11 @@ pub enum EditError {
     NoItem(String),
     #[error("there is no rule '{0}'")]
     NoRule(String),
-    #[error("there is no type '{0}' of items")]
+    #[error("there is no item type '{0}'")]
     NoType(String),
-    #[error("'{0}' exists already")]
+    #[error("'{0}' already exists")]
     Exists(String),
-    #[error("'{0}' is no name: letters, digits, '-', '_' and '.' make one")]
+    #[error("invalid name '{0}': only letters, digits, '-', '_' and '.' are allowed")]
     BadName(String),
     #[error("'{0}' is a device, not a bucket")]
     NotBucket(String),
@@ -44,13 +44,13 @@ pub enum EditError {
     InUse(String),
     #[error("'{item}' would be below itself")]
     Loop { item: String },
-    #[error("the location names no bucket above it")]
+    #[error("the location contains no bucket above the item")]
     Nowhere,
-    #[error("weights add up to more than a map can hold")]
+    #[error("the sum of the weights exceeds the limit of a map")]
     TooHeavy,
-    #[error("bucket '{0}' is not of the kind straw2, and is not changed here")]
+    #[error("bucket '{0}' cannot be changed: its algorithm is not straw2")]
     OtherAlgorithm(String),
-    #[error("a map has {0} of these at most")]
+    #[error("a map can have at most {0} of these")]
     TooMany(usize),
 }
 
@@ -61,7 +61,6 @@ impl CrushMap {
         self.item_names.get(&item).cloned().unwrap_or_else(|| item.to_string())
     }
 
-    /// The item of that name.
     fn named(&self, name: &str) -> Edit<i32> {
         self.item_id(name).ok_or_else(|| EditError::NoItem(name.into()))
     }
@@ -71,17 +70,16 @@ impl CrushMap {
         kind.ok_or_else(|| EditError::NoType(name.into()))
     }
 
-    /// The buckets that hold an item.
     fn parents(&self, item: i32) -> Vec<i32> {
         let holders = self.buckets.iter().flatten().filter(|bucket| bucket.items.contains(&item));
         holders.map(|bucket| bucket.id).collect()
     }
 
-    /// The names of the buckets above an item, by the names of their types.
+    /// Returns the names of the buckets above an item, by type name.
     pub fn location(&self, item: i32) -> Location {
         let mut location = Location::new();
         let mut at = item;
-        // Each step goes up; a map with a circle in it ends after as many as it has buckets.
+        // Each step goes up; in a cyclic map the loop ends after as many steps as there are buckets.
         for _ in 0..self.buckets.len() {
             let Some(&above) = self.parents(at).first() else { break };
             let kind = self.bucket(above).map_or(0, |bucket| i32::from(bucket.kind));
@@ -92,7 +90,7 @@ impl CrushMap {
         location
     }
 
-    /// Is `item` the bucket `top`, or below it?
+    /// Returns whether `item` is the bucket `top` or below it.
     fn is_below(&self, top: i32, item: i32, depth: usize) -> bool {
         if top == item {
             return true;
@@ -111,10 +109,10 @@ impl CrushMap {
         }
     }
 
-    /// Replaces what a bucket holds, and tells those above what it weighs now.
+    /// Replaces a bucket's items, and updates its weight in the buckets above.
     fn refill(&mut self, id: i32, items: Vec<(i32, u32)>, depth: usize) -> Edit {
         let sum: u64 = items.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        // Peers take weights for signed numbers.
+        // Peers treat weights as signed numbers.
         if sum > i32::MAX as u64 {
             return Err(EditError::TooHeavy);
         }
@@ -136,14 +134,14 @@ impl CrushMap {
         Ok(bucket.items.iter().copied().zip(weights.iter().copied()).collect())
     }
 
-    /// An item of a bucket weighs something else.
+    /// Changes the weight of a bucket's item.
     fn weigh_in(&mut self, bucket: i32, item: i32, weight: u32, depth: usize) -> Edit {
         let mut contents = self.contents(bucket)?;
         contents.iter_mut().filter(|(id, _)| *id == item).for_each(|(_, old)| *old = weight);
         self.refill(bucket, contents, depth)
     }
 
-    /// A device weighs something else, wherever it is.
+    /// Changes the weight of a device in all buckets.
     pub fn reweight(&mut self, name: &str, weight: u32) -> Edit {
         let item = self.named(name)?;
         if item < 0 {
@@ -152,7 +150,7 @@ impl CrushMap {
         self.parents(item).into_iter().try_for_each(|bucket| self.weigh_in(bucket, item, weight, MAX_BUCKETS))
     }
 
-    /// All devices below a bucket weigh something else.
+    /// Changes the weight of all devices below a bucket.
     pub fn reweight_subtree(&mut self, name: &str, weight: u32) -> Edit {
         let top = self.named(name)?;
         if top >= 0 {
@@ -164,7 +162,7 @@ impl CrushMap {
         devices.iter().try_for_each(|(_, device)| self.reweight(device, weight))
     }
 
-    /// Makes an empty bucket, which is a root until it is moved, and says its id.
+    /// Adds an empty bucket, which is a root until it is moved. Returns its id.
     pub fn add_bucket(&mut self, name: &str, kind: &str) -> Edit<i32> {
         let kind = match self.kind_named(kind)? {
             0 => return Err(EditError::NotBucket(name.into())),
@@ -187,7 +185,7 @@ impl CrushMap {
         Ok(id)
     }
 
-    /// Takes an item out of all buckets.
+    /// Removes an item from all buckets.
     fn unlink(&mut self, item: i32) -> Edit {
         for bucket in self.parents(item) {
             let mut contents = self.contents(bucket)?;
@@ -209,8 +207,8 @@ impl CrushMap {
         found.unwrap_or(0)
     }
 
-    /// Puts an item that is nowhere below the lowest bucket that the location names; those of them that do not exist are
-    /// made, each below the next.
+    /// Inserts an item without a parent below the lowest bucket of the location. Missing buckets are added, each below the
+    /// next.
     fn insert(&mut self, item: i32, weight: u32, location: &Location) -> Edit {
         let own = self.bucket(item).map_or(0, |bucket| bucket.kind);
         let mut above: Vec<(u16, &str)> = Vec::new();
@@ -247,14 +245,14 @@ impl CrushMap {
         if was_put { Ok(()) } else { Err(EditError::Nowhere) }
     }
 
-    /// Puts a device with that weight there, wherever it was before.
+    /// Places a device with that weight at a location, regardless of its previous one.
     pub fn set(&mut self, device: i32, weight: u32, location: &Location) -> Edit {
         self.unlink(device)?;
         self.item_names.entry(device).or_insert_with(|| format!("osd.{device}"));
         self.insert(device, weight, location)
     }
 
-    /// Puts an item elsewhere, with all that is in it.
+    /// Moves an item with everything below it.
     pub fn move_item(&mut self, name: &str, location: &Location) -> Edit {
         let item = self.named(name)?;
         let weight = self.weight_of(item);
@@ -262,7 +260,7 @@ impl CrushMap {
         self.insert(item, weight, location)
     }
 
-    /// Takes an item away: a device, or a bucket that is empty and that no rule begins with.
+    /// Removes an item: a device, or an empty bucket that no rule takes.
     pub fn remove_item(&mut self, name: &str) -> Edit {
         let item = self.named(name)?;
         if self.bucket(item).is_some_and(|bucket| !bucket.items.is_empty()) {
@@ -280,7 +278,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Gives a bucket another name.
+    /// Renames a bucket.
     pub fn rename_bucket(&mut self, from: &str, to: &str) -> Edit {
         let item = self.named(from)?;
         if item >= 0 {
@@ -294,8 +292,8 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Makes a rule for replicated pools, whose copies lie below `root` in different items of the type `failure_domain`, and
-    /// says its number.
+    /// Adds a rule for replicated pools: copies below `root` in different items of the type `failure_domain`. Returns its
+    /// number.
     pub fn add_replicated_rule(&mut self, name: &str, root: &str, failure_domain: &str) -> Edit<u8> {
         check_name(name)?;
         if self.rule_id(name).is_some() {
@@ -312,7 +310,7 @@ impl CrushMap {
         Ok(id)
     }
 
-    /// Takes a rule away. The caller knows that no pool uses it.
+    /// Removes a rule. The caller has checked that no pool uses it.
     pub fn remove_rule(&mut self, name: &str) -> Edit {
         let number = self.rule_id(name).ok_or_else(|| EditError::NoRule(name.into()))?;
         self.rules[number as usize] = None;
@@ -320,7 +318,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Gives a rule another name.
+    /// Renames a rule.
     pub fn rename_rule(&mut self, from: &str, to: &str) -> Edit {
         let number = self.rule_id(from).ok_or_else(|| EditError::NoRule(from.into()))?;
         check_name(to)?;
@@ -332,7 +330,7 @@ impl CrushMap {
     }
 }
 
-/// What names may consist of (`CrushWrapper::is_valid_crush_name`).
+/// Checks that a name is valid (`CrushWrapper::is_valid_crush_name`).
 fn check_name(name: &str) -> Edit {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 256 || !name.chars().all(is_fine) {
@@ -359,7 +357,7 @@ mod tests {
         map.weight_of(map.item_id(name).unwrap())
     }
 
-    /// Each bucket weighs what its items weigh together, and each item of it what it says itself.
+    /// Checks that each bucket's weight is the sum of its items' weights, which equal their own.
     fn check(map: &CrushMap) {
         for bucket in map.buckets.iter().flatten() {
             let weights = (0..bucket.items.len()).map(|n| bucket.weights.item(n).unwrap());
@@ -386,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_made_filled_moved_and_removed() {
+    fn buckets_are_added_filled_moved_and_removed() {
         let mut map = map();
         map.add_bucket("rack1", "rack").unwrap();
         map.move_item("rack1", &at(&[("root", "default")])).unwrap();
@@ -395,7 +393,7 @@ mod tests {
         assert_eq!((weight(&map, "rack1"), weight(&map, "default")), (WEIGHT_ONE, 4 * WEIGHT_ONE));
         assert_eq!(map.location(1), at(&[("host", "host1"), ("rack", "rack1"), ("root", "default")]));
 
-        // What the location names and is not there is made.
+        // Missing buckets of the location are added.
         let there = at(&[("root", "default"), ("rack", "rack2"), ("host", "far")]);
         map.set(2, 2 * WEIGHT_ONE, &there).unwrap();
         check(&map);
@@ -411,7 +409,7 @@ mod tests {
         check(&map);
         assert_eq!(weight(&map, "default"), 4 * WEIGHT_ONE);
         map.remove_item("osd.0").unwrap();
-        // Its place is taken by the next.
+        // The next bucket takes its place.
         let id = map.item_id("host0").unwrap();
         map.remove_item("host0").unwrap();
         assert!(map.add_bucket("new", "host").unwrap() <= id);
@@ -427,14 +425,14 @@ mod tests {
         map.add_bucket("rack1", "rack").unwrap();
         map.add_bucket("room1", "room").unwrap();
         map.move_item("rack1", &at(&[("room", "room1")])).unwrap();
-        // By its type alone a room cannot be below a rack.
+        // The types alone forbid a room below a rack.
         assert_eq!(map.clone().move_item("room1", &at(&[("rack", "rack1")])), Err(EditError::Nowhere));
         let wrong = map.move_item("host1", &at(&[("rack", "room1")]));
         assert!(matches!(wrong, Err(EditError::OtherType { .. })), "{wrong:?}");
     }
 
     #[test]
-    fn rules_are_made_and_removed() {
+    fn rules_are_added_and_removed() {
         let mut map = map();
         assert_eq!(map.add_replicated_rule("by-osd", "default", "osd"), Ok(1));
         assert_eq!(map.rule(1).unwrap().steps[1].op, StepOp::CHOOSE_FIRSTN);

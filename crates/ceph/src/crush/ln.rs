@@ -1,24 +1,24 @@
-//! The fixed-point logarithm of straw2's draws.
+//! Fixed-point logarithm of straw2's draws.
 //!
-//! Every program that places data has the same two tables, so what the tables say is the definition, also where
-//! they are off: they are computed here as what they were meant to be, corrected by what they are. Source: ceph
+//! Every implementation of CRUSH has the same two tables, so they are the definition, including their errors. Here they
+//! are computed as intended, and corrected by the errors. Source: ceph
 //! `src/crush/mapper.c`, `crush_ln`, and `src/crush/crush_ln_table.h`.
 
-/// `2^44 * log2(u + 1)` for `u` from 0 to `0xffff`, in the tables' approximation.
+/// Returns `2^44 * log2(u + 1)` for `u` from 0 to `0xffff`, in the tables' approximation.
 #[inline]
 pub(super) fn crush_ln(u: u32) -> u64 {
-    // Normalised to 2^15 <= x <= 2^16.
+    // Normalized to 2^15 <= x <= 2^16.
     let x = u + 1;
     let shift = x.leading_zeros().saturating_sub(16);
     let x = x << shift;
     let exponent = u64::from(15 - shift);
     let coarse = &COARSE[(x >> 8) as usize - 128];
-    // x divided by its top 8 bits: 2^15 plus the part that the fine table has the logarithm of.
+    // x divided by its top 8 bits: 2^15 plus the index of the fine table.
     let fine = (u64::from(x) * coarse.reciprocal) >> 48;
     (exponent << 44) + ((coarse.log + FINE[(fine & 0xff) as usize]) >> 4)
 }
 
-/// What the top 8 bits of a normalised number say, for `m = 1 + k/128`.
+/// Entry for the top 8 bits of a normalized number, `m = 1 + k/128`.
 #[derive(Clone, Copy)]
 struct Coarse {
     /// `2^48 / m`, rounded up.
@@ -40,7 +40,7 @@ static COARSE: [Coarse; 129] = {
     table
 };
 
-/// `2^48 * log2(1 + k/2^15)`, and what the tables in use have in excess of that.
+/// `2^48 * log2(1 + k/2^15)`, plus the error of the original tables.
 static FINE: [u64; 256] = {
     let mut table = [0; 256];
     let mut k = 0;
@@ -62,14 +62,14 @@ static FINE: [u64; 256] = {
     table
 };
 
-/// Most entries of the fine table are too large by this.
+/// Error of most entries of the fine table.
 const FINE_EXCESS: u64 = 0x1_4770_0000;
 
-/// Entries of the fine table that are right.
+/// Entries of the fine table without an error.
 const FINE_EXACT: [usize; 21] =
     [0, 1, 203, 216, 222, 233, 237, 238, 239, 243, 244, 245, 246, 248, 249, 250, 251, 252, 253, 254, 255];
 
-/// Entries of the fine table that are too large by something else.
+/// Entries of the fine table with another error.
 const FINE_ODD: [(usize, u64); 23] = [
     (56, 0x1_3ed9_b9b0),
     (127, 0x3a4f_4285),
@@ -96,16 +96,16 @@ const FINE_ODD: [(usize, u64); 23] = [
     (247, 0x1595_5a58),
 ];
 
-/// `2^48 * log2(m)`, rounded down, for `m` in [1, 2) with 127 fractional bits.
+/// Returns `2^48 * log2(m)`, rounded down, for `m` in [1, 2) with 127 fractional bits.
 ///
-/// Squaring a number doubles its logarithm, so that each squaring brings out one more binary digit.
+/// Squaring a number doubles its logarithm, so each squaring yields one more binary digit.
 const fn log2(m: u128) -> u64 {
     let mut m = m;
     let mut log = 0;
     let mut digit = 0;
     while digit < 48 {
         let (high, low) = (m >> 64, m & u64::MAX as u128);
-        // The square with 126 fractional bits, but for a last bit or two.
+        // The square with 126 fractional bits, up to the last bit or two.
         let square = high * high + ((high * low) >> 63);
         log <<= 1;
         if square >> 127 == 1 {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logarithms_are_those_of_every_peer() {
+    fn logarithms_equal_those_of_peers() {
         // Expected: the kernel's net/ceph/crush/mapper.c with its crush_ln_table.h.
         assert_eq!(crush_ln(0), 0);
         assert_eq!(crush_ln(1), 0x1000_0000_0000);

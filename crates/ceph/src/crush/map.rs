@@ -1,4 +1,4 @@
-//! The map itself.
+//! The CRUSH map.
 
 use super::bucket::Bucket;
 use super::choose_args::ChooseArgs;
@@ -6,83 +6,83 @@ use super::rule::Rule;
 use super::tunables::Tunables;
 use std::collections::BTreeMap;
 
-/// No device: what stands in the result of a positional ("indep") rule where none could be found.
+/// Stands for a missing device in the result of a positional ("indep") rule.
 pub const ITEM_NONE: i32 = 0x7fff_ffff;
 
-/// The set of [`ChooseArgs`] that applies where no set of the pool's own exists.
+/// Key of the [`ChooseArgs`] for pools without their own.
 pub const DEFAULT_CHOOSE_ARGS: i64 = -1;
 
 /// Weight 1.0: weights are fixed-point numbers with 16 fractional bits.
 pub const WEIGHT_ONE: u32 = 0x1_0000;
 
-/// A CRUSH map, with all that its encoding has.
+/// CRUSH map, with everything in its encoding.
 ///
 /// Items are devices (0 and up) and buckets (below 0).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrushMap {
-    /// The buckets: bucket `b` is at index `-1 - b`.
+    /// Buckets: bucket `b` is at index `-1 - b`.
     pub buckets: Vec<Option<Bucket>>,
-    /// The rules by number.
+    /// Rules by number.
     pub rules: Vec<Option<Rule>>,
-    /// Devices are below this number.
+    /// Upper bound of device ids, exclusive.
     pub max_devices: i32,
-    /// Names of the types of items: type 0 is the devices'.
+    /// Names of item types; type 0 are the devices.
     pub type_names: BTreeMap<i32, String>,
     /// Names of items.
     pub item_names: BTreeMap<i32, String>,
     /// Names of rules.
     pub rule_names: BTreeMap<i32, String>,
-    /// How hard rules try.
+    /// Tunables of the rules.
     pub tunables: Tunables,
-    /// Class of each device that has one, and of each shadow bucket.
+    /// Device class of each device that has one, and of each shadow bucket.
     pub classes: BTreeMap<i32, i32>,
     /// Names of the device classes.
     pub class_names: BTreeMap<i32, String>,
-    /// By bucket and class, the bucket's shadow: a copy that holds the devices of that class alone.
+    /// Shadow buckets, by bucket and class: copies with only the devices of the class.
     pub class_buckets: BTreeMap<i32, BTreeMap<i32, i32>>,
-    /// Sets of replacements for weights and ids, by pool or [`DEFAULT_CHOOSE_ARGS`].
+    /// Alternative weights and ids, by pool or [`DEFAULT_CHOOSE_ARGS`].
     pub choose_args: BTreeMap<i64, ChooseArgs>,
 }
 
 impl CrushMap {
-    /// The bucket of that (negative) id.
+    /// Returns the bucket with that (negative) id.
     #[inline]
     pub fn bucket(&self, id: i32) -> Option<&Bucket> {
-        // For an id >= 0, this index is at 2^31 and over.
+        // For an id >= 0, this index is at least 2^31.
         self.buckets.get(!id as u32 as usize)?.as_ref()
     }
 
-    /// The rule of that number.
+    /// Returns the rule with that number.
     pub fn rule(&self, number: u32) -> Option<&Rule> {
         self.rules.get(number as usize)?.as_ref()
     }
 
-    /// The item of that name.
+    /// Returns the id of the item with that name.
     pub fn item_id(&self, name: &str) -> Option<i32> {
         self.item_names.iter().find(|(_, n)| *n == name).map(|(&id, _)| id)
     }
 
-    /// The type of that name.
+    /// Returns the number of the type with that name.
     pub fn type_id(&self, name: &str) -> Option<i32> {
         self.type_names.iter().find(|(_, n)| *n == name).map(|(&id, _)| id)
     }
 
-    /// The number of the rule of that name.
+    /// Returns the number of the rule with that name.
     pub fn rule_id(&self, name: &str) -> Option<u32> {
         let (&id, _) = self.rule_names.iter().find(|(_, n)| *n == name)?;
         u32::try_from(id).ok()
     }
 
     /// Lowers `max_devices` to one more than the highest device that is in a bucket or has a name. Ceph does so
-    /// whenever it has decoded a map (CrushWrapper::finalize), which shows where it encodes the map again: in a full
+    /// whenever it has decoded a map (CrushWrapper::finalize). The effect is visible where it encodes the map again: in a full
     /// OSD map after an incremental one that removed devices.
     pub fn finalize(&mut self) {
         let named = self.item_names.last_key_value().map_or(0, |(&last, _)| last.saturating_add(1));
         self.max_devices = device_bound(&self.buckets).max(named);
     }
 
-    /// The first rule for pools of that type and size in the ruleset, as Ceph 16 and the kernel look it up. Later
-    /// versions use the ruleset's number for the rule's.
+    /// Returns the first rule for pools of that type and size in the ruleset, like Ceph 16 and the kernel. Later
+    /// versions use the ruleset's number as the rule's.
     pub fn find_rule(&self, ruleset: u8, kind: u8, size: u8) -> Option<u32> {
         let fits = |rule: &Rule| {
             rule.ruleset == ruleset && rule.kind == kind && (rule.min_size..=rule.max_size).contains(&size)
@@ -90,13 +90,13 @@ impl CrushMap {
         (0..).zip(&self.rules).find(|(_, rule)| rule.as_ref().is_some_and(fits)).map(|(number, _)| number)
     }
 
-    /// The set of replacements for that pool: its own, else the default one.
+    /// Returns the alternatives for that pool: its own, or the default ones.
     pub fn choose_args_for(&self, pool: i64) -> Option<&ChooseArgs> {
         self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
     }
 }
 
-/// One more than the highest device in the buckets.
+/// Returns one more than the highest device in the buckets.
 pub(super) fn device_bound(buckets: &[Option<Bucket>]) -> i32 {
     let items = buckets.iter().flatten().flat_map(|bucket| &bucket.items);
     items.max().map_or(0, |&last| last.saturating_add(1).max(0))

@@ -1,7 +1,7 @@
-//! CRUSH: the map of where data may be, and the function that says where it is.
+//! CRUSH: the map of the cluster's devices, and the placement function.
 //!
 //! A [`CrushMap`] is a forest of [`Bucket`]s over devices (OSDs) and a list of [`Rule`]s. [`CrushMap::do_rule`] maps
-//! a number (a placement group's hash) to a list of devices, bit for bit as every Ceph client and daemon does.
+//! a number (a placement group's hash) to a list of devices, bit for bit like every Ceph client and daemon.
 //!
 //! Sources: ceph `src/crush/crush.h` (the structures), `src/crush/CrushWrapper.cc` (the encoding),
 //! `src/crush/mapper.c` (the function).

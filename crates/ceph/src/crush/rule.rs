@@ -1,51 +1,51 @@
-//! Rules, and the steps that they are made of.
+//! Rules and their steps.
 
-/// A recipe for a list of devices.
+/// Recipe for a list of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// The rule's own number, once a number shared by rules for pools of different sizes.
+    /// Number of the rule; formerly shared by rules for pools of different sizes.
     pub ruleset: u8,
-    /// The type of pools it is for: one of [`Rule::REPLICATED`] and its like.
+    /// Type of its pools, such as [`Rule::REPLICATED`].
     pub kind: u8,
-    /// The smallest pool size it is for; not used since Ceph 17.
+    /// Smallest size of its pools; unused since Ceph 17.
     pub min_size: u8,
-    /// The largest pool size it is for; not used since Ceph 17.
+    /// Largest size of its pools; unused since Ceph 17.
     pub max_size: u8,
-    /// What to do, in order.
+    /// Steps in order.
     pub steps: Vec<Step>,
 }
 
 impl Rule {
-    /// For replicated pools.
+    /// Replicated pools.
     pub const REPLICATED: u8 = 1;
-    /// For erasure coded pools.
+    /// Erasure coded pools.
     pub const ERASURE: u8 = 3;
-    /// For replicated pools, retrying over all its steps ("multi-step retry", Ceph 19.2).
+    /// Replicated pools, with retries over all steps ("multi-step retry", Ceph 19.2).
     pub const MSR_FIRSTN: u8 = 4;
-    /// For erasure coded pools, retrying over all its steps.
+    /// Erasure coded pools, with retries over all steps.
     pub const MSR_INDEP: u8 = 5;
 
-    /// Does it retry over all its steps?
+    /// Returns whether the rule retries over all its steps.
     pub fn is_msr(&self) -> bool {
         matches!(self.kind, Self::MSR_FIRSTN | Self::MSR_INDEP)
     }
 }
 
-/// One step of a rule.
+/// Step of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What to do.
+    /// Operation.
     pub op: StepOp,
-    /// An item, a count (0 or less: relative to the number that the rule is asked for), or a tunable's value.
+    /// Item, count (0 or less: relative to the requested number), or value of a tunable.
     pub arg1: i32,
-    /// A type of items.
+    /// Item type.
     pub arg2: i32,
 }
 
-/// What a step does.
+/// Operation of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepOp(
-    /// The number on the wire.
+    /// Number on the wire.
     pub u32,
 );
 

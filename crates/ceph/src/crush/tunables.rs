@@ -1,6 +1,6 @@
-//! How hard rules try.
+//! Tunables of rules.
 
-/// How hard rules try, and with which of the historic flaws.
+/// Numbers of retries, and compatibility with historic flaws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunables {
     /// Retries in the same bucket after a collision.
@@ -9,21 +9,21 @@ pub struct Tunables {
     pub choose_local_fallback_tries: u32,
     /// Retries from the top.
     pub choose_total_tries: u32,
-    /// Does chooseleaf try once only below the item that it chose?
+    /// Whether chooseleaf tries only once below the chosen item.
     pub chooseleaf_descend_once: u32,
-    /// Does chooseleaf start below at another place for each attempt above (shifted right by one less)?
+    /// Whether chooseleaf starts at another item for each attempt above (shifted right by one less).
     pub chooseleaf_vary_r: u8,
-    /// Which way straw lengths are calculated.
+    /// Version of the straw length calculation.
     pub straw_calc_version: u8,
-    /// The kinds of buckets that may be made: bit n is algorithm n.
+    /// Allowed bucket algorithms: bit n is algorithm n.
     pub allowed_bucket_algs: u32,
-    /// Does chooseleaf start below at the same place for each position?
+    /// Whether chooseleaf starts at the same item for each position.
     pub chooseleaf_stable: u8,
-    /// Those of multi-step retry rules: encodings for readers before Ceph 19.2 have none.
+    /// Tunables of multi-step retry rules; missing in encodings for readers before Ceph 19.2.
     pub msr: Option<MsrTunables>,
 }
 
-/// How hard multi-step retry rules try.
+/// Tunables of multi-step retry rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsrTunables {
     /// Attempts from the top.
@@ -33,12 +33,12 @@ pub struct MsrTunables {
 }
 
 impl MsrTunables {
-    /// What holds where nothing is said.
+    /// Values for maps without them.
     pub const DEFAULT: Self = Self { descents: 100, collision_tries: 100 };
 }
 
 impl Tunables {
-    /// What held before there were tunables ("argonaut"), and holds for those that an old encoding lacks.
+    /// Values of the time before tunables ("argonaut"), also for those missing in an old encoding.
     pub const LEGACY: Self = Self {
         choose_local_tries: 2,
         choose_local_fallback_tries: 5,
@@ -52,7 +52,7 @@ impl Tunables {
         msr: None,
     };
 
-    /// What is best for new clusters ("jewel").
+    /// Best values for new clusters ("jewel").
     pub const OPTIMAL: Self = Self {
         choose_local_tries: 0,
         choose_local_fallback_tries: 0,

@@ -1,4 +1,4 @@
-//! Entries of the cluster's log (ceph `src/messages/MLog.h`, `src/common/LogEntry.{h,cc}`).
+//! Cluster log (ceph `src/messages/MLog.h`, `src/common/LogEntry.{h,cc}`).
 
 use crate::types::{EntityName, Utime, Uuid};
 use onego_buf::List;
@@ -9,7 +9,7 @@ use onego_msgr::types::{Payload, kind};
 use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
-/// How much an entry matters (`clog_type`).
+/// Severity of an entry (`clog_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[allow(missing_docs)]
 pub enum LogLevel {
@@ -24,7 +24,7 @@ pub enum LogLevel {
 impl LogLevel {
     const ALL: [Self; 5] = [Self::Debug, Self::Info, Self::Security, Self::Warning, Self::Error];
 
-    /// The level of that name: one that commands and subscriptions use.
+    /// Returns the level with that name, as used by commands and subscriptions.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "debug" => Some(Self::Debug),
@@ -36,30 +36,30 @@ impl LogLevel {
         }
     }
 
-    /// How it stands in a line: `[INF]`.
+    /// Returns the tag of the level in a line: `[INF]`.
     pub fn tag(self) -> &'static str {
         ["[DBG]", "[INF]", "[SEC]", "[WRN]", "[ERR]"][self as usize]
     }
 }
 
-/// An entry of the cluster's log.
+/// Entry of the cluster log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogEntry {
-    /// The writer, as it is known to the authentication.
+    /// Authentication name of the writer.
     pub name: AuthName,
-    /// The writer.
+    /// Entity name of the writer.
     pub rank: EntityName,
-    /// Where the writer is.
+    /// Addresses of the writer.
     pub addrs: AddrVec,
-    /// When it was written.
+    /// Time of the entry.
     pub stamp: Utime,
-    /// The writer's number for it.
+    /// Sequence number of the writer.
     pub seq: u64,
-    /// How much it matters.
+    /// Severity.
     pub level: LogLevel,
-    /// What it says.
+    /// Message.
     pub text: String,
-    /// What it is about: "cluster" or "audit".
+    /// Channel: "cluster" or "audit".
     pub channel: String,
 }
 
@@ -94,14 +94,14 @@ impl Decode for LogEntry {
     }
 }
 
-/// New entries of the log, for a client that subscribed to them (`MLog`).
+/// New entries, for a client that has subscribed to them (`MLog`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Log {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// The version of the log with these entries.
+    /// Version of the log with these entries.
     pub version: u64,
-    /// The entries, the oldest first.
+    /// Entries, oldest first.
     pub entries: Vec<LogEntry>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_have_the_names_that_ceph_gives_them() {
+    fn levels_are_named_as_by_ceph() {
         for (name, tag) in [("debug", "[DBG]"), ("sec", "[SEC]"), ("warning", "[WRN]"), ("err", "[ERR]")] {
             assert_eq!(LogLevel::named(name).map(LogLevel::tag), Some(tag));
         }

@@ -1,7 +1,7 @@
-//! The messages that clients, monitors and OSDs exchange, apart from how they are framed.
+//! Messages between clients, monitors and OSDs, without their framing.
 //!
-//! Each is a plain structure with a [`Payload`] implementation: a front that is decoded and a data part that is
-//! only ever passed on. Sources: ceph `src/messages/M*.h`, linux `net/ceph/{mon_client,osd_client}.c`.
+//! Each is a plain structure with a [`Payload`] implementation: a front, which is decoded, and a data part, which is
+//! only passed on. Sources: ceph `src/messages/M*.h`, linux `net/ceph/{mon_client,osd_client}.c`.
 
 mod log;
 mod mon;

@@ -1,4 +1,4 @@
-//! What clients and monitors say to each other.
+//! Messages between clients and monitors.
 
 use crate::types::Uuid;
 use onego_buf::List;
@@ -8,21 +8,21 @@ use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// One thing that a client wants to be told of.
+/// Subscription of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subscription {
-    /// The first epoch wanted; 0: the newest.
+    /// First epoch; 0: the newest.
     pub start: u64,
-    /// One update is enough (`CEPH_SUBSCRIBE_ONETIME`).
+    /// A single update is enough (`CEPH_SUBSCRIBE_ONETIME`).
     pub once: bool,
 }
 
-/// Asks for maps, now and as they change (`MMonSubscribe`).
+/// Subscribes to maps and their changes (`MMonSubscribe`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subscribe {
-    /// What is wanted, by its name: "osdmap", "monmap", "config", "mgrmap".
+    /// Subscriptions by name: "osdmap", "monmap", "config", "mgrmap".
     pub what: BTreeMap<String, Subscription>,
-    /// The client's host.
+    /// Name of the client's host.
     pub hostname: String,
 }
 
@@ -54,12 +54,12 @@ impl Payload for Subscribe {
     }
 }
 
-/// A monitor has taken a subscription (`MMonSubscribeAck`).
+/// Acknowledgement of a subscription (`MMonSubscribeAck`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubscribeAck {
     /// Seconds until the client should renew it.
     pub interval: u32,
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
 }
 
@@ -79,7 +79,7 @@ impl Payload for SubscribeAck {
     }
 }
 
-/// The monitors of the cluster (`MMonMap`), still encoded.
+/// Encoded monitor map (`MMonMap`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonMapMessage {
     /// See [`crate::monmap`].
@@ -100,7 +100,7 @@ impl Payload for MonMapMessage {
     }
 }
 
-/// Asks for the monitors of the cluster (`MMonGetMap`).
+/// Requests the monitor map (`MMonGetMap`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetMonMap;
 
@@ -116,7 +116,7 @@ impl Payload for GetMonMap {
     }
 }
 
-/// Settings that the cluster keeps for a client (`MConfig`).
+/// Settings of a client in the cluster (`MConfig`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// Names and values.
@@ -137,12 +137,12 @@ impl Payload for Config {
     }
 }
 
-/// Asks for the newest version of a map (`MMonGetVersion`).
+/// Queries the newest version of a map (`MMonGetVersion`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetVersion {
-    /// Names the question.
+    /// Id of the query.
     pub handle: u64,
-    /// The map: "osdmap", "monmap".
+    /// Name of the map: "osdmap", "monmap".
     pub what: String,
 }
 
@@ -162,14 +162,14 @@ impl Payload for GetVersion {
     }
 }
 
-/// The newest version of a map (`MMonGetVersionReply`).
+/// Newest version of a map (`MMonGetVersionReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetVersionReply {
-    /// The question's handle.
+    /// Id of the query.
     pub handle: u64,
-    /// The newest version.
+    /// Newest version.
     pub newest: u64,
-    /// The oldest version that the monitors keep.
+    /// Oldest version that the monitors keep.
     pub oldest: u64,
 }
 
@@ -194,10 +194,10 @@ impl Payload for GetVersionReply {
     }
 }
 
-/// Asks a daemon for a sign of life, or is one (`MPing`): a monitor tells its health and its state, as JSON.
+/// Pings a daemon, or answers (`MPing`): a monitor reports its health and state as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ping {
-    /// What a monitor says; empty in a question.
+    /// Answer of a monitor; empty in a request.
     pub said: String,
 }
 
@@ -219,14 +219,14 @@ impl Payload for Ping {
     }
 }
 
-/// A command, as the `ceph` program gives them (`MMonCommand`).
+/// Command, like those of `ceph` (`MMonCommand`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonCommand {
-    /// The cluster; zero: any.
+    /// Id of the cluster; zero: any.
     pub fsid: Uuid,
-    /// The command: one string of JSON.
+    /// Command: one string of JSON.
     pub command: Vec<String>,
-    /// The command's input.
+    /// Input of the command.
     pub input: List,
 }
 
@@ -249,16 +249,16 @@ impl Payload for MonCommand {
     }
 }
 
-/// A command's outcome (`MMonCommandAck`).
+/// Result of a command (`MMonCommandAck`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandReply {
     /// 0, or a negative errno.
     pub result: i32,
-    /// What to tell the user.
+    /// Message for the user.
     pub status: String,
-    /// The command, again.
+    /// Command of the request.
     pub command: Vec<String>,
-    /// The command's output.
+    /// Output of the command.
     pub output: List,
 }
 
@@ -284,12 +284,12 @@ impl Payload for CommandReply {
     }
 }
 
-/// Asks how full the cluster is (`MStatfs`).
+/// Queries the usage of the cluster (`MStatfs`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statfs {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// As seen by users of this pool.
+    /// Restricts the query to the view of this pool's users.
     pub data_pool: Option<i64>,
 }
 
@@ -316,20 +316,20 @@ impl Payload for Statfs {
     }
 }
 
-/// How full the cluster is (`MStatfsReply`).
+/// Usage of the cluster (`MStatfsReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatfsReply {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
     /// Version of the statistics.
     pub version: u64,
-    /// KiB in all.
+    /// Capacity in KiB.
     pub kb: u64,
-    /// KiB used.
+    /// Used space in KiB.
     pub kb_used: u64,
-    /// KiB free.
+    /// Free space in KiB.
     pub kb_avail: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
 }
 
@@ -358,7 +358,7 @@ impl Payload for StatfsReply {
     }
 }
 
-/// What a [`PoolOp`] does (`POOL_OP_*`).
+/// Kind of a [`PoolOp`] (`POOL_OP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum PoolOpKind {
@@ -373,17 +373,17 @@ pub enum PoolOpKind {
 /// Changes a pool (`MPoolOp`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolOp {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// The pool; 0 on creation.
+    /// Pool; 0 on creation.
     pub pool: u32,
-    /// What to do.
+    /// Kind of the operation.
     pub op: PoolOpKind,
-    /// The snapshot meant.
+    /// Snapshot.
     pub snap: u64,
     /// Name of the new pool or snapshot.
     pub name: String,
-    /// Rule for a new pool; -1: the default.
+    /// Rule of a new pool; -1: the default.
     pub crush_rule: i16,
 }
 
@@ -397,10 +397,10 @@ impl Payload for PoolOp {
         self.fsid.encode(w);
         w.u32(self.pool);
         w.u32(self.op as u32);
-        w.u64(0); // once the owner
+        w.u64(0); // formerly the owner
         w.u64(self.snap);
         w.string(&self.name);
-        w.u8(0); // once the rule
+        w.u8(0); // formerly the rule
         w.i16(self.crush_rule);
     }
 
@@ -427,16 +427,16 @@ impl Payload for PoolOp {
     }
 }
 
-/// The outcome of a [`PoolOp`] (`MPoolOpReply`).
+/// Result of a [`PoolOp`] (`MPoolOpReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolOpReply {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
     /// 0, or a negative errno.
     pub result: i32,
-    /// The map that shows the change.
+    /// Epoch of the OSD map with the change.
     pub epoch: u32,
-    /// What the operation gave: the id of a new snapshot.
+    /// Output of the operation: the id of a new snapshot.
     pub output: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What OSDs and monitors send unasked: maps, backoffs, and notifications of watched objects.
+//! Unsolicited messages of OSDs and monitors: maps, backoffs, and notifications of watched objects.
 
 use crate::types::{HObject, SpgId, Uuid};
 use onego_buf::List;
@@ -7,18 +7,18 @@ use onego_msgr::types::{Payload, kind};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// Maps of the OSDs (`MOSDMap`), full and incremental, each still encoded.
+/// OSD maps (`MOSDMap`), full and incremental, each still encoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MapUpdate {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// Changes that lead to an epoch, by epoch.
+    /// Increments by the epoch that they lead to.
     pub incrementals: BTreeMap<u32, Vec<u8>>,
-    /// Whole maps, by epoch.
+    /// Full maps by epoch.
     pub full: BTreeMap<u32, Vec<u8>>,
-    /// The oldest epoch that the sender can give.
+    /// Oldest epoch that the sender has.
     pub oldest: u32,
-    /// The newest epoch that the sender can give.
+    /// Newest epoch that the sender has.
     pub newest: u32,
 }
 
@@ -65,33 +65,33 @@ impl Payload for MapUpdate {
     }
 }
 
-/// What a backoff asks for.
+/// Operation of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackoffOp {
-    /// The OSD will drop requests to the range: stop sending them.
+    /// Stop sending requests to the range: the OSD drops them.
     Block = 1,
-    /// The client has understood.
+    /// Acknowledgement of the client.
     AckBlock = 2,
-    /// Send them again.
+    /// Send requests again.
     Unblock = 3,
 }
 
-/// An OSD asks to be left alone with a range of objects (`MOSDBackoff`).
+/// Backoff for a range of objects (`MOSDBackoff`).
 ///
 /// Source: ceph `doc/dev/rados-client-protocol.rst`, "Backoff".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
-    /// The placement group.
+    /// Placement group.
     pub pg: SpgId,
-    /// The sender's epoch.
+    /// Epoch of the sender.
     pub epoch: u32,
-    /// What is asked for.
+    /// Operation.
     pub op: BackoffOp,
-    /// Number of the backoff within the session.
+    /// Id of the backoff within the session.
     pub id: u64,
     /// First object of the range.
     pub begin: HObject,
-    /// The first object behind the range; equal to `begin` for one object alone.
+    /// End of the range, exclusive; equal to `begin` for a single object.
     pub end: HObject,
 }
 
@@ -127,33 +127,33 @@ impl Payload for Backoff {
     }
 }
 
-/// What happened to a watch.
+/// Event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// Somebody notifies the watchers: answer with an acknowledgement.
+    /// A notification: answer with an acknowledgement.
     Notify = 1,
-    /// All watchers have answered, or the time is up: for who notified.
+    /// For the notifier: all watchers have answered, or the timeout has expired.
     NotifyComplete = 2,
     /// The watch is lost.
     Disconnect = 3,
 }
 
-/// A notification of a watched object (`MWatchNotify`).
+/// Event of a watched object (`MWatchNotify`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchNotify {
-    /// What happened.
+    /// Event.
     pub event: WatchEvent,
-    /// The watcher's (or, on completion, the notifier's) own name for it.
+    /// Cookie of the watcher or, on completion, of the notifier.
     pub cookie: u64,
     /// Version of the object.
     pub version: u64,
-    /// The notification.
+    /// Id of the notification.
     pub notify_id: u64,
-    /// What the notifier says, or the watchers' replies.
+    /// Payload of the notification, or the watchers' replies.
     pub payload: Vec<u8>,
-    /// On completion: 0, or -ETIMEDOUT if not all have answered.
+    /// On completion: 0, or -ETIMEDOUT if a watcher did not answer.
     pub result: i32,
-    /// Global id of who notified.
+    /// Global id of the notifier.
     pub notifier: u64,
 }
 
@@ -163,7 +163,7 @@ impl Payload for WatchNotify {
     const COMPAT: u16 = 1;
 
     fn encode(&self, w: &mut Writer, data: &mut List) {
-        // Replies go as the message's data, notifications in its front (Watch.cc, Notify::maybe_complete_notify).
+        // Replies are in the message's data, notifications in its front (Watch.cc, Notify::maybe_complete_notify).
         let replies = self.event == WatchEvent::NotifyComplete;
         w.u8(1); // version of the message, older than those of headers
         w.u8(self.event as u8);

@@ -1,4 +1,4 @@
-//! A request to an OSD and its reply.
+//! Object request and reply.
 
 use crate::ops::{DESCRIPTOR_LEN, Op};
 use crate::types::{EVersion, EntityName, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
@@ -10,29 +10,29 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
 
-/// Bytes of a tracing context, sent and ignored (`blkin_trace_info`).
+/// Length of a tracing context, sent as zeros and ignored (`blkin_trace_info`).
 const TRACE_LEN: usize = 24;
 
-/// Bytes of a request's front up to `mtime`.
+/// Length of a request's front up to `mtime`.
 const HEAD_LEN: usize = 75 + TRACE_LEN;
 
-/// Longest object name, and longest locator key, that an OSD takes, bytes (`osd_max_object_name_len`).
+/// Longest object name or locator key of an OSD, in bytes (`osd_max_object_name_len`).
 pub const MAX_NAME_LEN: usize = 2048;
 
-/// Longest namespace that an OSD takes, bytes (`osd_max_object_namespace_len`).
+/// Longest namespace of an OSD, in bytes (`osd_max_object_namespace_len`).
 pub const MAX_NAMESPACE_LEN: usize = 256;
 
-/// The name of an object: bytes, held in place up to the length of an RBD data object's name.
+/// Object name: bytes, stored inline up to the length of an RBD data object's name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ObjectName(SmallVec<[u8; 48]>);
 
 impl ObjectName {
-    /// The name with these bytes.
+    /// Creates a name of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(SmallVec::from_slice(bytes))
     }
 
-    /// Appends to the name.
+    /// Appends bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -46,7 +46,7 @@ impl Deref for ObjectName {
     }
 }
 
-/// The name that a text stands for (see [`text`]).
+/// Converts a text (see [`text`]).
 impl From<&str> for ObjectName {
     fn from(name: &str) -> Self {
         Self::new(&text::to_bytes(name))
@@ -65,44 +65,44 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// A request (`MOSDOp`): operations on one object.
+/// Object request (`MOSDOp`): operations on one object.
 ///
-/// The transaction id that its reply names stands in the message's header.
+/// Its transaction id is in the message header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsdOp {
-    /// The placement group that the object is in, with its seed reduced to the pool's number of groups.
+    /// Placement group of the object, with its seed reduced to the pool's number of groups.
     pub pg: SpgId,
-    /// Hash of the object's name or locator, whole.
+    /// Full hash of the object's name or locator.
     pub hash: u32,
-    /// Epoch of the map by which the sender chose the OSD.
+    /// Epoch of the map that determined the OSD.
     pub epoch: u32,
     /// See [`crate::ops::flag`].
     pub flags: u32,
-    /// Set if the request is made on behalf of another; else it is named by its source and transaction id.
+    /// Set for a request on behalf of another one; otherwise source and transaction id identify it.
     pub reqid: ReqId,
     /// Incarnation of the client within its session.
     pub client_incarnation: u32,
-    /// The client's time of the change.
+    /// Client's time of the change.
     pub mtime: Utime,
     /// Pool, namespace and key.
     pub locator: ObjectLocator,
     /// Name of the object; empty for operations on the placement group.
     pub object: ObjectName,
-    /// The operations and their flags (see [`crate::ops::op_flag`]).
+    /// Operations with their flags (see [`crate::ops::op_flag`]).
     pub ops: SmallVec<[(Op, u32); 2]>,
-    /// The snapshot to read, or `NOSNAP` for the object as it is.
+    /// Snapshot to read, or `NOSNAP` for the current object.
     pub snap: u64,
-    /// The snapshots that a write must keep.
+    /// Snapshots that a write preserves.
     pub snap_context: SnapContext,
-    /// How often the request was sent before; -1: not known.
+    /// Number of earlier attempts; -1: unknown.
     pub attempt: i32,
-    /// The client's features.
+    /// Feature bits of the client.
     pub features: u64,
 }
 
 impl OsdOp {
-    /// The front up to `mtime`, whose fields have the same places in every request: this is on the path of every I/O,
-    /// and one append costs a fraction of what two dozen cost.
+    /// Returns the front up to `mtime`, whose fields have fixed offsets: this is on the path of every I/O,
+    /// and one append is far cheaper than two dozen.
     fn head(&self) -> [u8; HEAD_LEN] {
         let Self { pg: SpgId { pg, shard }, reqid, mtime, .. } = self;
         let mut head = [0; HEAD_LEN];
@@ -116,7 +116,7 @@ impl OsdOp {
         put(24, &self.hash.to_le_bytes());
         put(28, &self.epoch.to_le_bytes());
         put(32, &self.flags.to_le_bytes());
-        put(36, &[2, 2, 21, 0, 0, 0]); // envelope of the request's name
+        put(36, &[2, 2, 21, 0, 0, 0]); // envelope of the request's id
         put(42, &[reqid.name.kind]);
         put(43, &reqid.name.num.to_le_bytes());
         put(51, &reqid.tid.to_le_bytes());
@@ -128,7 +128,7 @@ impl OsdOp {
     }
 }
 
-/// The fields of [`OsdOp::head`].
+/// Fields of [`OsdOp::head`].
 struct Head {
     pg: SpgId,
     hash: u32,
@@ -140,8 +140,8 @@ struct Head {
 }
 
 impl Head {
-    /// Reads fields at the places that they have in version 8 if all structures are of the versions that are written today.
-    /// `None`: some are not, or the front is too short.
+    /// Reads the fields at their offsets in version 8, provided that all structures have their current versions.
+    /// `None`: some have not, or the front is too short.
     #[inline]
     fn of(front: &[u8]) -> Option<Self> {
         let head = front.first_chunk::<HEAD_LEN>()?;
@@ -163,7 +163,6 @@ impl Head {
         })
     }
 
-    /// Reads the fields one by one.
     fn decode(version: u16, r: &mut Reader<'_>) -> Decoded<Self> {
         let pg = SpgId::decode(r)?;
         let (hash, epoch, flags) = (r.u32("hash")?, r.u32("epoch")?, r.u32("flags")?);
@@ -203,7 +202,7 @@ impl Payload for OsdOp {
 }
 
 impl OsdOp {
-    /// Reads a request whose input was not kept. Its operations are all [`Op::Unknown`].
+    /// Decodes a request whose input was not kept. All its operations are [`Op::Unknown`].
     pub fn decode_without_data(version: u16, front: &[u8]) -> Decoded<Self> {
         Self::decode_with(version, front, Op::decode_code)
     }
@@ -213,7 +212,7 @@ impl OsdOp {
         front: &[u8],
         mut decode_op: impl FnMut(&mut Reader<'_>) -> Decoded<(Op, u32)>,
     ) -> Decoded<Self> {
-        // Version 8 came with Luminous; no client that can speak msgr2 is older.
+        // Version 8 came with Luminous; all clients with msgr2 are newer.
         if version < 8 {
             return Err(DecodeError::TooOld { what: "osd_op", version: version as u8, oldest: 8 });
         }
@@ -257,53 +256,53 @@ impl OsdOp {
     }
 }
 
-/// What one operation gave.
+/// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpResult {
-    /// Number of the operation (see [`crate::ops::code`]).
+    /// Code of the operation (see [`crate::ops::code`]).
     pub code: u16,
     /// 0 or more, or a negative errno.
     pub result: i32,
-    /// The operation's output.
+    /// Output of the operation.
     pub output: List,
 }
 
-/// Where else a request should have been sent (`request_redirect_t`).
+/// Redirect of a request (`request_redirect_t`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Redirect {
     /// Pool, namespace and key to use.
     pub locator: ObjectLocator,
-    /// Name of the object to use; empty: the same.
+    /// Object name to use; empty: unchanged.
     pub object: ObjectName,
 }
 
-/// The reply to a request (`MOSDOpReply`).
+/// Reply to an object request (`MOSDOpReply`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdOpReply {
-    /// Name of the object.
+    /// Object name.
     pub object: ObjectName,
-    /// The placement group.
+    /// Placement group.
     pub pg: PgId,
-    /// The request's flags, and `ON_DISK` once a change is applied.
+    /// Flags of the request, and `ON_DISK` once a change is applied.
     pub flags: u64,
-    /// 0 or more, or a negative errno: the first failure that counts.
+    /// 0 or more, or a negative errno: that of the first operation whose failure counts.
     pub result: i32,
-    /// The OSD's epoch.
+    /// Epoch of the OSD.
     pub epoch: u32,
-    /// What each operation gave.
+    /// Results of the operations.
     pub ops: SmallVec<[OpResult; 2]>,
-    /// The attempt that is answered; -1: not known.
+    /// Attempt of the request; -1: unknown.
     pub attempt: i32,
-    /// Version of the change.
+    /// Version after the change.
     pub replay_version: EVersion,
-    /// Version of the object as its users count it.
+    /// Object version for users.
     pub user_version: u64,
-    /// Set if the request has to go elsewhere.
+    /// Set if the request must be sent elsewhere.
     pub redirect: Option<Redirect>,
 }
 
 impl OsdOpReply {
-    /// What is between the object's name and the operations, in one piece as [`OsdOp::head`].
+    /// Returns the bytes between object name and operations, in one piece like [`OsdOp::head`].
     #[inline]
     fn fixed(&self) -> [u8; PgId::WIRE_LEN + 28] {
         let mut fixed = [0; PgId::WIRE_LEN + 28];
@@ -314,14 +313,14 @@ impl OsdOpReply {
         put(13, &(-1i32).to_le_bytes()); // preferred OSD
         put(17, &self.flags.to_le_bytes());
         put(25, &self.result.to_le_bytes());
-        // Readers that are too old for `replay_version` take this one.
+        // Readers without `replay_version` use this one.
         put(29, &self.user_version.to_le_bytes());
         put(37, &self.replay_version.epoch.to_le_bytes());
         put(41, &self.epoch.to_le_bytes());
         fixed
     }
 
-    /// What is between the operations' results and the redirect.
+    /// Returns the bytes between the operations' results and the redirect.
     #[inline]
     fn versions(&self) -> [u8; 21] {
         let mut versions = [0; 21];
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_reads_back_as_it_was_written() {
+    fn a_request_survives_a_round_trip() {
         let pg = PgId { pool: 3, seed: 17 };
         round_trip(&OsdOp {
             pg: SpgId { pg, shard: -1 },
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_request_is_what_its_fields_encode_to() {
+    fn the_head_of_a_request_equals_its_encoded_fields() {
         let pg = SpgId { pg: PgId { pool: 1 << 40, seed: 0xa1b2_c3d4 }, shard: 3 };
         let reqid = ReqId { name: crate::types::EntityName { kind: 8, num: 1 << 50 }, tid: 1 << 60, inc: -2 };
         let (hash, epoch, flags) = (0x0102_0304, 0x0506_0708, 0x090a_0b0c);
@@ -484,7 +483,7 @@ mod tests {
         request.encode(&mut front, &mut List::new());
         assert!(Head::of(front.as_slice()).is_some() && Head::of(&w.as_slice()[1..]).is_none());
         assert_eq!(OsdOp::decode(8, front.as_slice(), List::new()), Ok(request.clone()));
-        // A newer writer appends to the name of the request: its fields have other places, and are read one by one.
+        // A newer writer may append to the request id: the other fields have other offsets then, and are read one by one.
         let mut newer = front.as_slice().to_vec();
         (newer[36], newer[38]) = (3, 22);
         newer.insert(63, 0xff);
@@ -492,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fixed_parts_of_a_reply_are_what_its_fields_encode_to() {
+    fn the_fixed_parts_of_a_reply_equal_its_encoded_fields() {
         let reply = OsdOpReply {
             pg: PgId { pool: 1 << 40, seed: 0xa1b2_c3d4 },
             flags: 1 << 50,
@@ -517,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_reads_back_as_it_was_written() {
+    fn a_reply_survives_a_round_trip() {
         let op = OpResult { code: crate::ops::code::READ, result: -5, output: vec![1, 2, 3].into() };
         round_trip(&OsdOpReply {
             object: ObjectName::from("x"),

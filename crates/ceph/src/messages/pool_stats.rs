@@ -1,4 +1,4 @@
-//! How full pools are, and what was done with them.
+//! Usage and I/O statistics of pools.
 //!
 //! Source: ceph `src/messages/{MGetPoolStats,MGetPoolStatsReply}.h`, `src/osd/osd_types.cc` (`pool_stat_t`,
 //! `object_stat_sum_t`, `store_statfs_t`).
@@ -9,12 +9,12 @@ use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_msgr::types::{Payload, decode_service_head, encode_service_head, kind};
 use onego_wire::{Decoded, Reader, Writer};
 
-/// Asks for the statistics of pools (`MGetPoolStats`).
+/// Requests the statistics of pools (`MGetPoolStats`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetPoolStats {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// The pools' names.
+    /// Names of the pools.
     pub pools: Vec<String>,
 }
 
@@ -36,18 +36,18 @@ impl Payload for GetPoolStats {
     }
 }
 
-/// The statistics of pools, by name (`MGetPoolStatsReply`).
+/// Statistics of pools, by name (`MGetPoolStatsReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetPoolStatsReply {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// The pools that are known.
+    /// Known pools.
     pub pools: Vec<(String, PoolStat)>,
-    /// The stores tell what each pool takes. If not, [`PoolStat::allocated`] says nothing.
+    /// Whether the stores report usage by pool. Otherwise [`PoolStat::allocated`] is meaningless.
     pub per_pool: bool,
 }
 
-/// The statistics of a pool (`pool_stat_t`).
+/// Statistics of a pool (`pool_stat_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "they are named as Ceph names them, and documented there")]
 pub struct PoolStat {
@@ -62,13 +62,13 @@ pub struct PoolStat {
     pub num_rd_kb: u64,
     pub num_wr: u64,
     pub num_wr_kb: u64,
-    /// Bytes of the stores that the data of all copies takes.
+    /// Allocated bytes of the stores for the data of all copies.
     pub allocated: u64,
     /// Bytes of data in the stores.
     pub stored: u64,
     pub compressed_allocated: u64,
     pub compressed_original: u64,
-    /// Bytes of the stores that maps take.
+    /// Allocated bytes of the stores for omaps.
     pub omap_allocated: u64,
 }
 
@@ -105,14 +105,14 @@ impl Encode for PoolStat {
         write_envelope(w, 7, 5, |w| {
             write_envelope(w, 2, 2, |w| {
                 self.encode_sum(w);
-                w.u32(0); // sums by category, which are gone
+                w.u32(0); // formerly sums by category
             });
             w.i64(0); // length of the log
-            w.i64(0); // of that on disk
+            w.i64(0); // length of the log on disk
             w.i32(1); // OSDs up
             w.i32(1); // OSDs acting
             write_envelope(w, 1, 1, |w| {
-                (0..3).for_each(|_| w.u64(0)); // in all, free, reserved: no pool has that alone
+                (0..3).for_each(|_| w.u64(0)); // total, free, reserved: not per pool
                 w.u64(self.allocated);
                 w.u64(self.stored);
                 w.u64(0); // compressed
@@ -121,13 +121,13 @@ impl Encode for PoolStat {
                 w.u64(self.omap_allocated);
                 w.u64(0); // metadata
             });
-            w.u32(1); // stores that said it
+            w.u32(1); // number of reporting stores
         });
     }
 }
 
 impl PoolStat {
-    /// `object_stat_sum_t`, version 20.
+    /// Encodes `object_stat_sum_t`, version 20.
     fn encode_sum(&self, w: &mut Writer) {
         write_envelope(w, 20, 14, |w| {
             let zeros = |w: &mut Writer, count: usize| (0..count).for_each(|_| w.i64(0));
@@ -143,10 +143,10 @@ impl PoolStat {
             w.u64(self.num_wr);
             w.u64(self.num_wr_kb);
             zeros(w, 6); // scrub errors, recovered objects, bytes and keys, shallow and deep scrub errors
-            zeros(w, 11); // from dirty objects to promoted ones: all of cache tiers
+            zeros(w, 11); // from dirty objects to promoted ones: for cache tiers only
             w.put(&[0; 4 * 4]); // modes of flushing and evicting
             zeros(w, 5); // pinned, missing, with legacy snapshots, with large omaps, manifests
-            zeros(w, 3); // bytes and keys of omaps, which real clusters count only now and then; repaired objects
+            zeros(w, 3); // bytes and keys of omaps, which real clusters update rarely; repaired objects
         });
     }
 
@@ -206,7 +206,7 @@ impl Decode for PoolStat {
             r.i64("length of the log on disk")?;
             r.i32("OSDs up")?;
             r.i32("OSDs acting")?;
-            // Before it, stores did not say what a pool takes.
+            // Before version 7, stores did not report usage by pool.
             if version >= 7 {
                 stat.decode_store(r)?;
             }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_are_read_as_they_are_written() {
+    fn statistics_survive_a_round_trip() {
         let stat = PoolStat {
             num_bytes: 1,
             num_objects: 2,

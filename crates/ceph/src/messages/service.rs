@@ -1,4 +1,4 @@
-//! Daemons of services at the manager: they register, report their status, and leave (ceph
+//! Sessions of service daemons with the manager: registration, status reports and end (ceph
 //! `src/messages/{MMgrOpen,MMgrConfigure,MMgrReport,MMgrClose}.h`).
 
 use onego_buf::List;
@@ -7,17 +7,17 @@ use onego_msgr::types::Payload;
 use onego_wire::{Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// Names and values that a daemon reports.
+/// Names and values reported by a daemon.
 pub type Properties = BTreeMap<String, String>;
 
-/// A daemon that opens a session with the manager (`MMgrOpen`).
+/// Opens a daemon's session with the manager (`MMgrOpen`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceOpen {
-    /// The daemon, by its name within the service.
+    /// Name of the daemon within the service.
     pub daemon: String,
-    /// The service; empty for Ceph's own daemons.
+    /// Service; empty for Ceph's own daemons.
     pub service: String,
-    /// What the daemon is, and its first status; `None`: it is not a daemon of a service.
+    /// Metadata and initial status of the daemon; `None`: it is not a service daemon.
     pub registration: Option<(Properties, Properties)>,
 }
 
@@ -54,12 +54,12 @@ impl Payload for ServiceOpen {
     }
 }
 
-/// The manager's answer: how often to report (`MMgrConfigure`).
+/// Manager's answer: the interval of reports (`MMgrConfigure`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReportConfig {
-    /// Seconds between two reports.
+    /// Interval in seconds.
     pub period: u32,
-    /// Least priority of counters that are reported.
+    /// Lowest priority of reported counters.
     pub threshold: u32,
 }
 
@@ -80,14 +80,14 @@ impl Payload for ReportConfig {
     }
 }
 
-/// A daemon's report (`MMgrReport`), without its counters.
+/// Report of a daemon (`MMgrReport`), without its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceReport {
-    /// The daemon.
+    /// Daemon.
     pub daemon: String,
-    /// Its service.
+    /// Service of the daemon.
     pub service: String,
-    /// Its status, if that has changed.
+    /// Status, if it has changed.
     pub status: Option<Properties>,
 }
 
@@ -98,7 +98,7 @@ impl Payload for ServiceReport {
 
     fn encode(&self, w: &mut Writer, _: &mut List) {
         w.string(&self.daemon);
-        // Kinds of counters, their values, and kinds that are gone.
+        // Types of counters, their values, and undeclared types.
         w.count(0);
         w.blob(b"");
         w.count(0);
@@ -126,12 +126,12 @@ impl Payload for ServiceReport {
     }
 }
 
-/// A daemon leaves, and waits for the same message as the answer (`MMgrClose`).
+/// Ends a daemon's session; the manager answers with the same message (`MMgrClose`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceClose {
-    /// The daemon.
+    /// Daemon.
     pub daemon: String,
-    /// Its service.
+    /// Service of the daemon.
     pub service: String,
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_daemons_and_managers_say_survives_the_wire() {
+    fn messages_of_daemons_and_managers_survive_the_wire() {
         fn there_and_back<P: Payload + PartialEq + std::fmt::Debug>(payload: &P) {
             let (mut front, mut data) = (Writer::new(), List::new());
             payload.encode(&mut front, &mut data);

@@ -1,4 +1,4 @@
-//! Commands to a daemon itself, as `ceph tell` gives them (ceph `src/messages/{MCommand,MCommandReply}.h`).
+//! Commands to a daemon itself, as by `ceph tell` (ceph `src/messages/{MCommand,MCommandReply}.h`).
 
 use crate::types::Uuid;
 use onego_buf::List;
@@ -6,14 +6,14 @@ use onego_msgr::encoding::{Decode, Encode};
 use onego_msgr::types::{Payload, kind};
 use onego_wire::{Decoded, Reader, Writer};
 
-/// A command to the daemon at the other end (`MCommand`).
+/// Command to the receiving daemon (`MCommand`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tell {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// The command: one string of JSON.
+    /// Command: one string of JSON.
     pub command: Vec<String>,
-    /// The command's input.
+    /// Input of the command.
     pub input: List,
 }
 
@@ -34,14 +34,14 @@ impl Payload for Tell {
     }
 }
 
-/// The outcome of a [`Tell`] (`MCommandReply`).
+/// Result of a [`Tell`] (`MCommandReply`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TellReply {
     /// 0, or a negative errno.
     pub result: i32,
-    /// What to tell the user.
+    /// Message for the user.
     pub status: String,
-    /// The command's output.
+    /// Output of the command.
     pub output: List,
 }
 

@@ -65,7 +65,7 @@ fn every_op() -> Vec<Op> {
 }
 
 #[test]
-fn every_operation_reads_back_as_it_was_written() {
+fn every_operation_survives_a_round_trip() {
     let ops = every_op();
     let (mut front, mut data) = (Writer::new(), List::new());
     ops.iter().for_each(|op| op.encode(op_flag::FAIL_OK, &mut front, &mut data));
@@ -80,22 +80,22 @@ fn every_operation_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn a_sparse_read_of_a_truncated_object_makes_no_sense() {
+fn a_sparse_read_with_a_truncation_is_malformed() {
     let (mut front, mut data) = (Writer::new(), List::new());
     Op::SparseRead { offset: 0, length: 8 }.encode(0, &mut front, &mut data);
-    // The sequence of the truncation is the last of the arguments.
+    // The sequence number of the truncation is the last argument.
     front.as_mut_slice()[DESCRIPTOR_LEN - 8] = 1;
     let read = Op::decode(&mut Reader::new(front.as_slice()), &mut data);
     assert_eq!(read, Ok((Op::Malformed { code: code::SPARSE_READ }, 0)));
 }
 
 #[test]
-fn an_operation_that_makes_no_sense_is_kept_to_be_refused() {
+fn a_malformed_operation_is_kept_for_its_refusal() {
     let (mut front, mut data) = (Writer::new(), List::new());
     Op::Write { offset: 0, data: vec![1; 8].into() }.encode(0, &mut front, &mut data);
     front.as_mut_slice()[14] = 9;
     Op::Stat.encode(0, &mut front, &mut data);
     let mut r = Reader::new(front.as_slice());
     assert_eq!(Op::decode(&mut r, &mut data), Ok((Op::Malformed { code: code::WRITE }, 0)));
-    assert_eq!(Op::decode(&mut r, &mut data), Ok((Op::Stat, 0)), "the next is read where it begins");
+    assert_eq!(Op::decode(&mut r, &mut data), Ok((Op::Stat, 0)), "the next one is decoded");
 }

@@ -1,14 +1,13 @@
-//! Maps of an old kind, which take up an object's data: the directory of images of format 1 is one.
+//! Legacy maps that are stored as an object's data, such as the directory of images of format 1.
 //!
-//! The data is a header, then a map of keys and values. [`Op::TmapUpdate`](super::Op::TmapUpdate) brings commands, one
-//! behind the other without a count.
+//! The data is a header, followed by a map of keys and values. [`Op::TmapUpdate`](super::Op::TmapUpdate) carries concatenated
+//! commands without a count.
 //!
 //! Sources: ceph `src/include/rados.h` (`CEPH_OSD_TMAP_*`), `src/osd/PrimaryLogPG.cc` (do_tmapup).
 
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// Codes of the commands.
 mod code {
     pub(super) const SET_HEADER: u8 = b'h';
     pub(super) const SET: u8 = b's';
@@ -17,20 +16,20 @@ mod code {
     pub(super) const REMOVE_IF_THERE: u8 = b'R';
 }
 
-/// Bytes that an entry has at least: the lengths of its key and its value.
+/// Minimum length of an entry: the lengths of its key and its value.
 const MIN_ENTRY: usize = 8;
 
-/// A header, and values by their keys. All of it lies in the bytes that it was read from.
+/// Header, and values by key, borrowed from the encoded bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tmap<'a> {
-    /// What stands before the entries.
+    /// Header, before the entries.
     pub header: &'a [u8],
-    /// The entries.
+    /// Entries.
     pub entries: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
 impl<'a> Tmap<'a> {
-    /// Reads a map that takes up all of `bytes`. Of several values of one key the last counts.
+    /// Decodes a map that takes up all of `bytes`. The last of several values of a key counts.
     pub fn decode(bytes: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(bytes);
         let header = r.blob("header of a map")?;
@@ -44,7 +43,7 @@ impl<'a> Tmap<'a> {
         Ok(Self { header, entries })
     }
 
-    /// The map as an object's data, sorted by keys.
+    /// Encodes the map as an object's data, sorted by key.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.blob(self.header);
@@ -57,7 +56,7 @@ impl<'a> Tmap<'a> {
     }
 }
 
-/// A change of a map.
+/// Change of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TmapCommand<'a> {
@@ -68,12 +67,12 @@ pub enum TmapCommand<'a> {
         key: &'a [u8],
         value: &'a [u8],
     },
-    /// Fails with EEXIST if the key is there.
+    /// Fails with EEXIST if the key exists.
     Create {
         key: &'a [u8],
         value: &'a [u8],
     },
-    /// Fails with ENOENT if the key is not there.
+    /// Fails with ENOENT if the key does not exist.
     Remove {
         key: &'a [u8],
     },
@@ -83,7 +82,7 @@ pub enum TmapCommand<'a> {
 }
 
 impl<'a> TmapCommand<'a> {
-    /// Reads a command.
+    /// Decodes a command.
     pub fn decode(r: &mut Reader<'a>) -> Decoded<Self> {
         let code = r.u8("command")?;
         let subject = r.blob("header or key of a command")?;
@@ -98,7 +97,7 @@ impl<'a> TmapCommand<'a> {
         })
     }
 
-    /// Appends the command to others.
+    /// Appends the encoded command.
     pub fn encode(&self, w: &mut Writer) {
         let (code, subject, value) = match *self {
             Self::SetHeader { header } => (code::SET_HEADER, header, None),
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_written_in_the_order_of_its_keys_and_its_last_values_count() {
+    fn maps_are_sorted_and_the_last_value_of_a_key_counts() {
         let bytes =
             b"\x01\0\0\0h\x03\0\0\0\x01\0\0\0b\x01\0\0\x001\x01\0\0\0a\0\0\0\0\x01\0\0\0b\x01\0\0\x002";
         let map = Tmap::decode(bytes).unwrap();
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_cut_off_or_left_over_are_no_map() {
+    fn truncated_maps_and_trailing_bytes_are_rejected() {
         let bytes = b"\x01\0\0\0h\x01\0\0\0\x01\0\0\0b\x01\0\0\x001";
         assert!(Tmap::decode(bytes).is_ok());
         for len in 0..bytes.len() {
@@ -143,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_bounded_by_the_bytes_that_are_there() {
+    fn a_count_is_bounded_by_the_remaining_bytes() {
         let bytes = [&[0; 4][..], &3u32.to_le_bytes(), &[0; 16]].concat();
         let too_many = DecodeError::OverBound { what: "entries of a map", value: 3, bound: 2 };
         assert_eq!(Tmap::decode(&bytes), Err(too_many));
     }
 
     #[test]
-    fn every_command_reads_back_as_it_was_written_and_not_when_it_is_cut_off() {
+    fn commands_survive_a_round_trip_unless_truncated() {
         let (key, value) = (&b"key"[..], &b"value"[..]);
         for (command, bytes) in [
             (TmapCommand::SetHeader { header: key }, &b"h\x03\0\0\0key"[..]),

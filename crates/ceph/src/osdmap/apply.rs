@@ -1,4 +1,4 @@
-//! From one epoch of the map to the next (ceph `src/osd/OSDMap.cc`, OSDMap::apply_incremental).
+//! Application of incremental maps (ceph `src/osd/OSDMap.cc`, OSDMap::apply_incremental).
 
 use super::codec::checked_max_osd;
 use super::flags::{flag, release};
@@ -16,43 +16,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why an incremental map could not be applied. The map is of no use afterwards: a whole one is needed.
+/// Error of applying an incremental map. The map is unusable afterwards: a full one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapError {
-    /// It is for another cluster.
-    #[error("the incremental osdmap is of cluster {theirs}, the map of cluster {ours}")]
+    /// It belongs to another cluster.
+    #[error("the incremental osdmap belongs to cluster {theirs}, the map to cluster {ours}")]
     OtherCluster {
-        /// The map's cluster.
+        /// Cluster of the map.
         ours: Uuid,
-        /// The incremental map's.
+        /// Cluster of the incremental map.
         theirs: Uuid,
     },
     /// It does not follow the map.
-    #[error("the incremental osdmap leads to epoch {to}, the map is of epoch {from}")]
+    #[error("the incremental osdmap leads to epoch {to}, but the map has epoch {from}")]
     OtherEpoch {
-        /// The map's epoch.
+        /// Epoch of the map.
         from: Epoch,
-        /// The epoch that the incremental map leads to.
+        /// Epoch that the incremental map leads to.
         to: Epoch,
     },
-    /// It speaks of an OSD that the map has no room for.
-    #[error("the incremental osdmap speaks of osd.{osd}, the map ends at {max_osd}")]
+    /// It changes an OSD beyond the map's size.
+    #[error("the incremental osdmap changes osd.{osd}, which exceeds the map's max_osd of {max_osd}")]
     NoSuchOsd {
-        /// The OSD's id.
+        /// Id of the OSD.
         osd: i32,
-        /// The ids that the map has room for.
+        /// Size of the map.
         max_osd: usize,
     },
-    /// A part of it could not be decoded, or the map's checksum is not the one that it gives.
+    /// It cannot be decoded, or the resulting map has another checksum.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
 impl OsdMap {
-    /// Applies what changes in the next epoch.
+    /// Applies the changes of the next epoch.
     ///
-    /// The result's own encoding must have the checksum that the monitors computed. That is checked if this map, when
-    /// it was read, encoded again to the same bytes: it does unless its writer knew more than this library or was
+    /// The encoding of the result must have the checksum that the monitors computed. This is checked only if the decoded
+    /// map was [reproducible](Self::reproducible): it is unless its writer was newer than this library or
     /// older than Pacific.
     pub fn apply(&mut self, inc: &Incremental) -> Result<(), MapError> {
         if inc.epoch == 1 {
@@ -127,7 +127,7 @@ impl OsdMap {
             pool.last_change = inc.epoch;
             self.pools.insert(id, pool);
         }
-        // A monitor writes all pools in one version, also those that it did not change.
+        // A monitor writes all pools in one version, including unchanged ones.
         if let Some(version) = inc.new_pools.values().map(|pool| pool.version).max() {
             self.pools.values_mut().for_each(|pool| pool.version = version);
         }
@@ -156,7 +156,7 @@ impl OsdMap {
         }
     }
 
-    /// The index of an OSD in the lists of this map.
+    /// Returns the index of an OSD in the lists of this map.
     fn index(&self, osd: i32) -> Result<usize, MapError> {
         let index = usize::try_from(osd).ok().filter(|index| *index < self.max_osd);
         index.ok_or(MapError::NoSuchOsd { osd, max_osd: self.max_osd })
@@ -197,7 +197,7 @@ impl OsdMap {
         self.apply_osd_info(inc)
     }
 
-    /// Flips bits of an OSD's state. One that existed and is to exist no more is forgotten.
+    /// Flips bits of an OSD's state. Clears an OSD that ceases to exist.
     fn flip_state(&mut self, osd: usize, bits: u32) {
         let both = self.osd_state[osd] & bits;
         if both & state::UP != 0 {
@@ -282,7 +282,7 @@ impl OsdMap {
             (&mut self.range_blocklist, &inc.new_range_blocklist, &inc.old_range_blocklist),
         ] {
             for (&addr, &until) in new {
-                // An entry that is there already keeps its time.
+                // An existing entry keeps its time.
                 list.entry(addr).or_insert(until);
             }
             for addr in old {
@@ -324,7 +324,7 @@ impl OsdMap {
             return Ok(());
         }
         let mut crush = CrushMap::from_bytes(&inc.crush)?;
-        // The monitors' next whole map has it so, not as they sent it.
+        // The monitors' next full map contains it in this form, not as sent.
         crush.finalize();
         self.crush = Arc::new(crush);
         if self.require_osd_release >= release::LUMINOUS {
@@ -335,25 +335,25 @@ impl OsdMap {
         Ok(())
     }
 
-    /// Brings the map into the form in which the monitors encode whole maps for these features; OSDs, too, encode by what
-    /// an incremental map says (ceph `src/osd/OSD.cc`, OSD::handle_osd_map).
+    /// Converts the map to the form in which the monitors encode full maps for these features. OSDs do the same
+    /// (ceph `src/osd/OSD.cc`, OSD::handle_osd_map).
     fn apply_features(&mut self, features: u64) {
-        // The CRUSH map in an incremental map is encoded for all that the monitors know. Of releases up to 20.2, none
-        // counts this among what a whole map is encoded for (OSDMap.h, SIGNIFICANT_FEATURES): who decodes one, as OSDs do
-        // with each map before the next, has the default values again.
+        // The CRUSH map in an incremental map is encoded for all features that the monitors know. Of releases up to 20.2, none
+        // includes this one in the features of a full map's encoding (OSDMap.h, SIGNIFICANT_FEATURES): a decoder of full maps, such as
+        // an OSD before each increment, has the default values again.
         let msr = features::has(features, CRUSH_MSR);
         let msr = msr.then(|| self.crush.tunables.msr.unwrap_or(MsrTunables::DEFAULT));
         if self.crush.tunables.msr != msr {
             Arc::make_mut(&mut self.crush).tunables.msr = msr;
         }
-        // Once Tentacle is required, this holds for pools that do not change, too.
+        // Once Tentacle is required, this also holds for unchanged pools.
         if features::has(features, SERVER_TENTACLE) {
             self.pools.values_mut().for_each(|pool| pool.version = Pool::NEWEST);
         }
     }
 }
 
-/// Puts in what is new and takes out what is old.
+/// Adds new entries and removes old ones.
 fn update<'a, K: Ord + Copy + 'a, V: Clone>(
     map: &mut BTreeMap<K, V>,
     new: &BTreeMap<K, V>,
@@ -365,7 +365,7 @@ fn update<'a, K: Ord + Copy + 'a, V: Clone>(
     }
 }
 
-/// Puts in flags, or takes the entry out if there are none.
+/// Sets flags, or removes the entries of empty ones.
 fn update_flags(map: &mut BTreeMap<i32, u32>, new: &BTreeMap<i32, u32>) {
     for (&id, &flags) in new {
         if flags == 0 {

@@ -1,6 +1,6 @@
-//! The encoding of whole maps (ceph `src/osd/OSDMap.cc`, OSDMap::encode and OSDMap::decode).
+//! Encoding of full maps (ceph `src/osd/OSDMap.cc`, OSDMap::encode and OSDMap::decode).
 //!
-//! A wrapper holds two envelopes, what clients need and what only OSDs need, and a checksum over all but itself.
+//! A wrapper contains two envelopes, for clients and for OSDs only, and a checksum of everything but itself.
 
 use super::flags::{flag, release};
 use super::map::{MAX_OSDS, OsdMap, Ratios, StretchMode};
@@ -12,15 +12,15 @@ use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Version of the wrapper, for whole maps as for incremental ones.
+/// Version of the wrapper, for full and incremental maps.
 pub(super) const WRAPPER_VERSION: u8 = 8;
-/// The oldest reader that understands the wrapper.
+/// Oldest reader that understands the wrapper.
 const WRAPPER_COMPAT: u8 = 7;
-/// Bytes of the wrapper's header.
+/// Length of the wrapper's header.
 const WRAPPER_HEADER: usize = 6;
 
-/// Reads a wrapper: `body` reads the two parts, and what follows the checksum in the wrapper is given to `tail`. The
-/// checksum comes with the result.
+/// Decodes a wrapper: `body` decodes the two parts, `tail` the bytes after the checksum. Returns the
+/// checksum with the result.
 pub(super) fn decode_wrapper<T>(
     r: &mut Reader<'_>,
     what: &'static str,
@@ -45,7 +45,7 @@ pub(super) fn decode_wrapper<T>(
     })
 }
 
-/// Writes a wrapper around what `body` writes, with the checksum and, after it, `tail`. Gives the checksum.
+/// Encodes a wrapper around the output of `body`, with the checksum and, after it, `tail`. Returns the checksum.
 pub(super) fn encode_wrapper(w: &mut Writer, body: impl FnOnce(&mut Writer), tail: &[u8]) -> u32 {
     let start = w.len();
     let at = write_envelope(w, WRAPPER_VERSION, WRAPPER_COMPAT, |w| {
@@ -64,7 +64,7 @@ pub(super) fn decode_f32(r: &mut Reader<'_>, what: &'static str) -> Decoded<f32>
     r.u32(what).map(f32::from_bits)
 }
 
-/// A number of OSDs that is small enough to take memory for.
+/// Checks that a number of OSDs does not exceed the limit of memory.
 pub(super) fn checked_max_osd(value: i32) -> Decoded<usize> {
     usize::try_from(value).ok().filter(|n| *n <= MAX_OSDS).ok_or(DecodeError::OverBound {
         what: "max_osd",
@@ -172,7 +172,7 @@ fn decode_osd(map: &mut OsdMap, version: u8, r: &mut Reader<'_>) -> Decoded<()> 
 }
 
 impl OsdMap {
-    /// What there is an OSD must be there for each, or for none where that means the default.
+    /// Checks that each list has an entry for each OSD, or none if that stands for the default.
     fn check_lengths(&self) -> Decoded<()> {
         let affinities = self.osd_primary_affinity.len();
         let lengths = [
@@ -193,7 +193,7 @@ impl OsdMap {
         }
     }
 
-    /// Sets and drops the flags that the required release implies.
+    /// Sets and clears the flags that the required release implies.
     pub(super) fn normalize_flags(&mut self) {
         if self.require_osd_release >= release::NAUTILUS {
             self.flags |= flag::PGLOG_HARDLIMIT;
@@ -204,7 +204,7 @@ impl OsdMap {
         }
     }
 
-    /// The checksum of the map's encoding, which is a part of it.
+    /// Returns the checksum of the map's encoding, which is a part of it.
     pub fn crc(&self) -> u32 {
         self.encode_with_crc(&mut Writer::new())
     }
@@ -220,7 +220,7 @@ impl OsdMap {
         )
     }
 
-    /// The OSDs' part is only written in a new version where there is something new to say.
+    /// Returns the version of the OSDs' part: the lowest that has the map's fields.
     fn osd_version(&self) -> u8 {
         if self.allow_crimson {
             12

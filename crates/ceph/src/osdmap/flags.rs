@@ -1,40 +1,40 @@
-//! Bits and numbers that maps carry.
+//! Flags and release numbers in maps.
 
 /// Bits of [`OsdMap::flags`](crate::osdmap::OsdMap::flags) (ceph `src/include/rados.h`, CEPH_OSDMAP_*).
 pub mod flag {
-    /// Clients must not read.
+    /// Reads are paused.
     pub const PAUSERD: u32 = 1 << 2;
-    /// Clients must not write.
+    /// Writes are paused.
     pub const PAUSEWR: u32 = 1 << 3;
-    /// The cluster is full: clients must not write, unless they make room.
+    /// The cluster is full: only clients that free space may write.
     pub const FULL: u32 = 1 << 1;
-    /// OSDs are not taken for up.
+    /// OSDs are not marked up.
     pub const NOUP: u32 = 1 << 5;
-    /// OSDs do not catch up object by object.
+    /// OSDs do not backfill.
     pub const NOBACKFILL: u32 = 1 << 9;
-    /// OSDs do not catch up.
+    /// OSDs do not recover.
     pub const NORECOVER: u32 = 1 << 10;
-    /// OSDs do not catch up object by object where no copy is missing.
+    /// OSDs do not backfill unless copies are missing.
     pub const NOREBALANCE: u32 = 1 << 14;
-    /// OSDs sort objects as all do since Jewel.
+    /// OSDs use the sort order of Jewel and later.
     pub const SORTBITWISE: u32 = 1 << 15;
-    /// A bit of the past, dropped when [`crate::osdmap::OsdMap::require_osd_release`] says more.
+    /// Obsolete, cleared when [`crate::osdmap::OsdMap::require_osd_release`] is newer.
     pub const REQUIRE_JEWEL: u32 = 1 << 16;
-    /// A bit of the past, dropped when [`crate::osdmap::OsdMap::require_osd_release`] says more.
+    /// Obsolete, cleared when [`crate::osdmap::OsdMap::require_osd_release`] is newer.
     pub const REQUIRE_KRAKEN: u32 = 1 << 17;
-    /// A bit of the past, dropped when [`crate::osdmap::OsdMap::require_osd_release`] says more.
+    /// Obsolete, cleared when [`crate::osdmap::OsdMap::require_osd_release`] is newer.
     pub const REQUIRE_LUMINOUS: u32 = 1 << 18;
-    /// OSDs delete objects while they recover: all do since Luminous.
+    /// OSDs delete objects during recovery: all since Luminous.
     pub const RECOVERY_DELETES: u32 = 1 << 19;
-    /// Snapshots are purged in one way: all do since Mimic.
+    /// Legacy snapshot directories are purged: in all clusters since Mimic.
     pub const PURGED_SNAPDIRS: u32 = 1 << 20;
-    /// OSDs keep what they have for snapshots that were removed.
+    /// OSDs do not trim removed snapshots.
     pub const NOSNAPTRIM: u32 = 1 << 21;
-    /// The log of a placement group has a hard limit: in all since Nautilus.
+    /// The logs of placement groups have a hard limit: all since Nautilus.
     pub const PGLOG_HARDLIMIT: u32 = 1 << 22;
 }
 
-/// Numbers of Ceph's releases, as maps carry them (ceph `src/common/ceph_releases.h`).
+/// Release numbers in maps (ceph `src/common/ceph_releases.h`).
 pub mod release {
     /// 0.80
     pub const FIREFLY: u8 = 6;

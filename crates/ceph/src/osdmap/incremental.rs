@@ -1,4 +1,4 @@
-//! What changes from one epoch of the map to the next (ceph `src/osd/OSDMap.{h,cc}`, OSDMap::Incremental).
+//! Incremental maps (ceph `src/osd/OSDMap.{h,cc}`, OSDMap::Incremental).
 
 use super::codec::{decode_f32, decode_wrapper, encode_wrapper};
 use super::intervals::IntervalSet;
@@ -11,33 +11,33 @@ use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether OSDs of the Crimson kind are to be allowed from now on.
+/// Change of whether Crimson OSDs are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CrimsonChange {
-    /// As before.
+    /// No change.
     #[default]
     Keep,
-    /// Yes.
+    /// Allow them.
     Allow,
-    /// No.
+    /// Forbid them.
     Forbid,
 }
 
-/// What changes from one epoch of the map to the next.
+/// Changes from one epoch of the map to the next.
 ///
-/// `None` and empty collections change nothing.
+/// `None` and empty collections stand for no change.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names are those of the fields of the map that change")]
 pub struct Incremental {
     /// Version of the client's part of the encoding: 8 (Nautilus to Quincy) or 9 (since Reef).
     pub version: u8,
     pub fsid: Uuid,
-    /// The epoch that the map has afterwards.
+    /// Epoch of the map afterwards.
     pub epoch: Epoch,
     pub modified: Utime,
-    /// A whole map, encoded, that takes the place of the old one. Nothing else counts then.
+    /// Encoded full map that replaces the old one. All other fields are ignored then.
     pub full_map: Vec<u8>,
-    /// A CRUSH map, encoded, that takes the place of the old one.
+    /// Encoded CRUSH map that replaces the old one.
     pub crush: Vec<u8>,
     pub new_flags: Option<u32>,
     pub new_pool_max: Option<i64>,
@@ -45,14 +45,14 @@ pub struct Incremental {
     pub new_pools: BTreeMap<i64, Pool>,
     pub new_pool_names: BTreeMap<i64, String>,
     pub old_pools: BTreeSet<i64>,
-    /// OSDs that came up, and where clients reach them.
+    /// OSDs that came up, with their addresses for clients.
     pub new_up_client: BTreeMap<i32, AddrVec>,
-    /// Bits of the OSDs' states that flip; 0 stands for `UP`.
+    /// Bits of the OSDs' states to flip; 0 stands for `UP`.
     pub new_state: BTreeMap<i32, u32>,
     pub new_weight: BTreeMap<i32, u32>,
-    /// An empty list takes the entry away.
+    /// An empty list removes the entry.
     pub new_pg_temp: BTreeMap<PgId, Vec<i32>>,
-    /// -1 takes the entry away.
+    /// -1 removes the entry.
     pub new_primary_temp: BTreeMap<PgId, i32>,
     pub new_primary_affinity: BTreeMap<i32, u32>,
     pub new_erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
@@ -63,9 +63,9 @@ pub struct Incremental {
     pub old_pg_upmap_items: BTreeSet<PgId>,
     pub new_removed_snaps: BTreeMap<i64, IntervalSet>,
     pub new_purged_snaps: BTreeMap<i64, IntervalSet>,
-    /// Zero: as before.
+    /// Zero: no change.
     pub new_last_up_change: Utime,
-    /// Zero: as before.
+    /// Zero: no change.
     pub new_last_in_change: Utime,
     pub new_pg_upmap_primaries: BTreeMap<PgId, i32>,
     pub old_pg_upmap_primaries: BTreeSet<PgId>,
@@ -79,26 +79,26 @@ pub struct Incremental {
     pub new_lost: BTreeMap<i32, Epoch>,
     pub new_blocklist: BTreeMap<EntityAddr, Utime>,
     pub old_blocklist: Vec<EntityAddr>,
-    /// Always takes the place of the old one, also if it is empty.
+    /// Always replaces the old value, even if empty.
     pub cluster_snapshot: String,
     pub new_uuid: BTreeMap<i32, Uuid>,
     pub new_xinfo: BTreeMap<i32, OsdXInfo>,
-    /// The features for which the monitor encoded it.
+    /// Features for which the monitor encoded the map.
     pub features: u64,
-    /// A ratio below 0 is as before.
+    /// A negative ratio stands for no change.
     pub new_ratios: Ratios,
     pub new_require_min_compat_client: Option<u8>,
     pub new_require_osd_release: Option<u8>,
-    /// 0 takes the entry away.
+    /// 0 removes the entry.
     pub new_crush_node_flags: BTreeMap<i32, u32>,
-    /// 0 takes the entry away.
+    /// 0 removes the entry.
     pub new_device_class_flags: BTreeMap<i32, u32>,
     pub new_stretch_mode: Option<StretchMode>,
     pub new_range_blocklist: BTreeMap<EntityAddr, Utime>,
     pub old_range_blocklist: Vec<EntityAddr>,
     pub crimson: CrimsonChange,
 
-    /// The checksum that is part of the encoding of the map afterwards; 0 if the writer did not know it.
+    /// Checksum of the resulting map's encoding; 0 if unknown to the writer.
     pub full_crc: u32,
 }
 
@@ -162,9 +162,9 @@ impl Default for Incremental {
 }
 
 impl Incremental {
-    /// Version of the client's part in which new ones are written: that of Reef and later.
+    /// Version of the clients' part in new maps: that of Reef and later.
     pub const VERSION: u8 = 9;
-    /// Version of the client's part in which releases from Nautilus to Quincy write them.
+    /// Version of the clients' part from Nautilus to Quincy.
     pub const VERSION_NAUTILUS: u8 = 8;
 }
 
@@ -189,7 +189,7 @@ impl Decode for Incremental {
     }
 }
 
-/// Releases are bytes of which those that are negative mean none (ceph `src/common/ceph_releases.h`).
+/// Decodes a release; negative values stand for none (ceph `src/common/ceph_releases.h`).
 fn decode_release(r: &mut Reader<'_>) -> Decoded<Option<u8>> {
     Ok(u8::try_from(r.i8("release")?).ok())
 }
@@ -296,7 +296,7 @@ fn decode_stretch_mode(inc: &mut Incremental, r: &mut Reader<'_>) -> Decoded<()>
 }
 
 impl Incremental {
-    /// The OSDs' part is only written in a new version where there is something new to say.
+    /// Returns the version of the OSDs' part: the lowest that has the fields that change.
     fn osd_version(&self) -> u8 {
         if self.crimson != CrimsonChange::Keep {
             12
@@ -344,7 +344,7 @@ impl Incremental {
     }
 
     fn encode_osd(&self, w: &mut Writer) {
-        /// How "no release" is written.
+        /// Encoding of "no release".
         const NO_RELEASE: u8 = u8::MAX;
         self.new_heartbeat_back_up.encode(w);
         self.new_up_thru.encode(w);

@@ -1,23 +1,23 @@
-//! Sets of numbers as intervals, of snapshots' ids for one (ceph `src/include/interval_set.h`).
+//! Sets of numbers as intervals, such as snapshot ids (ceph `src/include/interval_set.h`).
 
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// A set of numbers, kept as disjoint intervals that do not touch.
+/// Set of numbers as disjoint, non-adjacent intervals.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalSet {
-    /// First number and length of each interval.
+    /// Start and length of each interval.
     intervals: BTreeMap<u64, u64>,
 }
 
 impl IntervalSet {
-    /// Is there no number?
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Is the number in the set?
+    /// Returns whether the set contains the number.
     pub fn contains(&self, id: u64) -> bool {
         self.intervals.range(..=id).next_back().is_some_and(|(start, len)| id - start < *len)
     }
@@ -27,18 +27,18 @@ impl IntervalSet {
         self.intervals.len()
     }
 
-    /// The intervals: first number and length.
+    /// Returns the intervals: start and length.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.intervals.iter().map(|(start, len)| (*start, *len))
     }
 
-    /// Adds `len` numbers from `start` on. What would be past the last number there is, is left out.
+    /// Adds `len` numbers from `start` on, up to the largest number.
     pub fn insert(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
         }
         let (mut first, mut end) = (start, start.saturating_add(len));
-        // Everything that overlaps or touches becomes part of one interval.
+        // Overlapping and adjacent intervals are merged.
         while let Some((&at, &n)) = self.intervals.range(..=end).next_back() {
             if at + n < first {
                 break;
@@ -50,7 +50,7 @@ impl IntervalSet {
         self.intervals.insert(first, end - first);
     }
 
-    /// Takes out `len` numbers from `start` on. Returns how many of them were in the set.
+    /// Removes `len` numbers from `start` on. Returns the number of those that were in the set.
     pub fn remove(&mut self, start: u64, len: u64) -> u64 {
         let mut removed = 0;
         if len == 0 {
@@ -73,28 +73,28 @@ impl IntervalSet {
         removed
     }
 
-    /// Adds all of `other`.
+    /// Adds all numbers of `other`.
     pub fn union(&mut self, other: &Self) {
         for (start, len) in other.iter() {
             self.insert(start, len);
         }
     }
 
-    /// Takes out all of `other`.
+    /// Removes all numbers of `other`.
     pub fn subtract(&mut self, other: &Self) {
         for (start, len) in other.iter() {
             self.remove(start, len);
         }
     }
 
-    /// Takes out all that is not in `other`.
+    /// Removes all numbers that are not in `other`.
     pub fn intersect(&mut self, other: &Self) {
         let mut outside = self.clone();
         outside.subtract(other);
         self.subtract(&outside);
     }
 
-    /// Are any of the `len` numbers from `start` on in the set?
+    /// Returns whether the set contains any of the `len` numbers from `start` on.
     pub fn overlaps(&self, start: u64, len: u64) -> bool {
         let before_end = self.intervals.range(..start.saturating_add(len)).next_back();
         len > 0 && before_end.is_some_and(|(at, n)| at + n > start)
@@ -105,7 +105,7 @@ impl Decode for IntervalSet {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         const WHAT: &str = "snapshot interval";
         let intervals: BTreeMap<u64, u64> = BTreeMap::decode(r)?;
-        // The arithmetic above counts on it.
+        // The arithmetic above relies on valid intervals.
         let mut past = None;
         for (&start, &len) in &intervals {
             let end = start.checked_add(len).filter(|_| len > 0 && past.is_none_or(|past| start > past));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn inserting_joins_what_touches_or_overlaps() {
+    fn inserting_merges_adjacent_and_overlapping_intervals() {
         let mut s = set(&[(1, 2), (5, 1), (9, 3)]);
         s.insert(3, 2);
         assert_eq!(s, set(&[(1, 5), (9, 3)]));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_overlap_or_overflow_are_refused() {
+    fn overlapping_and_overflowing_intervals_are_rejected() {
         for bad in [set(&[(1, 2), (2, 2)]), set(&[(5, 0)]), set(&[(u64::MAX, 2)])] {
             assert!(IntervalSet::from_bytes(&bad.to_bytes()).is_err());
         }

@@ -1,4 +1,4 @@
-//! The map itself.
+//! The OSD map.
 
 use super::flags::flag;
 use super::intervals::IntervalSet;
@@ -10,43 +10,43 @@ use onego_msgr::addr::{AddrVec, EntityAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// OSDs that a map may have: a bound on the memory that the few bytes of `max_osd` can take. Ceph's own default for
+/// Maximum number of OSDs of a map: bounds the memory that a small encoded `max_osd` can demand. The default of Ceph's
 /// `mon_max_osd` is 10,000.
 pub const MAX_OSDS: usize = 1 << 17;
 
-/// How full OSDs may be.
+/// Fill levels of OSDs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Ratios {
-    /// From here on a warning is given.
+    /// Level of a warning.
     pub nearfull: f32,
-    /// From here on nothing more is written.
+    /// Level at which writes stop.
     pub full: f32,
-    /// From here on nothing more is backfilled.
+    /// Level at which backfill stops.
     pub backfillfull: f32,
 }
 
-/// A cluster that is stretched over two sites.
+/// Stretch mode of a cluster over two sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StretchMode {
-    /// Is it?
+    /// Whether the mode is enabled.
     pub enabled: bool,
     /// Number of sites.
     pub bucket_count: u32,
-    /// Sites that are left, if some are lost.
+    /// Number of remaining sites, if some are lost.
     pub degraded: u32,
-    /// Is it on the way back?
+    /// Whether the cluster is recovering from a loss.
     pub recovering: u32,
-    /// The type of bucket that is a site.
+    /// Bucket type of a site.
     pub bucket: i32,
 }
 
-/// The map of a cluster's OSDs.
+/// Map of a cluster's OSDs.
 ///
-/// What there is an OSD (`osd_state` to `osd_xinfo`) has `max_osd` entries.
+/// The lists by OSD (`osd_state` to `osd_xinfo`) have `max_osd` entries.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
 pub struct OsdMap {
-    /// Version of the client's part of the encoding in which the map was read and is written again: 9 (Nautilus to
+    /// Version of the clients' part of the encoding, which is preserved: 9 (Nautilus to
     /// Quincy) or 10 (since Reef).
     pub version: u8,
     pub fsid: Uuid,
@@ -60,19 +60,19 @@ pub struct OsdMap {
 
     pub pools: BTreeMap<i64, Pool>,
     pub pool_names: BTreeMap<i64, String>,
-    /// The highest id of a pool that was ever given out.
+    /// Highest pool id ever allocated.
     pub pool_max: i64,
 
     pub max_osd: usize,
     /// See [`state`].
     pub osd_state: Vec<u32>,
-    /// Share of its data that an OSD takes, in parts of [`WEIGHT_IN`](super::WEIGHT_IN).
+    /// Share of its data that an OSD takes, in units of 1/[`WEIGHT_IN`](super::WEIGHT_IN).
     pub osd_weight: Vec<u32>,
-    /// See [`PRIMARY_AFFINITY_MAX`]. Empty: that of all is the default.
+    /// See [`PRIMARY_AFFINITY_MAX`]. Empty: all have the default.
     pub osd_primary_affinity: Vec<u32>,
-    /// Where clients reach an OSD.
+    /// Addresses for clients.
     pub client_addrs: Vec<AddrVec>,
-    /// Where OSDs reach each other.
+    /// Addresses for other OSDs.
     pub cluster_addrs: Vec<AddrVec>,
     pub heartbeat_back_addrs: Vec<AddrVec>,
     pub heartbeat_front_addrs: Vec<AddrVec>,
@@ -80,23 +80,23 @@ pub struct OsdMap {
     pub osd_info: Vec<OsdInfo>,
     pub osd_xinfo: Vec<OsdXInfo>,
 
-    /// Groups that are served, for now, by other OSDs than those where they belong.
+    /// Groups that other OSDs serve temporarily.
     pub pg_temp: BTreeMap<PgId, Vec<i32>>,
-    /// Groups whose primary is another, for now.
+    /// Groups with another primary temporarily.
     pub primary_temp: BTreeMap<PgId, i32>,
-    /// Groups that are placed by hand.
+    /// Groups with an explicit placement.
     pub pg_upmap: BTreeMap<PgId, Vec<i32>>,
-    /// Groups in which single OSDs are replaced by hand: from, to.
+    /// Groups in which single OSDs are explicitly replaced: from, to.
     pub pg_upmap_items: BTreeMap<PgId, Vec<(i32, i32)>>,
-    /// Groups whose primary is chosen by hand.
+    /// Groups with an explicit primary.
     pub pg_upmap_primaries: BTreeMap<PgId, i32>,
     pub crush: Arc<CrushMap>,
     pub crush_version: u32,
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
 
-    /// Clients that must not be served any more, until when.
+    /// Blocklisted clients, with the end of the block.
     pub blocklist: BTreeMap<EntityAddr, Utime>,
-    /// Networks whose clients must not be served any more, until when.
+    /// Blocklisted networks, with the end of the block.
     pub range_blocklist: BTreeMap<EntityAddr, Utime>,
     pub cluster_snapshot_epoch: Epoch,
     pub cluster_snapshot: String,
@@ -113,13 +113,13 @@ pub struct OsdMap {
     pub stretch_mode: StretchMode,
     pub allow_crimson: bool,
 
-    /// When the map was read, did it encode again to the bytes it was read from? Only then can the checksum be
-    /// expected of it that the monitors give with an incremental map.
+    /// Whether the decoded map encoded to the same bytes again. Only then can its checksum be compared with that in the
+    /// monitors' next incremental map.
     pub reproducible: bool,
 }
 
 impl Default for OsdMap {
-    /// A map of nothing, epoch 0.
+    /// Returns an empty map of epoch 0.
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -172,56 +172,56 @@ impl Default for OsdMap {
 }
 
 impl OsdMap {
-    /// Version of the client's part in which new maps are written: that of Reef and later.
+    /// Version of the clients' part in new maps: that of Reef and later.
     pub const VERSION: u8 = 10;
-    /// Version of the client's part in which releases from Nautilus to Quincy write maps.
+    /// Version of the clients' part from Nautilus to Quincy.
     pub const VERSION_NAUTILUS: u8 = 9;
 
-    /// The id of the pool with this name.
+    /// Returns the id of the pool with this name.
     pub fn pool_id(&self, name: &str) -> Option<i64> {
         self.pool_names.iter().find(|(_, other)| *other == name).map(|(id, _)| *id)
     }
 
-    /// The state bits (see [`state`]) of an OSD; 0 if there is none with this id.
+    /// Returns the state bits (see [`state`]) of an OSD; 0 if it does not exist.
     pub fn state(&self, osd: i32) -> u32 {
         usize::try_from(osd).ok().and_then(|osd| self.osd_state.get(osd)).copied().unwrap_or(0)
     }
 
-    /// Is there an OSD with this id?
+    /// Returns whether the OSD exists.
     pub fn exists(&self, osd: i32) -> bool {
         self.state(osd) & state::EXISTS != 0
     }
 
-    /// Is there an OSD with this id, and is it running?
+    /// Returns whether the OSD exists and is up.
     pub fn is_up(&self, osd: i32) -> bool {
         const BOTH: u32 = state::EXISTS | state::UP;
         self.state(osd) & BOTH == BOTH
     }
 
-    /// Where clients reach an OSD, if it is up.
+    /// Returns the addresses of an OSD for clients, if it is up.
     pub fn client_addr(&self, osd: i32) -> Option<&AddrVec> {
         if self.is_up(osd) { self.client_addrs.get(osd as usize) } else { None }
     }
 
-    /// Where other OSDs reach an OSD, if it is up.
+    /// Returns the addresses of an OSD for other OSDs, if it is up.
     pub fn cluster_addr(&self, osd: i32) -> Option<&AddrVec> {
         if self.is_up(osd) { self.cluster_addrs.get(osd as usize) } else { None }
     }
 
-    /// Is the flag (see [`flag`]) set?
+    /// Returns whether the flag (see [`flag`]) is set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
-    /// Is there no room for more in a pool? (`Objecter::_osdmap_pool_full`, and the flag for all pools that came before)
+    /// Returns whether a pool is full (`Objecter::_osdmap_pool_full`, and the older flag for all pools).
     pub fn is_pool_full(&self, pool: i64) -> bool {
         self.has_flag(flag::FULL) || self.pools.get(&pool).is_some_and(|pool| pool.has_flag(pool_flag::FULL))
     }
 
-    /// Makes room for OSDs with ids below `max_osd`, and forgets those above.
+    /// Resizes the map to OSDs with ids below `max_osd`, dropping those above.
     ///
     /// # Panics
-    /// If there are more than [`MAX_OSDS`].
+    /// If `max_osd` exceeds [`MAX_OSDS`].
     pub fn set_max_osd(&mut self, max_osd: usize) {
         assert!(max_osd <= MAX_OSDS, "a map has at most {MAX_OSDS} OSDs");
         self.max_osd = max_osd;
@@ -243,7 +243,7 @@ impl OsdMap {
         self.osd_xinfo.resize(max_osd, OsdXInfo::default());
     }
 
-    /// Sets the primary affinity of an OSD that is below `max_osd`.
+    /// Sets the primary affinity of an OSD below `max_osd`.
     pub fn set_primary_affinity(&mut self, osd: usize, affinity: u32) {
         if self.osd_primary_affinity.is_empty() {
             self.osd_primary_affinity.resize(self.max_osd, PRIMARY_AFFINITY_MAX);

@@ -1,8 +1,8 @@
-//! The map of a cluster's OSDs: which are up and where, which pools there are, and where their objects are.
+//! Map of a cluster's OSDs and pools, and the placement of objects.
 //!
-//! Source: ceph `src/osd/OSDMap.{h,cc}`. Read in every encoding from Pacific (16.2) to Tentacle (20); written in the
-//! encoding in which it was read, or in Squid's (19) if it is new, which all of them read. All of a map is kept, also
-//! what only OSDs and monitors look at, so that it is written as it was read, byte for byte.
+//! Source: ceph `src/osd/OSDMap.{h,cc}`. Decodes every encoding from Pacific (16.2) to Tentacle (20). Encodes a decoded map in
+//! its original encoding, and a new one in Squid's (19), which all of them can decode. All of a map is preserved, including
+//! the parts for OSDs and monitors, so that it is encoded to the original bytes.
 
 mod apply;
 mod codec;

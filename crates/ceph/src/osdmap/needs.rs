@@ -1,4 +1,4 @@
-//! What a map demands of those who read it.
+//! Requirements of a map on its readers.
 //!
 //! Source: ceph `src/osd/OSDMap.cc`, OSDMap::get_features and OSDMap::get_min_compat_client.
 
@@ -7,7 +7,7 @@ use super::map::OsdMap;
 use crate::crush::{Rule, Weights};
 
 impl OsdMap {
-    /// The oldest release whose clients can place objects by this map.
+    /// Returns the oldest release whose clients can place objects by this map.
     pub fn min_compat_client(&self) -> u8 {
         let crush = &self.crush;
         let tunables = &crush.tunables;
@@ -42,7 +42,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_placed_by_hand_demands_newer_clients() {
+    fn explicit_placement_requires_newer_clients() {
         let mut map = OsdMap::default();
         assert_eq!(map.min_compat_client(), release::JEWEL);
         map.pg_upmap_items.insert(PgId { pool: 1, seed: 0 }, vec![(0, 1)]);

@@ -1,4 +1,4 @@
-//! What a map says of one OSD (ceph `src/osd/OSDMap.{h,cc}`, osd_info_t and osd_xinfo_t).
+//! State of one OSD in a map (ceph `src/osd/OSDMap.{h,cc}`, osd_info_t and osd_xinfo_t).
 
 use crate::types::{Epoch, Utime};
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
@@ -10,33 +10,33 @@ pub mod state {
     pub const EXISTS: u32 = 1 << 0;
     /// It is running.
     pub const UP: u32 = 1 << 1;
-    /// The monitors marked it out by themselves.
+    /// The monitors marked it out automatically.
     pub const AUTOOUT: u32 = 1 << 2;
     /// It was never marked in.
     pub const NEW: u32 = 1 << 3;
-    /// It takes no more writes.
+    /// It rejects writes.
     pub const FULL: u32 = 1 << 4;
     /// It will soon be full.
     pub const NEARFULL: u32 = 1 << 5;
-    /// It takes no more backfill.
+    /// It rejects backfill.
     pub const BACKFILLFULL: u32 = 1 << 6;
-    /// Its data are gone; the id waits for a new disk.
+    /// Its data are gone; the id is reserved for a new disk.
     pub const DESTROYED: u32 = 1 << 7;
     /// It is being stopped.
     pub const STOP: u32 = 1 << 12;
 }
 
-/// The weight of an OSD that takes its full share of data.
+/// Weight of an OSD that takes its full share of data.
 pub const WEIGHT_IN: u32 = 0x1_0000;
-/// The primary affinity of an OSD that is primary whenever it is first: the most there is, and the default.
+/// Primary affinity of an OSD that is primary whenever it is first: the maximum, and the default.
 pub const PRIMARY_AFFINITY_MAX: u32 = 0x1_0000;
 
-/// When an OSD was up (`osd_info_t`).
+/// History of an OSD's ups and downs (`osd_info_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdInfo {
     /// First epoch of the last interval that ended in a clean shutdown.
     pub last_clean_begin: Epoch,
-    /// Last epoch of it.
+    /// Last epoch of that interval.
     pub last_clean_end: Epoch,
     /// Epoch in which it came up.
     pub up_from: Epoch,
@@ -44,7 +44,7 @@ pub struct OsdInfo {
     pub up_thru: Epoch,
     /// Epoch in which it was marked down.
     pub down_at: Epoch,
-    /// Epoch in which its data were given up.
+    /// Epoch in which its data were declared lost.
     pub lost_at: Epoch,
 }
 
@@ -78,22 +78,22 @@ impl Encode for OsdInfo {
     }
 }
 
-/// What else is known of an OSD (`osd_xinfo_t`).
+/// More properties of an OSD (`osd_xinfo_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdXInfo {
-    /// When it was last marked down.
+    /// Time at which it was last marked down.
     pub down_stamp: Utime,
-    /// How probable it is that it is slow, not dead, in parts of `u32::MAX`.
+    /// Probability that it is slow rather than dead, in units of 1/`u32::MAX`.
     pub laggy_probability: u32,
-    /// For how many seconds it is slow then.
+    /// Seconds for which it is slow then.
     pub laggy_interval: u32,
-    /// The features it has.
+    /// Feature bits.
     pub features: u64,
-    /// Its weight before the monitors marked it out.
+    /// Weight before the monitors marked it out.
     pub old_weight: u32,
-    /// When its purged snapshots were last scrubbed.
+    /// Time of the last scrub of its purged snapshots.
     pub last_purged_snaps_scrub: Utime,
-    /// Last epoch in which it was known dead.
+    /// Last epoch in which it was known to be dead.
     pub dead_epoch: Epoch,
 }
 

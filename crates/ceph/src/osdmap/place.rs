@@ -1,8 +1,8 @@
-//! Placement: from an object to the OSDs that serve it.
+//! Placement of objects on OSDs.
 //!
-//! Source: ceph `src/osd/OSDMap.cc`, OSDMap::_pg_to_up_acting_osds and what it calls. An object's hash is its raw
-//! placement group; CRUSH gives the group's OSDs; then come, in this order: what is placed by hand (upmap), who is
-//! down, primary affinity, and what is served elsewhere for now (pg_temp, primary_temp).
+//! Source: ceph `src/osd/OSDMap.cc`, OSDMap::_pg_to_up_acting_osds and its callees. An object's hash is its raw
+//! placement group; CRUSH maps the group to OSDs. Then follow, in this order: explicit placement (upmap), removal of
+//! OSDs that are down, primary affinity, and temporary placement (pg_temp, primary_temp).
 
 use super::map::OsdMap;
 use super::osd::PRIMARY_AFFINITY_MAX;
@@ -11,24 +11,24 @@ use crate::crush::{ITEM_NONE, Workspace};
 use crate::hash::crush_hash32_2;
 use crate::types::{PgId, SpgId};
 
-/// Where a placement group is. In an erasure-coded pool the lists have a place a shard, and [`ITEM_NONE`] where there
-/// is no OSD for it.
+/// Placement of a group. In an erasure-coded pool the lists have one place per shard, with [`ITEM_NONE`] for a missing
+/// OSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The OSDs where the group belongs.
+    /// OSDs to which the group belongs.
     pub up: Vec<i32>,
-    /// The one of them that would be primary, or -1.
+    /// Primary of `up`, or -1.
     pub up_primary: i32,
-    /// The OSDs that serve the group now.
+    /// OSDs that currently serve the group.
     pub acting: Vec<i32>,
-    /// The one of them that is primary: where requests go. -1 if there is none.
+    /// Primary of `acting`, to which requests go, or -1.
     pub acting_primary: i32,
-    /// The shard that the primary has, or [`SpgId::NO_SHARD`] in a replicated pool.
+    /// Shard of the primary, or [`SpgId::NO_SHARD`] in a replicated pool.
     pub primary_shard: i8,
 }
 
 impl Placement {
-    /// The group is nowhere.
+    /// No placement.
     pub const NOWHERE: Self = Self {
         up: Vec::new(),
         up_primary: -1,
@@ -43,23 +43,23 @@ fn first_osd(osds: &[i32]) -> i32 {
 }
 
 impl OsdMap {
-    /// The actual placement group of a raw one, if its pool exists.
+    /// Returns the actual placement group of a raw one, if its pool exists.
     pub fn pool_pg(&self, raw: PgId) -> Option<PgId> {
         self.pools.get(&raw.pool).map(|pool| pool.pg(raw))
     }
 
-    /// Where a placement group, raw or actual, is.
+    /// Returns the placement of a group, raw or actual.
     pub fn place(&self, pg: PgId) -> Placement {
         self.place_with(&mut Workspace::default(), pg)
     }
 
-    /// As [`OsdMap::place`], with memory for CRUSH that is used again and again.
+    /// Like [`OsdMap::place`], with reusable memory for CRUSH.
     pub fn place_with(&self, workspace: &mut Workspace, pg: PgId) -> Placement {
         self.place_chosen(pg, &self.crush_osds(workspace, pg))
     }
 
-    /// The OSDs that CRUSH chooses for a placement group, raw or actual. That takes nearly all the time of [`OsdMap::place`], and
-    /// depends on the CRUSH map, the weights of OSDs and the group's pool alone.
+    /// Returns the OSDs that CRUSH chooses for a placement group, raw or actual. This takes nearly all the time of [`OsdMap::place`],
+    /// and depends only on the CRUSH map, the weights of the OSDs and the group's pool.
     pub fn crush_osds(&self, workspace: &mut Workspace, pg: PgId) -> Vec<i32> {
         let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
         let mut osds = Vec::with_capacity(pool.size.into());
@@ -75,7 +75,7 @@ impl OsdMap {
         osds
     }
 
-    /// As [`OsdMap::place`], of a group for which CRUSH has chosen these OSDs ([`OsdMap::crush_osds`]).
+    /// Like [`OsdMap::place`], for a group with OSDs from [`OsdMap::crush_osds`].
     pub fn place_chosen(&self, pg: PgId, chosen: &[i32]) -> Placement {
         let Some(pool) = self.pools.get(&pg.pool) else { return Placement::NOWHERE };
         let actual = pool.pg(pg);
@@ -105,8 +105,8 @@ impl OsdMap {
         Placement { up, up_primary, acting, acting_primary, primary_shard }
     }
 
-    /// The OSDs of which `keep` is true. The others leave their places to those that follow, where places do not
-    /// matter, or else empty.
+    /// Keeps the OSDs for which `keep` is true. Where places do not matter, later OSDs move up; otherwise the places of the
+    /// others become empty.
     fn keep_if(&self, pool: &Pool, osds: &mut Vec<i32>, keep: impl Fn(&Self, i32) -> bool) {
         if pool.can_shift_osds() {
             osds.retain(|osd| keep(self, *osd));
@@ -119,12 +119,12 @@ impl OsdMap {
         self.keep_if(pool, osds, Self::is_up);
     }
 
-    /// Is this an OSD that the map has room for, and is it marked out?
+    /// Returns whether the OSD is in the map and marked out.
     fn is_out(&self, osd: i32) -> bool {
         usize::try_from(osd).ok().and_then(|osd| self.osd_weight.get(osd)) == Some(&0)
     }
 
-    /// OSDs that are chosen by hand take their places, unless they are marked out.
+    /// Applies explicit placements, except to OSDs that are marked out.
     fn apply_upmap(&self, pg: PgId, osds: &mut Vec<i32>) {
         if let Some(chosen) = self.pg_upmap.get(&pg) {
             if chosen.iter().any(|osd| self.is_out(*osd)) {
@@ -150,8 +150,8 @@ impl OsdMap {
         }
     }
 
-    /// Chooses the primary among the OSDs that are up: the first, unless its affinity makes it pass. Where places do
-    /// not matter the primary is moved to the front.
+    /// Chooses the primary among the OSDs that are up: the first, unless its affinity passes it over. Where places do
+    /// not matter, the primary is moved to the front.
     fn apply_primary_affinity(&self, pool: &Pool, seed: u32, osds: &mut [i32]) -> i32 {
         let affinity = |osd: i32| {
             usize::try_from(osd)
@@ -182,7 +182,7 @@ impl OsdMap {
         primary
     }
 
-    /// The OSDs that serve a group for now, without those that are down.
+    /// Returns the temporary OSDs of a group, without those that are down.
     fn temporary(&self, pool: &Pool, pg: PgId) -> Vec<i32> {
         let mut osds = self.pg_temp.get(&pg).cloned().unwrap_or_default();
         self.remove_down(pool, &mut osds);
@@ -190,14 +190,14 @@ impl OsdMap {
     }
 }
 
-/// The order in which `pg_temp` names the shards of an optimized erasure-coded pool: those that may become primary
-/// first, so that clients that know nothing of it choose a primary that may be one.
+/// Returns the order of an optimized erasure-coded pool's shards in `pg_temp`: those that may become primary come
+/// first, so that clients without support for it choose a suitable primary.
 fn primary_first(pool: &Pool, shards: usize) -> impl Iterator<Item = usize> + '_ {
     let may = move |shard: &usize| !pool.is_nonprimary_shard(*shard);
     (0..shards).filter(may).chain((0..shards).filter(move |shard| !may(shard)))
 }
 
-/// The OSDs of `pg_temp` in the order of their shards.
+/// Sorts the OSDs of `pg_temp` by shard.
 fn undo_primary_first(pool: &Pool, osds: &[i32]) -> Vec<i32> {
     let mut sorted = osds.to_vec();
     if pool.has_flag(pool_flag::EC_OPTIMIZATIONS) && osds.len() == usize::from(pool.size) {
@@ -208,7 +208,7 @@ fn undo_primary_first(pool: &Pool, osds: &[i32]) -> Vec<i32> {
     sorted
 }
 
-/// The shard of the primary. An OSD may have several of a group; the first in the order of `pg_temp` counts.
+/// Returns the shard of the primary. If an OSD has several shards, the first in the order of `pg_temp` counts.
 fn primary_shard(pool: &Pool, acting: &[i32], primary: i32, has_temporary: bool) -> i8 {
     let is_primary = |shard: &usize| acting[*shard] == primary;
     let shard = if has_temporary && pool.has_flag(pool_flag::EC_OPTIMIZATIONS) {
@@ -228,7 +228,7 @@ mod tests {
 
     const PG: PgId = PgId { pool: 1, seed: 0 };
 
-    /// Five OSDs, all up and in, and a pool whose one group is placed by hand on the first four.
+    /// Returns a map of five OSDs, all up and in, with a pool whose only group is explicitly placed on the first four.
     fn map(kind: PoolKind) -> OsdMap {
         let crush = Arc::new(CrushMap::flat(&[0, 1, 2, 3, 4], Layout::OneHost));
         let mut map = OsdMap { crush, ..OsdMap::default() };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_is_chosen_by_hand_swaps_places_with_the_first() {
+    fn an_explicit_primary_swaps_places_with_the_first() {
         let mut map = map(PoolKind::Replicated);
         map.pg_upmap_primaries.insert(PG, 2);
         let place = map.place(PG);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_shards_stay_where_those_of_copies_move_up() {
+    fn shards_keep_their_places_while_copies_move_up() {
         for (kind, expected) in
             [(PoolKind::Replicated, vec![0, 2, 3]), (PoolKind::Erasure, vec![0, ITEM_NONE, 2, 3])]
         {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_of_shards_is_told_with_its_shard() {
+    fn a_placement_includes_the_shard_of_the_primary() {
         let mut map = map(PoolKind::Erasure);
         map.osd_state[0] = 0;
         let place = map.place(PG);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optimized_pool_names_shards_that_may_be_primary_first() {
+    fn an_optimized_pool_lists_shards_that_may_be_primary_first() {
         let mut map = map(PoolKind::Erasure);
         let pool = map.pools.get_mut(&1).unwrap();
         pool.flags |= pool_flag::EC_OPTIMIZATIONS;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_no_pool_is_nowhere() {
+    fn a_group_without_a_pool_has_no_placement() {
         let mut map = map(PoolKind::Replicated);
         assert_eq!(map.place(PgId { pool: 2, seed: 0 }), Placement::NOWHERE);
         map.osd_state.fill(0);

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bits of [`Pool::flags`].
 pub mod flag {
-    /// The pool's id is hashed into its placement, so that pools do not lie on top of each other.
+    /// The pool's id is hashed into its placement, so that pools do not overlap.
     pub const HASHPSPOOL: u64 = 1 << 0;
-    /// The pool takes no more writes.
+    /// The pool rejects writes.
     pub const FULL: u64 = 1 << 1;
     /// Objects of an erasure-coded pool may be overwritten.
     pub const EC_OVERWRITES: u64 = 1 << 2;
@@ -24,7 +24,7 @@ pub mod flag {
     pub const FULL_QUOTA: u64 = 1 << 10;
     /// The pool will soon be full.
     pub const NEARFULL: u64 = 1 << 11;
-    /// OSDs of the pool take no more backfill.
+    /// OSDs of the pool reject backfill.
     pub const BACKFILLFULL: u64 = 1 << 12;
     /// Clients manage the snapshots.
     pub const SELFMANAGED_SNAPS: u64 = 1 << 13;
@@ -32,20 +32,20 @@ pub mod flag {
     pub const POOL_SNAPS: u64 = 1 << 14;
     /// The pool's first placement groups are being created.
     pub const CREATING: u64 = 1 << 15;
-    /// Every operation of a client fails with EIO.
+    /// All operations of clients fail with EIO.
     pub const EIO: u64 = 1 << 16;
-    /// The pool will be large: more placement groups suit it from the start.
+    /// The pool will be large, so it gets more placement groups from the start.
     pub const BULK: u64 = 1 << 17;
-    /// An erasure-coded pool of which some shards never become primary.
+    /// Some shards of the erasure-coded pool never become primary.
     pub const EC_OPTIMIZATIONS: u64 = 1 << 19;
 }
 
-/// Names are hashed as the kernel's dcache does it ([`Pool::object_hash`]).
+/// Names are hashed like in the kernel's dcache ([`Pool::object_hash`]).
 pub const OBJECT_HASH_LINUX: u8 = 1;
-/// Names are hashed as Robert Jenkins does it: the default ([`Pool::object_hash`]).
+/// Names are hashed with Robert Jenkins' function: the default ([`Pool::object_hash`]).
 pub const OBJECT_HASH_RJENKINS: u8 = 2;
 
-/// The hash of a name, or all ones for a kind of hash that does not exist (ceph `src/common/ceph_hash.cc`).
+/// Returns the hash of a name; all ones for an unknown function (ceph `src/common/ceph_hash.cc`).
 fn hash_name(kind: u8, name: &[u8]) -> u32 {
     match kind {
         OBJECT_HASH_LINUX => hash::linux_dcache(name),
@@ -54,7 +54,7 @@ fn hash_name(kind: u8, name: &[u8]) -> u32 {
     }
 }
 
-/// How a pool keeps its objects.
+/// Redundancy scheme of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PoolKind {
@@ -64,38 +64,38 @@ pub enum PoolKind {
     Erasure = 3,
 }
 
-/// A snapshot that the monitors manage (`pool_snap_info_t`).
+/// Snapshot that the monitors manage (`pool_snap_info_t`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSnap {
-    /// Its id.
+    /// Id.
     pub id: u64,
-    /// When it was taken.
+    /// Creation time.
     pub stamp: Utime,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// The last merge of placement groups (`pg_merge_meta_t`).
+/// Last merge of placement groups (`pg_merge_meta_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PgMerge {
-    /// The group that went.
+    /// Group that was merged into another.
     pub source: PgId,
-    /// Epoch in which it was ready to.
+    /// Epoch in which it was ready for that.
     pub ready_epoch: Epoch,
-    /// Its history.
+    /// Its last epoch started.
     pub last_epoch_started: Epoch,
-    /// Its history.
+    /// Its last clean epoch.
     pub last_epoch_clean: Epoch,
-    /// Version of the group that went.
+    /// Version of the source group.
     pub source_version: EVersion,
-    /// Version of the group that stayed.
+    /// Version of the target group.
     pub target_version: EVersion,
 }
 
-/// How the objects that were used are remembered in a cache tier (`HitSet::Params`).
+/// Recording of used objects in a cache tier (`HitSet::Params`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HitSetParams {
-    /// Not at all.
+    /// No recording.
     #[default]
     None,
     /// By their hashes.
@@ -104,57 +104,57 @@ pub enum HitSetParams {
     ExplicitObject,
     /// In a bloom filter.
     Bloom {
-        /// False positives in a million.
+        /// False positives per million.
         fpp_micro: u32,
-        /// Objects for which it is sized.
+        /// Number of objects for which it is sized.
         target_size: u64,
         /// Seed of its hash.
         seed: u64,
     },
 }
 
-/// The value of an option that is set on a pool (`pool_opts_t`).
+/// Value of a pool option (`pool_opts_t`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum PoolOption {
     /// Text.
     Text(String),
-    /// A whole number.
+    /// Integer.
     Int(i64),
-    /// A number.
+    /// Floating-point number.
     Float(f64),
 }
 
-/// Over how many failure domains a stretched pool must lie to be served.
+/// Failure domains that a stretched pool needs to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeeringCrush {
-    /// Domains that must have a copy.
+    /// Number of domains that must have a copy.
     pub bucket_count: u32,
-    /// Domains over which copies are spread.
+    /// Number of domains over which copies are spread.
     pub bucket_target: u32,
-    /// The type of bucket that is a domain.
+    /// Bucket type of a domain.
     pub bucket_barrier: u32,
-    /// A domain that must be among them, or [`crate::crush::ITEM_NONE`].
+    /// Domain that must be among them, or [`crate::crush::ITEM_NONE`].
     pub mandatory_member: i32,
 }
 
-/// A pool (`pg_pool_t`).
+/// Pool (`pg_pool_t`).
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
 pub struct Pool {
-    /// Version of the encoding in which it was read and is written again: 29 (Nautilus to Squid, 30 if the pool is
+    /// Version of the encoding, which is preserved: 29 (Nautilus to Squid, 30 if the pool is
     /// stretched) to 32 (Tentacle).
     pub version: u8,
     pub kind: PoolKind,
-    /// Copies or shards.
+    /// Number of copies or shards.
     pub size: u8,
-    /// Copies or shards below which the pool is not served.
+    /// Minimum number of copies or shards to serve the pool.
     pub min_size: u8,
     pub crush_rule: u8,
-    /// The hash of objects' names: see [`OBJECT_HASH_RJENKINS`].
+    /// Hash function of object names: see [`OBJECT_HASH_RJENKINS`].
     pub object_hash: u8,
     /// Number of placement groups.
     pub pg_num: u32,
-    /// Number of placement groups that are placed apart.
+    /// Number of distinct placements of placement groups.
     pub pgp_num: u32,
     pub last_change: Epoch,
     /// See [`flag`].
@@ -169,15 +169,15 @@ pub struct Pool {
     pub tiers: BTreeSet<u64>,
     pub tier_of: i64,
     pub cache_mode: u8,
-    /// Pool to which reads are sent instead, or -1.
+    /// Pool to which reads are redirected, or -1.
     pub read_tier: i64,
-    /// Pool to which writes are sent instead, or -1.
+    /// Pool to which writes are redirected, or -1.
     pub write_tier: i64,
     pub properties: BTreeMap<String, String>,
     pub hit_set_params: HitSetParams,
     pub hit_set_period: u32,
     pub hit_set_count: u32,
-    /// Bytes over which an erasure code is striped; 0 in a replicated pool.
+    /// Stripe width of an erasure code in bytes; 0 in a replicated pool.
     pub stripe_width: u32,
     pub target_max_bytes: u64,
     pub target_max_objects: u64,
@@ -189,7 +189,7 @@ pub struct Pool {
     pub erasure_code_profile: String,
     pub last_force_op_resend_preluminous: Epoch,
     pub last_force_op_resend_prenautilus: Epoch,
-    /// Epoch since which requests of before must be sent again.
+    /// Requests from before this epoch must be resent.
     pub last_force_op_resend: Epoch,
     pub min_read_recency_for_promote: u32,
     pub min_write_recency_for_promote: u32,
@@ -198,9 +198,9 @@ pub struct Pool {
     pub fast_read: bool,
     pub hit_set_grade_decay_rate: u32,
     pub hit_set_search_last_n: u32,
-    /// Options by their number.
+    /// Options by number.
     pub options: BTreeMap<i32, PoolOption>,
-    /// What applications say about the pool: application, key, value.
+    /// Application metadata: application, key, value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
     pub create_time: Utime,
     pub pg_num_target: u32,
@@ -210,12 +210,12 @@ pub struct Pool {
     pub pg_autoscale_mode: u8,
     pub last_pg_merge: PgMerge,
     pub peering_crush: Option<PeeringCrush>,
-    /// Shards that never become primary, a bit each, if [`flag::EC_OPTIMIZATIONS`] is set.
+    /// Shards that never become primary, as bits, if [`flag::EC_OPTIMIZATIONS`] is set.
     pub nonprimary_shards: u128,
 }
 
 impl Default for Pool {
-    /// A replicated pool of one placement group and three copies, as the monitors of Squid would make it.
+    /// Returns a replicated pool of one placement group and three copies, like a new one of Squid's monitors.
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -277,7 +277,7 @@ impl Default for Pool {
     }
 }
 
-/// The smallest mask of ones that covers `n` values, and which of them `x` falls on: as `n` grows towards the next
+/// Reduces `x` to `n` values with the smallest mask of ones that covers them. As `n` grows towards the next
 /// power of two, values only move from the lower half to the upper (ceph `src/include/rados.h`, ceph_stable_mod).
 fn stable_mod(x: u32, n: u32) -> u32 {
     let mask = n.checked_next_power_of_two().map_or(u32::MAX, |power| power - 1);
@@ -285,30 +285,30 @@ fn stable_mod(x: u32, n: u32) -> u32 {
 }
 
 impl Pool {
-    /// The version in which new pools are written: that of all releases from Nautilus to Squid. They cannot read what
-    /// Tentacle writes among its own ([`Pool::NEWEST`]), as they take it for version 30, with other fields.
+    /// Version of new pools: that of all releases from Nautilus to Squid. They cannot decode a pool of
+    /// Tentacle's version ([`Pool::NEWEST`]), which they mistake for version 30, with other fields.
     pub const VERSION: u8 = 29;
-    /// The newest version that is known: Tentacle's.
+    /// Newest supported version, that of Tentacle.
     pub const NEWEST: u8 = 32;
 
-    /// Whether OSDs that are missing are left out of the order of copies, as those have no numbers; shards do.
+    /// Returns whether later OSDs replace missing ones: copies have no numbers, but shards do.
     pub fn can_shift_osds(&self) -> bool {
         self.kind == PoolKind::Replicated
     }
 
-    /// Is the flag (see [`flag`]) set?
+    /// Returns whether the flag (see [`flag`]) is set.
     pub fn has_flag(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
 
-    /// The snapshots of the pool that the monitors manage.
+    /// Returns the snapshots of the pool that the monitors manage.
     pub fn snap_context(&self) -> SnapContext {
         SnapContext { seq: self.snap_seq, snaps: self.snaps.keys().rev().copied().collect() }
     }
 
-    /// The hash of an object: of its locator key or, if it has none, of its name, together with its namespace.
+    /// Returns the hash of an object: of its locator key or, without one, of its name, together with its namespace.
     pub fn hash_object(&self, name: &[u8], key: &[u8], namespace: &[u8]) -> u32 {
-        /// Stands between a namespace and a name.
+        /// Separates namespace and name.
         const SEPARATOR: u8 = 0o37;
         let name = if key.is_empty() { name } else { key };
         if namespace.is_empty() {
@@ -321,8 +321,8 @@ impl Pool {
         hash_name(self.object_hash, &text)
     }
 
-    /// The raw placement group of an object of this pool, whose id is `id`: its whole hash is the seed. `key`, if it
-    /// is not empty, is hashed instead of the name, and `hash`, if it is not negative, is taken as it is.
+    /// Returns the raw placement group of an object of this pool, whose id is `id`, with the full hash as its seed. A non-empty
+    /// `key` is hashed instead of the name; a non-negative `hash` is used directly.
     pub fn object_pg(&self, id: i64, name: &[u8], key: &[u8], namespace: &[u8], hash: i64) -> PgId {
         let seed = match u32::try_from(hash) {
             Ok(hash) => hash,
@@ -331,12 +331,12 @@ impl Pool {
         PgId { pool: id, seed }
     }
 
-    /// The actual placement group of a raw one.
+    /// Returns the actual placement group of a raw one.
     pub fn pg(&self, raw: PgId) -> PgId {
         PgId { seed: stable_mod(raw.seed, self.pg_num), ..raw }
     }
 
-    /// What CRUSH is asked for in order to place a raw or an actual placement group (pg_pool_t::raw_pg_to_pps).
+    /// Returns the input of CRUSH for a raw or an actual placement group (pg_pool_t::raw_pg_to_pps).
     pub(super) fn placement_seed(&self, pg: PgId) -> u32 {
         let seed = stable_mod(pg.seed, self.pgp_num);
         if self.has_flag(flag::HASHPSPOOL) {
@@ -346,7 +346,7 @@ impl Pool {
         }
     }
 
-    /// May this shard never become primary?
+    /// Returns whether this shard never becomes primary.
     pub(super) fn is_nonprimary_shard(&self, shard: usize) -> bool {
         shard < 128 && self.nonprimary_shards >> shard & 1 != 0
     }

@@ -1,4 +1,4 @@
-//! The encoding of pools (ceph `src/osd/osd_types.cc`, pg_pool_t::encode and pg_pool_t::decode).
+//! Encoding of pools (ceph `src/osd/osd_types.cc`, pg_pool_t::encode and pg_pool_t::decode).
 
 use super::intervals::IntervalSet;
 use super::pool::{HitSetParams, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption, PoolSnap};
@@ -30,7 +30,7 @@ impl Pool {
         pool.object_hash = r.u8(WHAT)?;
         pool.pg_num = r.u32(WHAT)?;
         pool.pgp_num = r.u32(WHAT)?;
-        r.u64(WHAT)?; // numbers of localized placement groups, which are gone
+        r.u64(WHAT)?; // formerly numbers of localized placement groups
         pool.last_change = r.u32(WHAT)?;
         pool.snap_seq = r.u64(WHAT)?;
         pool.snap_epoch = r.u32(WHAT)?;
@@ -38,7 +38,7 @@ impl Pool {
         pool.removed_snaps = IntervalSet::decode(r)?;
         pool.auid = r.u64(WHAT)?;
         pool.flags = r.u64(WHAT)?;
-        r.u32(WHAT)?; // crash_replay_interval, which is gone
+        r.u32(WHAT)?; // formerly crash_replay_interval
         pool.min_size = r.u8(WHAT)?;
         pool.quota_max_bytes = r.u64(WHAT)?;
         pool.quota_max_objects = r.u64(WHAT)?;
@@ -53,7 +53,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Reads what concerns cache tiers, from `tiers` on.
+    /// Decodes the fields of cache tiers, from `tiers` on.
     fn decode_cache(&mut self, r: &mut Reader<'_>) -> Decoded<()> {
         const WHAT: &str = "pool cache";
         self.tiers = BTreeSet::decode(r)?;
@@ -75,7 +75,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads the rest of version 29, from `erasure_code_profile` on.
+    /// Decodes the rest of version 29, from `erasure_code_profile` on.
     fn decode_rest(&mut self, r: &mut Reader<'_>) -> Decoded<()> {
         const WHAT: &str = "pool";
         self.erasure_code_profile = String::decode(r)?;
@@ -104,7 +104,7 @@ impl Pool {
 
     fn decode_peering_crush(&mut self, version: u8, r: &mut Reader<'_>) -> Decoded<()> {
         const WHAT: &str = "pool peering buckets";
-        // Version 30 is written for stretched pools alone and always has it.
+        // Version 30 is only used for stretched pools and always has it.
         if version == 30 || r.bool(WHAT)? {
             self.peering_crush = Some(PeeringCrush {
                 bucket_count: r.u32(WHAT)?,
@@ -159,7 +159,7 @@ impl Encode for Pool {
 }
 
 impl Pool {
-    /// The version to write: a stretched pool had one of its own before Tentacle.
+    /// Returns the version to encode: stretched pools had their own before Tentacle.
     fn written_version(&self) -> u8 {
         match (self.version, self.peering_crush) {
             (29 | 30, None) => 29,
@@ -342,7 +342,7 @@ impl Encode for PoolOption {
     }
 }
 
-/// Seven bits a byte, lowest first; the top bit says that more follow (ceph `src/include/denc.h`, denc_varint).
+/// Decodes a number of seven bits per byte, lowest first; the top bit is set unless it is the last (ceph `src/include/denc.h`, denc_varint).
 fn varint(r: &mut Reader<'_>) -> Decoded<u64> {
     const WHAT: &str = "varint";
     let mut value = 0;
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_survive_the_wire_in_each_version() {
+    fn pools_survive_the_wire_in_every_version() {
         let peering =
             PeeringCrush { bucket_count: 2, bucket_target: 3, bucket_barrier: 8, mandatory_member: -5 };
         for (version, peering_crush, nonprimary_shards, written) in [

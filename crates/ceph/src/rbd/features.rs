@@ -2,7 +2,7 @@ use crate::cls::rbd::feature;
 use std::fmt;
 use std::str::FromStr;
 
-/// A set of image features (`RBD_FEATURE_*`).
+/// Set of image features (`RBD_FEATURE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(pub u64);
 
@@ -37,8 +37,8 @@ impl Features {
 }
 
 impl Features {
-    /// Features that writes keep true. Deep-flatten and the operations (clones, groups, a trash of snapshots) take nothing
-    /// of them.
+    /// Features that writers support. Deep-flatten and the operations (clones, groups, a trash of snapshots) need no support
+    /// by them.
     pub const WRITABLE: Self = Self(
         Self::LAYERING.0
             | Self::STRIPING.0
@@ -50,7 +50,7 @@ impl Features {
             | Self::OPERATIONS.0,
     );
 
-    /// What `rbd create` gives an image (`rbd_default_features`).
+    /// Features of a new image by default (`rbd_default_features`).
     pub const DEFAULT: Self = Self(
         Self::LAYERING.0
             | Self::EXCLUSIVE_LOCK.0
@@ -59,7 +59,7 @@ impl Features {
             | Self::DEEP_FLATTEN.0,
     );
 
-    /// Features that follow from something else than the features of the image that a new one is made of.
+    /// Features that a copy or clone of an image does not inherit.
     pub const NOT_INHERITED: Self = Self(
         Self::STRIPING.0
             | Self::DATA_POOL.0
@@ -69,30 +69,30 @@ impl Features {
             | Self::NON_PRIMARY.0,
     );
 
-    /// Features without which the image's bytes cannot even be found: its data is being moved elsewhere.
+    /// Features that prevent even reads: the image's data is being moved elsewhere.
     pub const UNREADABLE: Self = Self(Self::MIGRATING.0);
 
-    /// Both sets together.
+    /// Returns the union.
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The features of this set that `other` lacks.
+    /// Returns the features of this set that `other` lacks.
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Are all features of `other` in this set?
+    /// Returns whether the set contains all features of `other`.
     pub fn contains(self, other: Self) -> bool {
         other.without(self).is_empty()
     }
 
-    /// Is the set empty?
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The features' names, as the `rbd` program calls them; what has no name is given as a number.
+    /// Returns the names of the features as used by `rbd`; unknown ones are shown as a number.
     pub fn names(self) -> Vec<String> {
         let known = NAMES.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| (*name).to_owned());
         let unknown = NAMES.iter().fold(self, |left, (bit, _)| left.without(*bit));
@@ -109,7 +109,7 @@ impl fmt::Display for Features {
 impl FromStr for Features {
     type Err = String;
 
-    /// Reads names divided by commas.
+    /// Parses names separated by commas.
     fn from_str(text: &str) -> Result<Self, String> {
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).try_fold(Self::NONE, |set, name| {
             match NAMES
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back_as_they_are_shown() {
+    fn names_survive_a_round_trip() {
         let all = Features(0x7ff);
         assert_eq!(all.to_string().parse::<Features>(), Ok(all));
         assert_eq!(Features(61).to_string(), "layering, exclusive-lock, object-map, fast-diff, deep-flatten");

@@ -4,19 +4,19 @@ use super::names::{DataNames, header_object, id_object};
 use crate::messages::ObjectName;
 use std::str::FromStr;
 
-/// In which form an image's header is kept (`rbd_default_format`).
+/// Format of an image's header (`rbd_default_format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ImageFormat {
-    /// Format 1: bytes in an object that has the image's name ([`Format1Header`](crate::cls::rbd::Format1Header)). Such an image
+    /// Format 1: bytes in an object with the image's name ([`Format1Header`](crate::cls::rbd::Format1Header)). Such an image
     /// has no id and no features.
     V1,
-    /// Format 2: keys and values of an object that has the image's id.
+    /// Format 2: keys and values of an object with the image's id.
     #[default]
     V2,
 }
 
 impl ImageFormat {
-    /// Its number.
+    /// Returns the number of the format.
     pub fn number(self) -> u8 {
         match self {
             Self::V1 => 1,
@@ -24,7 +24,7 @@ impl ImageFormat {
         }
     }
 
-    /// The object that holds what is known of an image called `name`, with that id.
+    /// Returns the header object of the image with this name and id.
     pub fn header_object(self, name: &str, id: &str) -> ObjectName {
         match self {
             Self::V1 => ObjectName::from(format!("{name}.rbd").as_str()),
@@ -32,7 +32,7 @@ impl ImageFormat {
         }
     }
 
-    /// The object that is there if an image of this format is called `name`.
+    /// Returns the object that exists if an image of this format has this name.
     pub fn name_object(self, name: &str) -> ObjectName {
         match self {
             Self::V1 => self.header_object(name, ""),
@@ -40,7 +40,7 @@ impl ImageFormat {
         }
     }
 
-    /// The names of data objects that start with an image's object prefix.
+    /// Returns the names of the data objects with an image's object prefix.
     pub fn data_names(self, prefix: &str) -> DataNames {
         match self {
             Self::V1 => DataNames::with_digits(prefix, 12),
@@ -56,7 +56,7 @@ impl FromStr for ImageFormat {
         match text {
             "1" => Ok(Self::V1),
             "2" => Ok(Self::V2),
-            _ => Err(format!("{text} is no format of images: it must be 1 or 2")),
+            _ => Err(format!("invalid image format {text}: it must be 1 or 2")),
         }
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_both_formats_are_called_as_ceph_calls_them() {
+    fn objects_of_both_formats_are_named_as_by_ceph() {
         let [old, new]: [ImageFormat; 2] = ["1", "2"].map(|text| text.parse().unwrap());
         assert_eq!((old.number(), new.number(), "3".parse::<ImageFormat>().is_err()), (1, 2, true));
         assert_eq!(old.header_object("disk", "").to_string(), "disk.rbd");
@@ -74,7 +74,7 @@ mod tests {
         let names = [old.data_names("rb.0.1.2"), new.data_names("rbd_data.abc")];
         assert_eq!(names[0].name(0x1f).to_string(), "rb.0.1.2.00000000001f");
         assert_eq!(names[1].name(0x1f).to_string(), "rbd_data.abc.000000000000001f");
-        // Digits are added where there are too few.
+        // Larger numbers get more digits.
         assert_eq!(names[0].name(0xf << 44).to_string(), "rb.0.1.2.f00000000000");
         assert_eq!(names[0].name(0x12 << 44).to_string(), "rb.0.1.2.1200000000000");
         assert_eq!(names[0].name(u64::MAX).to_string(), "rb.0.1.2.ffffffffffffffff");

@@ -2,13 +2,13 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use thiserror::Error;
 
-/// Smallest object of an image: 4 KiB.
+/// Base-2 logarithm of the smallest object size, 4 KiB.
 pub const MIN_ORDER: u8 = 12;
-/// Largest object of an image: 32 MiB.
+/// Base-2 logarithm of the largest object size, 32 MiB.
 pub const MAX_ORDER: u8 = 25;
 
-/// How an image's bytes lie in objects: stripe units go round `stripe_count` objects until each holds
-/// `1 << order` bytes, then on to the next set of objects.
+/// Layout of an image over objects: stripe units are distributed round-robin over `stripe_count` objects until each holds
+/// `1 << order` bytes, then over the next set of objects.
 ///
 /// Source: ceph `doc/dev/file-striping.rst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,53 +18,53 @@ pub struct Layout {
     stripe_count: u64,
 }
 
-/// Why a layout cannot be.
+/// Invalid image layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// Objects would be too small or too large.
+    /// The object size is out of range.
     #[error("object size 2^{0} is not between 4 KiB (2^{MIN_ORDER}) and 32 MiB (2^{MAX_ORDER})")]
     Order(u8),
     /// The stripe unit does not divide the object.
     #[error("stripe unit {unit} does not divide the object size {object_size}")]
     Unit {
-        /// Bytes of a stripe unit.
+        /// Stripe unit in bytes.
         unit: u64,
-        /// Bytes of an object.
+        /// Object size in bytes.
         object_size: u64,
     },
-    /// There is no stripe.
+    /// The stripe count is out of range.
     #[error("stripe count must be at least 1 and at most {bound}, not {count}")]
     Count {
-        /// Objects in a set.
+        /// Objects per set.
         count: u64,
-        /// Most objects in a set.
+        /// Maximum number of objects per set.
         bound: u64,
     },
 }
 
-/// Most objects that a stripe may go round; what Ceph's own tools create stays far below.
+/// Maximum number of objects of a stripe; Ceph's own tools stay far below.
 const MAX_STRIPE_COUNT: u64 = 1 << 16;
 
-/// A piece of one object, and where its bytes lie in the request.
+/// Contiguous part of one object, with the location of its bytes in the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
     /// Number of the object.
     pub object: u64,
-    /// First byte, within the object.
+    /// Offset in the object.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The request's bytes that the piece is made of, in the order of the object.
+    /// Ranges of the request's bytes, in the order of the object.
     pub buffer: SmallVec<[Range<u64>; 1]>,
 }
 
 impl Layout {
-    /// The usual layout: one object after the other.
+    /// Creates the default layout: one object after the other.
     pub fn plain(order: u8) -> Result<Self, LayoutError> {
         Self::striped(order, 0, 0)
     }
 
-    /// A layout with custom striping; 0 stands for the usual value.
+    /// Creates a layout with custom striping; 0 selects the default.
     pub fn striped(order: u8, stripe_unit: u64, stripe_count: u64) -> Result<Self, LayoutError> {
         if !(MIN_ORDER..=MAX_ORDER).contains(&order) {
             return Err(LayoutError::Order(order));
@@ -81,32 +81,32 @@ impl Layout {
         Ok(Self { order, stripe_unit: unit, stripe_count: count })
     }
 
-    /// Logarithm of the object size.
+    /// Returns the base-2 logarithm of the object size.
     pub fn order(&self) -> u8 {
         self.order
     }
 
-    /// Bytes of an object.
+    /// Returns the object size in bytes.
     pub fn object_size(&self) -> u64 {
         1 << self.order
     }
 
-    /// Bytes of a stripe unit.
+    /// Returns the stripe unit in bytes.
     pub fn stripe_unit(&self) -> u64 {
         self.stripe_unit
     }
 
-    /// Objects that a stripe goes round.
+    /// Returns the number of objects of a stripe.
     pub fn stripe_count(&self) -> u64 {
         self.stripe_count
     }
 
-    /// Is it anything but one object after the other?
+    /// Returns whether striping differs from one object after the other.
     pub fn is_striped(&self) -> bool {
         self.stripe_count != 1 || self.stripe_unit != self.object_size()
     }
 
-    /// How many objects an image of `size` bytes may have.
+    /// Returns the maximum number of objects of an image of `size` bytes.
     pub fn objects(&self, size: u64) -> u64 {
         if !self.is_striped() {
             return size.div_ceil(self.object_size());
@@ -116,7 +116,7 @@ impl Layout {
         full * self.stripe_count + rest.div_ceil(self.stripe_unit).min(self.stripe_count)
     }
 
-    /// Bytes that object number `object` has when the image ends at `size`.
+    /// Returns the length of an object in an image of `size` bytes.
     pub fn object_end(&self, object: u64, size: u64) -> u64 {
         let set = self.object_size() * self.stripe_count;
         let in_set = size.saturating_sub(object / self.stripe_count * set).min(set);
@@ -126,7 +126,7 @@ impl Layout {
         rows * self.stripe_unit + rest.saturating_sub(column).min(self.stripe_unit)
     }
 
-    /// The object and the offset in it where the image's byte `at` lies.
+    /// Returns the object and the offset in it of the image's byte `at`.
     fn locate(&self, at: u64) -> (u64, u64) {
         let units_per_object = self.object_size() / self.stripe_unit;
         let unit = at / self.stripe_unit;
@@ -135,7 +135,7 @@ impl Layout {
         (object, row % units_per_object * self.stripe_unit + at % self.stripe_unit)
     }
 
-    /// The image's bytes that `length` bytes of an object from its byte `offset` on hold, in the order of the object.
+    /// Returns the image's bytes in `length` bytes of an object from `offset` on, in the order of the object.
     pub fn ranges(&self, object: u64, offset: u64, length: u64) -> SmallVec<[Range<u64>; 1]> {
         let set = object / self.stripe_count * self.object_size() * self.stripe_count;
         let column = object % self.stripe_count * self.stripe_unit;
@@ -154,7 +154,7 @@ impl Layout {
         ranges
     }
 
-    /// The pieces of objects that hold `length` bytes from `offset` on, each object's neighbouring bytes as one.
+    /// Returns the extents of `length` bytes from `offset` on, with contiguous bytes of an object merged.
     pub fn map(&self, offset: u64, length: u64) -> SmallVec<[Extent; 2]> {
         let mut extents: SmallVec<[Extent; 2]> = SmallVec::new();
         let mut done = 0;
@@ -163,7 +163,7 @@ impl Layout {
             let (object, object_offset) = self.locate(at);
             let piece = (self.stripe_unit - at % self.stripe_unit).min(length - done);
             let buffer = done..done + piece;
-            // A piece continues its object's last one after a whole turn of the stripe, so it is among the last few.
+            // A piece continues its object's previous one after a full stripe, so it is among the last few.
             let earlier = extents.iter_mut().rev().take(self.stripe_count as usize);
             match { earlier }.find(|e| e.object == object && e.offset + e.length == object_offset) {
                 Some(extent) => {
@@ -190,7 +190,7 @@ impl Layout {
 mod tests {
     use super::*;
 
-    /// The definition, byte by byte, written down another way.
+    /// Straightforward implementation of the definition.
     fn locate_slowly(order: u32, unit: u64, count: u64, at: u64) -> (u64, u64) {
         let object_size = 1u64 << order;
         let set = at / (object_size * count);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_where_the_definition_says() {
+    fn every_byte_is_placed_as_defined() {
         for (unit, count) in [(0, 0), (1024, 3), (4096, 5), (512, 1), (2048, 2)] {
             let layout = Layout::striped(12, unit, count).unwrap();
             for (offset, length) in [(0, 1), (0, 4096), (4095, 2), (1000, 30_000), (12_287, 12_290)] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bytes_of_an_image_bound_its_objects() {
+    fn the_image_size_determines_the_object_sizes() {
         for (unit, count) in [(0, 0), (1024, 3), (512, 4)] {
             let layout = Layout::striped(12, unit, count).unwrap();
             for size in (0..40_000).step_by(509) {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_object_are_found_in_the_image() {
+    fn ranges_of_objects_map_to_the_image() {
         for (unit, count) in [(0, 0), (1024, 3), (512, 4)] {
             let layout = Layout::striped(12, unit, count).unwrap();
             for object in 0..7 {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_layouts_are_refused() {
+    fn invalid_layouts_are_rejected() {
         assert_eq!(Layout::plain(11), Err(LayoutError::Order(11)));
         assert!(matches!(Layout::striped(12, 1000, 2), Err(LayoutError::Unit { .. })));
         assert!(matches!(Layout::striped(12, 4096, 1 << 40), Err(LayoutError::Count { .. })));

@@ -1,7 +1,7 @@
-//! RBD images: how they are laid out over objects, what they are called, what features they have.
+//! RBD images: their layout over objects, their names and their features.
 //!
-//! Pure arithmetic and encodings; the life of an image (create, open, resize, remove) is a sequence of requests that
-//! the client crate makes. Source: ceph `src/include/rbd_types.h`, `doc/dev/file-striping.rst`, `src/librbd/`.
+//! Pure arithmetic and encodings; the client crate implements the lifecycle of an image (create, open, resize, remove) as
+//! sequences of requests. Source: ceph `src/include/rbd_types.h`, `doc/dev/file-striping.rst`, `src/librbd/`.
 
 mod features;
 mod format;

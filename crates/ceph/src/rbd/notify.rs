@@ -1,4 +1,4 @@
-/// The notification that an image's header has changed, for its watchers to read it again.
+/// Notification of a changed header, after which watchers read it again.
 ///
 /// Source: ceph `src/librbd/WatchNotifyTypes.h`: an envelope of version 7, readable from 1 on, around the number of
 /// the notification (`NOTIFY_OP_HEADER_UPDATE`).

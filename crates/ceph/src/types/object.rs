@@ -1,19 +1,19 @@
-//! What names an object (ceph `src/osd/osd_types.{h,cc}`, object_locator_t; `src/common/hobject.{h,cc}`).
+//! Identity of objects (ceph `src/osd/osd_types.{h,cc}`, object_locator_t; `src/common/hobject.{h,cc}`).
 
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::cmp::Ordering;
 
-/// What besides its name says where an object is (`object_locator_t`).
+/// Determines an object's placement, together with its name (`object_locator_t`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectLocator {
-    /// The pool, or -1.
+    /// Pool, or -1.
     pub pool: i64,
-    /// Hashed instead of the name unless it is empty.
+    /// Key that is hashed instead of the name, unless empty.
     pub key: Vec<u8>,
-    /// The namespace within the pool.
+    /// Namespace within the pool.
     pub namespace: Vec<u8>,
-    /// The position itself instead of a hash, or -1.
+    /// Explicit hash, or -1.
     pub hash: i64,
 }
 
@@ -42,7 +42,7 @@ impl Decode for ObjectLocator {
 
 impl Encode for ObjectLocator {
     fn encode(&self, w: &mut Writer) {
-        // A reader that does not know the hash would look in the wrong place (object_locator_t::encode).
+        // A reader that ignores the hash would use the wrong placement (object_locator_t::encode).
         let compat = if self.hash == -1 { 3 } else { 6 };
         write_envelope(w, 6, compat, |w| {
             w.i64(self.pool);
@@ -54,27 +54,27 @@ impl Encode for ObjectLocator {
     }
 }
 
-/// An object of the whole cluster, or a clone of it, with its place in the order of a placement group (`hobject_t`).
+/// Object or clone in the whole cluster, ordered as within a placement group (`hobject_t`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HObject {
-    /// Locator key; empty if it is the name.
+    /// Locator key; empty if it equals the name.
     pub key: Vec<u8>,
-    /// The object's name: any bytes.
+    /// Object name: any bytes.
     pub name: Vec<u8>,
-    /// The snapshot; [`NOSNAP`](super::NOSNAP) is the head.
+    /// Snapshot; [`NOSNAP`](super::NOSNAP) is the head.
     pub snap: u64,
-    /// The whole hash of the name or key.
+    /// Full hash of the name or key.
     pub hash: u32,
-    /// Is this the end of everything instead of an object?
+    /// Whether this is the end of the order instead of an object.
     pub max: bool,
-    /// The namespace within the pool.
+    /// Namespace within the pool.
     pub namespace: Vec<u8>,
-    /// The pool.
+    /// Pool.
     pub pool: i64,
 }
 
 impl HObject {
-    /// What sorts before every object.
+    /// Returns the start of the order, before every object.
     pub fn min() -> Self {
         Self {
             key: Vec::new(),
@@ -87,12 +87,12 @@ impl HObject {
         }
     }
 
-    /// What sorts after every object.
+    /// Returns the end of the order, after every object.
     pub fn max() -> Self {
         Self { max: true, ..Self::min() }
     }
 
-    /// Is this what sorts before every object?
+    /// Returns whether this is the start of the order.
     pub fn is_min(&self) -> bool {
         *self == Self::min()
     }
@@ -110,8 +110,8 @@ impl Default for HObject {
 }
 
 impl Ord for HObject {
-    /// Objects sort by their hash read from its low end, so that a placement group that is split in two is split
-    /// into two ranges (hobject.cc, cmp).
+    /// Orders by the bit-reversed hash, so that a split of a placement group splits a range in two
+    /// (hobject.cc, cmp).
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.max, other.max) {
             (false, false) => self.sort_key().cmp(&other.sort_key()),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locator_with_a_hash_demands_a_reader_that_knows_it() {
+    fn a_locator_with_a_hash_requires_a_reader_that_knows_it() {
         let plain = ObjectLocator { pool: 1, ..Default::default() };
         let hashed = ObjectLocator { hash: 7, ..plain.clone() };
         assert_eq!(plain.to_bytes()[..2], [6, 3]);

@@ -1,4 +1,4 @@
-//! CRUSH maps that no peer would make, and lookups.
+//! CRUSH maps that no peer would create, and lookups.
 
 use onego_ceph::crush::{
     Bucket, ChooseArg, ChooseArgs, CrushMap, DEFAULT_CHOOSE_ARGS, Layout, Rule, Step, StepOp, WEIGHT_ONE,
@@ -6,7 +6,7 @@ use onego_ceph::crush::{
 use onego_msgr::encoding::{Decode, Encode};
 
 #[test]
-fn counts_beyond_the_bytes_are_refused() {
+fn counts_beyond_the_encoding_are_rejected() {
     let bytes = CrushMap::flat(&[0, 1], Layout::OneHost).to_bytes();
     // max_buckets, max_rules, and the number of items of the first bucket.
     for at in [4, 8, 16 + 4 + 4 + 2 + 1 + 1 + 4] {
@@ -18,7 +18,7 @@ fn counts_beyond_the_bytes_are_refused() {
     }
 }
 
-/// A map of those buckets, and one rule that chooses devices below bucket -1.
+/// Returns a map of these buckets, with one rule that chooses devices below bucket -1.
 fn map_of(buckets: Vec<Bucket>) -> CrushMap {
     let mut map = CrushMap::flat(&[0], Layout::OneHost);
     map.buckets = buckets.into_iter().map(Some).collect();
@@ -26,7 +26,7 @@ fn map_of(buckets: Vec<Bucket>) -> CrushMap {
 }
 
 #[test]
-fn buckets_within_themselves_are_refused_and_do_not_hang_the_mapper() {
+fn cyclic_buckets_are_rejected_and_do_not_hang_the_mapper() {
     let loops = [
         vec![Bucket::straw2(-1, 11, [(-1, 1)])],
         vec![Bucket::straw2(-1, 11, [(-2, 1)]), Bucket::straw2(-2, 1, [(0, 1), (-1, 1)])],
@@ -45,7 +45,7 @@ fn buckets_within_themselves_are_refused_and_do_not_hang_the_mapper() {
 }
 
 #[test]
-fn a_hierarchy_of_very_many_levels_is_refused() {
+fn a_too_deep_hierarchy_is_rejected() {
     let level = |id: i32| Bucket::straw2(id, 3, [(id - 1, 1)]);
     let tower = |levels: i32| {
         let top = (1..levels).map(|n| level(-n));
@@ -56,11 +56,11 @@ fn a_hierarchy_of_very_many_levels_is_refused() {
 }
 
 #[test]
-fn a_rule_that_would_try_for_ever_ends() {
+fn an_endless_rule_terminates() {
     let mut map = CrushMap::flat(&[0, 1, 2], Layout::HostPerDevice);
     map.tunables.choose_total_tries = u32::MAX - 1;
     map.tunables.choose_local_fallback_tries = u32::MAX;
-    // Three replicas of two devices that are in.
+    // Three replicas, but only two devices that are in.
     let weights = [WEIGHT_ONE, WEIGHT_ONE, 0];
     assert_eq!(map.do_rule(0, 1, 3, &weights, None), [0i32; 0]);
     for op in [StepOp::CHOOSELEAF_INDEP, StepOp::CHOOSE_MSR] {
@@ -73,12 +73,12 @@ fn a_rule_that_would_try_for_ever_ends() {
 }
 
 #[test]
-fn what_is_not_there_maps_to_nothing() {
+fn missing_rules_and_devices_map_to_nothing() {
     let map = CrushMap::flat(&[0, 1, 2], Layout::HostPerDevice);
     let weights = [WEIGHT_ONE; 3];
     assert_eq!(map.do_rule(1, 7, 3, &weights, None), [0i32; 0], "no such rule");
-    assert_eq!(map.do_rule(0, 7, 0, &weights, None), [0i32; 0], "nothing wanted");
-    assert_eq!(map.do_rule(0, 7, usize::MAX, &weights, None), [0i32; 0], "more than any pool has");
+    assert_eq!(map.do_rule(0, 7, 0, &weights, None), [0i32; 0], "nothing requested");
+    assert_eq!(map.do_rule(0, 7, usize::MAX, &weights, None), [0i32; 0], "more than the limit");
     assert_eq!(map.do_rule(0, 7, 3, &[], None), [0i32; 0], "devices without weights are out");
     let mut empty = map.clone();
     empty.buckets[0] = Some(Bucket::straw2(-1, 11, []));
@@ -90,7 +90,7 @@ fn what_is_not_there_maps_to_nothing() {
 }
 
 #[test]
-fn rules_and_items_are_found_by_what_they_are_called() {
+fn rules_and_items_are_found_by_name() {
     let map = CrushMap::flat(&[0, 1], Layout::HostPerDevice);
     assert_eq!(map.rule_id("replicated_rule"), Some(0));
     assert_eq!(map.item_id("default"), Some(-1));
@@ -104,7 +104,7 @@ fn rules_and_items_are_found_by_what_they_are_called() {
 }
 
 #[test]
-fn a_pool_without_replacements_of_its_own_has_the_default_ones() {
+fn a_pool_without_its_own_choose_args_has_the_default_ones() {
     let mut map = CrushMap::flat(&[0, 1], Layout::HostPerDevice);
     let weights = [WEIGHT_ONE; 2];
     let first = |map: &CrushMap, pool| (0..100).map(|x| map.do_rule(0, x, 1, &weights, pool)[0]).max();
@@ -113,8 +113,8 @@ fn a_pool_without_replacements_of_its_own_has_the_default_ones() {
         ChooseArgs::from([(0, ChooseArg { weight_set: vec![weights.to_vec()], ids: vec![] })])
     };
     map.choose_args.insert(DEFAULT_CHOOSE_ARGS, only([WEIGHT_ONE, 0]));
-    assert_eq!(first(&map, Some(3)), Some(0), "the default ones have all on device 0");
-    assert_eq!(first(&map, None), Some(1), "none are asked for");
+    assert_eq!(first(&map, Some(3)), Some(0), "the default ones place everything on device 0");
+    assert_eq!(first(&map, None), Some(1), "none are requested");
     map.choose_args.insert(3, only([WEIGHT_ONE, WEIGHT_ONE]));
     assert_eq!(first(&map, Some(3)), Some(1), "its own");
     assert_eq!(first(&map, Some(4)), Some(0));
@@ -122,7 +122,7 @@ fn a_pool_without_replacements_of_its_own_has_the_default_ones() {
 }
 
 #[test]
-fn replacements_are_made_to_fit_the_buckets() {
+fn choose_args_are_adjusted_to_the_buckets() {
     let mut map = CrushMap::flat(&[0, 1, 2], Layout::OneHost);
     let arg = |weights: &[u32]| ChooseArg { weight_set: vec![weights.to_vec()], ids: vec![] };
     map.choose_args.insert(0, ChooseArgs::from([(0, arg(&[5, 6])), (1, arg(&[7]))]));
@@ -133,7 +133,7 @@ fn replacements_are_made_to_fit_the_buckets() {
 }
 
 #[test]
-fn devices_that_are_gone_count_until_the_map_is_finalized() {
+fn removed_devices_count_until_the_map_is_finalized() {
     let mut map = CrushMap::flat(&[0, 1], Layout::OneHost);
     map.max_devices = 7;
     let mut decoded = CrushMap::from_bytes(&map.to_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Both ends of a connection against what real programs sent to each other.
+//! Both sides of a connection, compared with recordings of real programs.
 
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::messages::{Subscribe, kind};
@@ -24,14 +24,14 @@ fn events(connection: &mut Connection, bytes: &'static [u8]) -> Vec<Event> {
 }
 
 #[test]
-fn the_kernel_is_served() {
+fn a_recorded_kernel_client_is_served() {
     let addrs: AddrVec = "[v2:10.77.0.1:3300,v1:10.77.0.1:6789]".parse().unwrap();
     let config = Arc::new(Config::server(EntityName::mon(0), addrs, Pool::new(1 << 20)));
     let visitor = Visitor { addr: addr("10.77.0.5:52616"), fresh_global_id: 4123 };
     let mut server = Connection::accept(NOW, config, visitor, addr("10.77.0.1:3300"));
     let mut events = events(&mut server, MON_CLIENT);
     let [Event::Ready(peer), Event::Message(subscribe)] = &mut events[..] else { panic!("{events:?}") };
-    // The recorded client states the id that its own monitor gave to it. It goes by the one that it gets here.
+    // The recorded client sends the id from its own monitor, but uses the new one from here.
     assert_eq!((peer.name, peer.global_id), (EntityName::client(4123), 4123));
     assert_eq!(peer.auth_name.as_ref().unwrap().to_string(), "client.admin");
     assert!(features::has(peer.features, features::SERVER_LUMINOUS));
@@ -44,7 +44,7 @@ fn the_kernel_is_served() {
 }
 
 #[test]
-fn a_monitor_of_pacific_is_understood() {
+fn a_recorded_monitor_of_pacific_is_understood() {
     let config = Arc::new(Config::client(7, Pool::new(1 << 20)));
     let target = "v2:10.77.0.1:3300/0".parse().unwrap();
     let target = Target { kind: EntityName::MON, addr: target, login: Login::unproved("admin", true, 0) };

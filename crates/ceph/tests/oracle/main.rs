@@ -1,6 +1,6 @@
-//! Maps and placement, compared with Ceph's programs. Tests whose programs are not on PATH are reported as ignored.
+//! Maps and placement, compared with Ceph's programs. Tests whose programs are not in PATH are reported as ignored.
 //!
-//! Debian has the programs in `ceph-base`, `ceph-common`, `ceph-mon` and `ceph-osd`.
+//! Debian packages the programs in `ceph-base`, `ceph-common`, `ceph-mon` and `ceph-osd`.
 
 mod crush;
 mod osdmap;

@@ -1,9 +1,9 @@
-//! What texts mean, and what they allow: the cases of ceph `src/test/osd/osdcap.cc`, and those of its documentation.
+//! Parsing and semantics: the cases of ceph `src/test/osd/osdcap.cc` and of its documentation.
 
 use super::*;
 
 #[test]
-fn texts_are_read_as_ceph_reads_them() {
+fn texts_are_parsed_as_by_ceph() {
     for good in [
         "allow *",
         "allow r",
@@ -67,10 +67,10 @@ fn texts_are_read_as_ceph_reads_them() {
     assert_eq!(error, "osd capability parse failed, stopped at 'poolfoo' of 'allow r poolfoo'");
 }
 
-/// A request: pool, namespace, object, what it does.
+/// Capabilities, then a request: pool, namespace, object, its access; and whether it is allowed.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str, bool);
 
-/// Asks both ways, which must not differ, and says what came out.
+/// Checks that both ways to decide agree, and returns the result.
 fn allowed(cap: &OsdCap, pool: &str, namespace: &str, object: &str, does: &str) -> bool {
     let notes = BTreeMap::from([
         ("cephfs".to_owned(), BTreeMap::from([("data".to_owned(), "a".to_owned())])),
@@ -94,12 +94,12 @@ fn allowed(cap: &OsdCap, pool: &str, namespace: &str, object: &str, does: &str) 
     let grants = cap.in_pool(pool, &notes);
     let place = Place { namespace: namespace.as_bytes(), object: object.as_bytes() };
     let here = grants.allows(place, wanted, &calls);
-    assert!(here || !grants.allows_anywhere(wanted), "anywhere and not here: {does}");
+    assert!(here || !grants.allows_anywhere(wanted), "allowed anywhere but not here: {does}");
     here
 }
 
 #[test]
-fn what_is_allowed_is_what_ceph_allows() {
+fn the_same_is_allowed_as_by_ceph() {
     #[rustfmt::skip] // a line each
     let cases: &[Case] = &[
         ("allow *", "foo", "ns", "o", "r w rbd.set_size", true),
@@ -179,7 +179,7 @@ fn what_is_allowed_is_what_ceph_allows() {
 }
 
 #[test]
-fn what_holds_for_a_whole_pool_is_known_without_a_look_at_the_object() {
+fn grants_for_whole_pools_are_decided_without_the_object() {
     let anywhere = |text: &str, pool: &str, wanted| {
         OsdCap::parse(text).unwrap().in_pool(pool, &BTreeMap::new()).allows_anywhere(wanted)
     };
@@ -192,7 +192,7 @@ fn what_holds_for_a_whole_pool_is_known_without_a_look_at_the_object() {
 }
 
 #[test]
-fn a_network_keeps_others_out() {
+fn a_network_excludes_other_addresses() {
     let cap = OsdCap::parse("allow rw network 10.0.0.0/8").unwrap();
     assert!(allowed(&cap.clone().seen_from("10.1.1.1".parse().unwrap()), "a", "", "o", "w"));
     assert!(!allowed(&cap.seen_from("192.168.1.1".parse().unwrap()), "a", "", "o", "r"));

@@ -1,7 +1,7 @@
-//! The session with a monitor: which one, what it tells, what it is asked.
+//! The monitor session: search for a monitor, subscriptions and requests.
 //!
-//! Source: ceph `src/mon/MonClient.cc`; linux `net/ceph/mon_client.c`. Unlike there, monitors that fail at once are
-//! followed at once by others, and only when all have failed a rest is taken, which grows.
+//! Source: ceph `src/mon/MonClient.cc`; linux `net/ceph/mon_client.c`. Unlike there, a monitor that fails is
+//! replaced at once by another; only after all have failed there is a delay, which grows.
 
 mod requests;
 mod subscriptions;
@@ -25,20 +25,27 @@ use onego_wire::{Backoff, ConnId, Decoded, Time};
 use requests::Requests;
 use subscriptions::Subscriptions;
 
-/// How far the search for a monitor is.
 #[derive(Debug)]
 enum State {
-    /// Not begun, or closed.
     Idle,
-    /// Some of one priority are being tried.
-    Hunting { tries: Vec<ConnId>, priority: u16, until: Time },
-    /// All have failed.
-    Resting { until: Time },
-    /// One is found. `heard`: it has sent a message that could be read.
-    Open { conn: ConnId, heard: bool, since: Time },
+    /// Trying some monitors of one priority.
+    Hunting {
+        tries: Vec<ConnId>,
+        priority: u16,
+        until: Time,
+    },
+    /// All have failed; waiting before the next round.
+    Resting {
+        until: Time,
+    },
+    /// Session with one. `heard`: it has sent a message that could be decoded.
+    Open {
+        conn: ConnId,
+        heard: bool,
+        since: Time,
+    },
 }
 
-/// A monitor that can be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     addr: EntityAddr,
@@ -46,42 +53,39 @@ struct Known {
     weight: u16,
 }
 
-/// Something from a monitor that is not for its session.
+/// Message from a monitor that is not for its session.
 #[derive(Debug)]
 pub(crate) enum FromMonitor {
-    /// Maps of the OSDs.
     Maps(MapUpdate),
-    /// The newest epoch of the OSD map.
+    /// Newest epoch of the OSD map.
     Newest(Epoch),
-    /// It gives no new tickets: a session with it is of no more use.
+    /// It refuses new tickets, so the session is useless.
     NoTickets(auth::Error),
 }
 
-/// The monitors, and the session with one of them.
+/// The known monitors, and the session with one of them.
 #[derive(Debug)]
 pub(crate) struct Monitors<T> {
     config: MonConfig,
     hostname: String,
-    /// Those that can be tried.
     known: Vec<Known>,
-    /// In which versions of the messenger's protocol monitors are connected to.
     versions: Versions,
-    /// Those of them, by place, that were not tried yet in this round; the next one last.
+    /// Indexes of the known ones that were not tried yet in this round; the next one is last.
     untried: Vec<usize>,
-    /// The one of the last session, which is tried last.
+    /// The monitor of the last session, which is tried last.
     last: Option<usize>,
-    /// Rounds in which all have failed, since a session has lasted, and the rest before the next.
+    /// Failed rounds since the last session that lasted, and the delay before the next.
     rounds: Backoff,
-    /// Sessions in a row that were lost soon after they had begun, and the rest behind all but the first.
+    /// Consecutive sessions that ended soon after their start, and the delay after all but the first.
     brief: Backoff,
     state: State,
     random: Random,
     map: Option<MonMap>,
     subscriptions: Subscriptions,
     requests: Requests<T>,
-    /// Since when there is no session with a monitor, or what the last one is waited for.
+    /// Start of the current wait for a session, or of the last one.
     apart_since: Time,
-    /// Why the last attempt to have a session failed, until one brings a message.
+    /// Error of the last attempt, until a session delivers a message.
     failure: Option<Error>,
 }
 
@@ -106,17 +110,14 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// The map of the monitors, once one has sent it.
     pub(crate) fn map(&self) -> Option<&MonMap> {
         self.map.as_ref()
     }
 
-    /// Where a monitor is that can be tried.
     fn addr(&self, monitor: usize) -> Option<EntityAddr> {
         self.known.get(monitor).map(|known| known.addr)
     }
 
-    /// Begins to look for a monitor.
     pub(crate) fn start(&mut self, now: Time, hub: &mut Hub<T>) {
         if matches!(self.state, State::Idle) {
             self.apart_since = now;
@@ -124,7 +125,6 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Tries the next monitors.
     fn hunt(&mut self, now: Time, hub: &mut Hub<T>) {
         if self.untried.is_empty() {
             self.untried = (0..self.known.len()).collect();
@@ -138,7 +138,7 @@ impl<T> Monitors<T> {
         self.try_more(now, hub);
     }
 
-    /// Tries as many monitors at the same time as are wanted, all of one priority (MonClient.cc, _add_conns); rests if
+    /// Tries monitors up to the configured parallelism, all of one priority (MonClient.cc, _add_conns). Waits if
     /// there is none.
     fn try_more(&mut self, now: Time, hub: &mut Hub<T>) {
         let State::Hunting { tries, priority, .. } = &mut self.state else { return };
@@ -160,8 +160,8 @@ impl<T> Monitors<T> {
         self.state = State::Resting { until: now + rest };
     }
 
-    /// Messages may flow to a monitor: the first one is taken. Returns the client's name of before, if the monitor has
-    /// given it another.
+    /// Handles a ready connection: the first one wins. Returns the client's previous name if the monitor has
+    /// changed it.
     pub(crate) fn ready(
         &mut self,
         now: Time,
@@ -190,7 +190,6 @@ impl<T> Monitors<T> {
         before
     }
 
-    /// A connection to a monitor is over.
     pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, error: Error) {
         let peer = EntityName::mon(monitor as i64);
         self.failure = Some(error.clone());
@@ -223,7 +222,7 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// A message from a monitor.
+    /// Handles a message of the session.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -269,9 +268,9 @@ impl<T> Monitors<T> {
                     hub.tell(Event::Log(entries));
                 }
             }
-            // Monitors that know stateful subscriptions, as all do that speak msgr2, need no renewal; what else they
-            // tell (settings, the managers' map) is of no use here.
-            other => tracing::trace!(kind = other, "a monitor's message is ignored"),
+            // Monitors that support stateful subscriptions, as all with msgr2 do, need no renewal; their other
+            // messages (settings, the manager map) are not needed.
+            other => tracing::trace!(kind = other, "ignored a monitor's message"),
         }
         Ok(None)
     }
@@ -285,7 +284,7 @@ impl<T> Monitors<T> {
             weight: monitor.weight,
         });
         let known = reachable(monitors, self.versions);
-        // A map that names no place to go leaves those that were given: better old addresses than none.
+        // A map without a usable address does not replace the known ones: old addresses are better than none.
         if !known.is_empty() && known != self.known {
             self.last =
                 self.last.and_then(|last| known.iter().position(|one| one.addr == self.known[last].addr));
@@ -295,18 +294,17 @@ impl<T> Monitors<T> {
         let fsid = map.fsid;
         let first = self.map.replace(map).is_none();
         if first {
-            // Until now the cluster's id was not known, which requests bear.
+            // Requests carry the cluster's id, which was unknown until now.
             self.requests.send_all(hub, conn, fsid);
         }
         Ok(())
     }
 
-    /// The cluster's id, if known.
     pub(crate) fn fsid(&self) -> Option<Uuid> {
         self.map.as_ref().map(|map| map.fsid)
     }
 
-    /// Asks for the OSD map from epoch `start` on, once or for good.
+    /// Subscribes to the OSD map from epoch `start` on, once or permanently.
     pub(crate) fn want_osdmap(&mut self, hub: &mut Hub<T>, start: Epoch, once: bool) {
         let news = self.subscriptions.want_osdmap(start, once, &self.hostname);
         if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
@@ -314,7 +312,7 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Asks for the cluster's log, or for no more of it.
+    /// Subscribes to the cluster's log, or unsubscribes.
     pub(crate) fn want_log(&mut self, hub: &mut Hub<T>, is_wanted: bool) {
         let news = self.subscriptions.want_log(is_wanted, &self.hostname);
         if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
@@ -322,12 +320,12 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// An OSD map of this epoch is here, from whomever.
+    /// Handles the arrival of an OSD map of this epoch from any source.
     pub(crate) fn got_osdmap(&mut self, epoch: Epoch) {
         self.subscriptions.got_osdmap(epoch);
     }
 
-    /// Asks the monitors something. Requests wait for a session.
+    /// Sends a request to the monitors, as soon as there is a session.
     pub(crate) fn ask(&mut self, now: Time, hub: &mut Hub<T>, asker: Asker<T>, ask: Ask) {
         if let Asker::Caller(ticket) = asker {
             if self.requests.len() >= self.config.max_requests {
@@ -340,7 +338,7 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Gives the requests up whose tickets are `unwanted`.
+    /// Cancels the requests whose tickets are `unwanted`.
     pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         self.requests.cancel_where(hub, unwanted);
     }
@@ -352,13 +350,12 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Does anybody wait for an answer?
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
         self.requests.len() > 0
     }
 
-    /// The session that is missing, if one is: one counts that has brought a message.
+    /// Returns the wait for a session, if there is none that has delivered a message.
     pub(crate) fn waiting_session(&self, now: Time) -> Option<Waiting> {
         if matches!(self.state, State::Open { heard: true, .. } | State::Idle) {
             return None;
@@ -370,14 +367,14 @@ impl<T> Monitors<T> {
         })
     }
 
-    /// The first map that a monitor has not sent yet.
+    /// Returns the wait for the first OSD map.
     pub(crate) fn waiting_map(&self, now: Time) -> Option<Waiting> {
         let elapsed = now.since(self.apart_since);
         let open = matches!(self.state, State::Open { .. });
         open.then_some(Waiting { target: Awaited::OsdMap, elapsed, cause: None })
     }
 
-    /// The oldest request to monitors that has no answer.
+    /// Returns the wait of the oldest monitor request.
     pub(crate) fn waiting_reply(&self, now: Time) -> Option<Waiting> {
         let elapsed = now.since(self.requests.oldest()?);
         Some(Waiting { target: Awaited::MonitorReply, elapsed, cause: None })
@@ -412,7 +409,7 @@ impl<T> Monitors<T> {
                     }
                 }
                 if self.untried.is_empty() {
-                    // No rest: the monitors that were tried had their time.
+                    // No delay: the monitors that were tried had their time.
                     let _ = self.rounds.fail(0);
                 }
                 self.hunt(now, hub);
@@ -423,24 +420,23 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Gives up everything.
     pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
         self.state = State::Idle;
         self.requests.close(hub);
     }
 }
 
-/// Asks the monitor for new tickets if it is time.
+/// Requests new tickets if it is time.
 fn renew_tickets<T>(now: Time, hub: &mut Hub<T>, conn: ConnId) {
     if let Some(payload) = hub.principal().renew(now) {
         hub.send(conn, 0, &Auth { method: auth::method::CEPHX, payload, monmap_epoch: 0 });
     }
 }
 
-/// Takes the tickets that a monitor sends. Without new ones, the old ones do as long as they are good.
+/// Applies the tickets from a monitor. If they are invalid, the old ones remain in use while they last.
 ///
-/// `Err`: the monitor refuses. It would do so again, for the ticket that names this client may be too old; a login tells,
-/// and is made without that ticket if need be.
+/// Fails if the monitor refuses them. It would refuse again, because the ticket that identifies this client may be too old;
+/// a login finds out, and falls back to one without that ticket.
 fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) -> Result<(), auth::Error> {
     let principal = hub.principal();
     if reply.result < 0 {
@@ -448,12 +444,12 @@ fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) -> Result<(),
         return Err(auth::Error::TicketRefused { name, errno: reply.result });
     }
     if let Err(error) = principal.renewed(now, &reply.payload) {
-        tracing::warn!(name = %principal.name(), %error, "new tickets cannot be used");
+        tracing::warn!(name = %principal.name(), %error, "cannot use new tickets");
     }
     Ok(())
 }
 
-/// The monitors to which this client can speak.
+/// Returns the monitors with an address of an accepted protocol version.
 fn reachable(monitors: impl Iterator<Item = Monitor>, versions: Versions) -> Vec<Known> {
     let known = |monitor: Monitor| {
         let addr = *monitor.addrs.reached_by(versions)?;

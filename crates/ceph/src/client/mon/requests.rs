@@ -1,4 +1,4 @@
-//! Requests to monitors that wait for an answer.
+//! Monitor requests in flight.
 
 use crate::client::config::MonConfig;
 use crate::client::error::{Error, Waiting};
@@ -13,7 +13,7 @@ use onego_msgr::Message;
 use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
 
-/// What is asked of the monitors. The cluster's id is filled in when it is sent.
+/// Monitor request. The cluster's id is filled in when it is sent.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Command(MonCommand),
@@ -22,15 +22,15 @@ pub(crate) enum Ask {
     Pool(PoolOp),
     Version(String),
     Ping,
-    /// A command to the monitor itself.
+    /// Command to the monitor itself.
     Tell(Tell),
 }
 
-/// What waits for the answer.
+/// Recipient of the answer.
 #[derive(Debug)]
 pub(crate) enum Asker<T> {
     Caller(T),
-    /// The object client wants to know the newest epoch of the OSD map.
+    /// The object client, for the newest epoch of the OSD map.
     Objects,
 }
 
@@ -38,13 +38,12 @@ pub(crate) enum Asker<T> {
 struct Request<T> {
     asker: Asker<T>,
     ask: Ask,
-    /// When it was made.
     since: Time,
     deadline: Option<Time>,
 }
 
-/// Requests to monitors by their transaction ids. All are sent again in a new session: whether a monitor that is gone
-/// has carried one out cannot be known, as with Ceph's own clients (MonClient.cc, _resend_mon_commands).
+/// Monitor requests by transaction id. All are resent in a new session: it is unknown whether the last monitor
+/// has executed them, as with Ceph's own clients (MonClient.cc, _resend_mon_commands).
 #[derive(Debug)]
 pub(crate) struct Requests<T> {
     waiting: BTreeMap<u64, Request<T>>,
@@ -63,7 +62,7 @@ impl<T> Requests<T> {
     /// Adds a request and returns its transaction id.
     pub(crate) fn add(&mut self, now: Time, config: &MonConfig, asker: Asker<T>, ask: Ask) -> u64 {
         self.last_tid += 1;
-        // The object client's own question ends only with its answer: requests wait for it that have deadlines.
+        // The object client's own query ends only with its answer: requests with deadlines wait for it.
         let deadline = match asker {
             Asker::Caller(_) => config.request_timeout.map(|timeout| now + timeout),
             Asker::Objects => None,
@@ -72,7 +71,6 @@ impl<T> Requests<T> {
         self.last_tid
     }
 
-    /// Sends one request to the monitor at `conn`.
     pub(crate) fn send(&mut self, hub: &mut Hub<T>, conn: ConnId, fsid: Uuid, tid: u64) {
         let Some(request) = self.waiting.get_mut(&tid) else { return };
         match &mut request.ask {
@@ -103,13 +101,13 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Sends all requests to the monitor at `conn`, in the order in which they were made.
+    /// Sends all requests to the monitor at `conn`, in the order of their submission.
     pub(crate) fn send_all(&mut self, hub: &mut Hub<T>, conn: ConnId, fsid: Uuid) {
         let tids: Vec<u64> = self.waiting.keys().copied().collect();
         tids.into_iter().for_each(|tid| self.send(hub, conn, fsid, tid));
     }
 
-    /// Takes an answer. Returns the newest epoch of the OSD map if that was asked for by the object client.
+    /// Handles an answer. Returns the newest epoch of the OSD map if the object client has queried it.
     pub(crate) fn answer(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Option<Epoch> {
         let kind = message.header.kind;
         let (mut tid, outcome) = match decode(message) {
@@ -117,12 +115,12 @@ impl<T> Requests<T> {
             Err((tid, error)) => (tid, Err(error)),
         };
         if kind == kind::PING {
-            // It does not say to which question it is the answer: they are all alike.
+            // It does not identify its request: all pings are alike.
             let pings = self.waiting.iter().filter(|(_, request)| matches!(request.ask, Ask::Ping));
             tid = pings.map(|(tid, _)| *tid).next().unwrap_or(tid);
         }
         let Some(request) = self.waiting.remove(&tid) else {
-            tracing::debug!(tid, kind, "a monitor's answer to no question");
+            tracing::debug!(tid, kind, "a monitor's answer matches no request");
             return None;
         };
         match request.asker {
@@ -136,18 +134,17 @@ impl<T> Requests<T> {
         None
     }
 
-    /// When the oldest request of a caller was made.
+    /// Returns the submission time of the oldest request of a caller.
     pub(crate) fn oldest(&self) -> Option<Time> {
         let callers = self.waiting.values().filter(|request| matches!(request.asker, Asker::Caller(_)));
         callers.map(|request| request.since).next()
     }
 
-    /// The first deadline.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.waiting.values().filter_map(|request| request.deadline).min()
     }
 
-    /// Gives up requests whose time is over. `waiting`: what they waited for.
+    /// Fails requests that have timed out. `waiting` is their target.
     pub(crate) fn timeout(
         &mut self,
         now: Time,
@@ -167,7 +164,6 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Gives up the requests whose tickets are `unwanted`.
     pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         let of_them =
             |request: &Request<T>| matches!(&request.asker, Asker::Caller(ticket) if unwanted(ticket));
@@ -180,7 +176,6 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Gives up all requests.
     pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
         for (_, request) in std::mem::take(&mut self.waiting) {
             if let Asker::Caller(ticket) = request.asker {
@@ -192,7 +187,7 @@ impl<T> Requests<T> {
 
 type Answer = (u64, Result<Outcome, Error>);
 
-/// The transaction that an answer is to, and what it says.
+/// Decodes an answer, with the transaction id of its request.
 fn decode(message: &mut Message) -> Result<Answer, (u64, Error)> {
     let tid = message.header.tid;
     let failed = |error| (tid, Error::BadReply(error));
@@ -211,7 +206,7 @@ fn decode(message: &mut Message) -> Result<Answer, (u64, Error)> {
         kind::PING => (tid, Ok(Outcome::Pong(message.decode::<Ping>().map_err(failed)?.said))),
         kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(message.decode::<PoolOpReply>().map_err(failed)?))),
         _ => {
-            // This one is named by a field of its own: monitors leave the header's alone.
+            // This one has the id in a field of its own: monitors do not set the header's.
             let reply = message.decode::<GetVersionReply>().map_err(failed)?;
             (reply.handle, Ok(Outcome::Version(reply.newest)))
         }

@@ -1,31 +1,30 @@
-//! What a client has asked a monitor to be told of.
+//! Subscriptions at a monitor.
 
 use crate::messages::{Subscribe, Subscription};
 use crate::types::Epoch;
 use std::collections::BTreeMap;
 
-/// The maps that a client wants. A monitor forgets a subscription with the session, and one for a single update once
-/// it has sent it (ceph `src/mon/MonSub.cc`).
+/// Subscribed maps. A monitor drops a subscription with the session, and one for a single update after
+/// sending it (ceph `src/mon/MonSub.cc`).
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     monmap: Epoch,
     osdmap: Option<Subscription>,
-    /// The cluster's log.
     log: LogWanted,
 }
 
-/// The log is wanted, and which version of it is the next.
+/// Whether the log is wanted, and its next version.
 #[derive(Debug, Default)]
 struct LogWanted {
     is_wanted: bool,
     next: u64,
 }
 
-/// What a subscription to entries of all levels is called.
+/// Name of the subscription to log entries of all levels.
 const LOG: &str = "log-debug";
 
 impl Subscriptions {
-    /// Asks for the OSD map from epoch `start` on, once or for good. The message to send, if that is news.
+    /// Subscribes to the OSD map from epoch `start` on, once or permanently. Returns the message if there is a change.
     pub(crate) fn want_osdmap(&mut self, start: Epoch, once: bool, hostname: &str) -> Option<Subscribe> {
         let wanted = Subscription { start: start.into(), once };
         if self.osdmap == Some(wanted) {
@@ -35,7 +34,7 @@ impl Subscriptions {
         Some(subscribe(BTreeMap::from([("osdmap".to_owned(), wanted)]), hostname))
     }
 
-    /// An OSD map of this epoch is here, from whomever.
+    /// Handles the arrival of an OSD map of this epoch from any source.
     pub(crate) fn got_osdmap(&mut self, epoch: Epoch) {
         if let Some(wanted) = &mut self.osdmap
             && u64::from(epoch) >= wanted.start
@@ -48,29 +47,28 @@ impl Subscriptions {
         }
     }
 
-    /// Asks for the cluster's log or for no more of it. The message to send, if that is news: nothing tells a monitor that a
-    /// subscription ends, so that one lasts as long as the session.
+    /// Subscribes to the cluster's log, or unsubscribes. Returns the message if there is a change: monitors cannot be asked to
+    /// end a subscription, so it lasts as long as the session.
     pub(crate) fn want_log(&mut self, is_wanted: bool, hostname: &str) -> Option<Subscribe> {
         let is_news = is_wanted && !self.log.is_wanted;
         self.log.is_wanted = is_wanted;
         is_news.then(|| subscribe(BTreeMap::from([(LOG.to_owned(), self.log.subscription())]), hostname))
     }
 
-    /// This version of the log is here; `true`: it is wanted, and was not here before.
+    /// Handles a version of the log. Returns whether it is wanted and new.
     pub(crate) fn got_log(&mut self, version: u64) -> bool {
         let is_news = self.log.is_wanted && version >= self.log.next;
         self.log.next = self.log.next.max(version.saturating_add(1));
         is_news
     }
 
-    /// A map of the monitors of this epoch is here.
     pub(crate) fn got_monmap(&mut self, epoch: Epoch) {
         self.monmap = epoch;
     }
 
-    /// All that is wanted, for a new session.
+    /// Returns all subscriptions, for a new session.
     pub(crate) fn all(&self, hostname: &str) -> Subscribe {
-        // From the epoch that is here, not behind it: a monitor that has no newer one would otherwise say nothing.
+        // From the current epoch, not the next: a monitor without a newer map would otherwise stay silent.
         let monmap = Subscription { start: self.monmap.into(), once: false };
         let mut what = BTreeMap::from([("monmap".to_owned(), monmap)]);
         what.extend(self.osdmap.map(|wanted| ("osdmap".to_owned(), wanted)));
@@ -94,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_already_is_not_asked_for_again() {
+    fn an_existing_subscription_is_not_repeated() {
         let mut subscriptions = Subscriptions::default();
         assert!(subscriptions.want_osdmap(5, true, "host").is_some());
         assert!(subscriptions.want_osdmap(5, true, "host").is_none());
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_goes_on_where_it_ended() {
+    fn the_log_continues_after_the_last_version() {
         let mut subscriptions = Subscriptions::default();
         assert!(!subscriptions.got_log(3) && !subscriptions.all("").what.contains_key(LOG));
         let first = subscriptions.want_log(true, "host").unwrap();

@@ -1,7 +1,7 @@
-//! Requests that stay: watches of objects, and notifications until all watchers have answered.
+//! Lingering requests: watches of objects, and notifications until all watchers have answered.
 //!
-//! They are registered anew whenever their placement group begins a new interval or the connection to its OSD is lost,
-//! which an ordinary request need not be. Source: ceph `src/osdc/Objecter.cc`, `LingerOp`;
+//! Unlike ordinary requests, they are registered again whenever their placement group starts a new interval or the connection
+//! to its OSD is lost. Source: ceph `src/osdc/Objecter.cc`, `LingerOp`;
 //! `doc/dev/osd_internals/watch_notify.rst`; linux `net/ceph/osd_client.c`, linger_*.
 
 use super::lingers::{Linger, What, interval};
@@ -18,25 +18,24 @@ use onego_msgr::Message;
 use onego_wire::{Reader, Time};
 use std::time::Duration;
 
-/// Watches and notifications that there may be: with two requests each they must leave room in the table.
+/// Maximum number of watches and notifications: with two requests each they must leave room in the table.
 const MAX_LINGERS: usize = 4096;
 
-/// Requests up to which acknowledgements, and ends of watches, are taken. What is above is for the lingers themselves.
+/// Table size up to which acknowledgements and unwatches are accepted. The rest is reserved for the lingers themselves.
 const MAX_TABLE: usize = OsdConfig::MAX_OPS + 4 * MAX_LINGERS;
 const _: () = assert!(MAX_TABLE + 2 * MAX_LINGERS <= 1 << 16);
 
-/// How long a notification waits for the watchers' answers if its caller does not say, seconds
-/// (`client_notify_timeout`).
+/// Default timeout of a notification in seconds (`client_notify_timeout`).
 const NOTIFY_TIMEOUT: u32 = 10;
 
 impl<T> Objects<T> {
-    /// Watches an object. The completion says whether the watch is established.
+    /// Watches an object. Completes when the watch is established.
     pub(crate) fn watch(&mut self, now: Time, hub: &mut Hub<T>, target: WatchTarget, ticket: T) -> WatchId {
         let what = What::Watch { timeout: self.config.watch_timeout };
         self.linger(now, hub, target, what, None, ticket)
     }
 
-    /// Notifies the watchers of an object and waits for their answers, for `timeout` seconds.
+    /// Notifies the watchers of an object, and waits up to `timeout` seconds for their answers.
     pub(crate) fn notify(
         &mut self,
         now: Time,
@@ -94,7 +93,7 @@ impl<T> Objects<T> {
         id
     }
 
-    /// Sends what registers a watch or notification, and forgets what was sent for it before.
+    /// Sends the registration of a watch or notification, and forgets earlier requests of it.
     fn register(&mut self, now: Time, hub: &mut Hub<T>, id: WatchId) {
         let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
         linger.moved = false;
@@ -113,7 +112,7 @@ impl<T> Objects<T> {
                     (WatchOp::Watch, 0)
                 };
                 let watch = Operation::Watch { cookie, op, generation, timeout: *timeout };
-                // It takes no room: who removes an image must not wait until a full cluster has some.
+                // It needs no space: the removal of an image must not wait until a full cluster has some.
                 (watch, Owner::Register(id), flag::WRITE | flag::FULL_TRY)
             }
             What::Notify { payload, timeout, notify_id } => {
@@ -132,7 +131,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Submits a request that no caller waits for.
+    /// Submits a request without a waiting caller.
     fn send_linger(
         &mut self,
         now: Time,
@@ -148,7 +147,6 @@ impl<T> Objects<T> {
         tid
     }
 
-    /// Gives a watch up.
     pub(crate) fn unwatch(&mut self, now: Time, hub: &mut Hub<T>, id: WatchId, ticket: T) {
         if self.table.len() >= MAX_TABLE {
             let busy = Error::Busy { what: "requests in flight", bound: MAX_TABLE as u64 };
@@ -161,12 +159,12 @@ impl<T> Objects<T> {
             hub.complete(ticket, Err(Error::Cancelled), None);
         }
         let op = Operation::Watch { cookie: id.0, op: WatchOp::Unwatch, generation: 0, timeout: 0 };
-        // It takes no room, as with a watch.
+        // It needs no space, like a watch.
         let flags = flag::WRITE | flag::FULL_TRY;
         self.send_linger(now, hub, linger.target, op, Owner::Unwatch(ticket), flags);
     }
 
-    /// Answers a notification. Nobody is told what comes of it: the notifier does not wait longer than its timeout.
+    /// Answers a notification. Errors are ignored: the notifier waits no longer than its timeout.
     pub(crate) fn acknowledge(
         &mut self,
         now: Time,
@@ -177,7 +175,7 @@ impl<T> Objects<T> {
     ) {
         let Some(linger) = self.lingers.by_id.get(&id) else { return };
         if self.table.len() >= MAX_TABLE {
-            tracing::warn!("an acknowledgement is dropped: too many requests are in flight");
+            tracing::warn!("dropped an acknowledgement: too many requests are in flight");
             return;
         }
         let op = Operation::NotifyAck { notify_id, cookie: id.0, reply };
@@ -185,7 +183,7 @@ impl<T> Objects<T> {
         self.send_linger(now, hub, target, op, Owner::Nobody, flag::READ);
     }
 
-    /// Takes a watch or notification out, with the requests for it.
+    /// Removes a watch or notification, with its requests.
     fn forget(&mut self, id: WatchId) -> Option<Linger<T>> {
         let linger = self.lingers.by_id.remove(&id)?;
         for tid in [linger.request, linger.ping].into_iter().flatten() {
@@ -194,12 +192,12 @@ impl<T> Objects<T> {
         Some(linger)
     }
 
-    /// Returns when a watch was last known to hold; `None` if it is lost, or there is none.
+    /// Returns the last time at which a watch was known to be established; `None` if it is lost or unknown.
     pub(crate) fn confirmed(&self, id: WatchId) -> Option<Time> {
         self.lingers.by_id.get(&id).filter(|linger| !linger.lost)?.confirmed
     }
 
-    /// A request that no caller waits for has ended.
+    /// Handles the end of a request without a waiting caller.
     pub(super) fn linger_finished(
         &mut self,
         hub: &mut Hub<T>,
@@ -268,7 +266,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Gives the notifications up whose tickets are `unwanted`.
     pub(super) fn cancel_notifies(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         let of_them = |linger: &Linger<T>| {
             matches!(linger.what, What::Notify { .. }) && linger.ticket.as_ref().is_some_and(unwanted)
@@ -285,7 +282,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Something happened to a watch or notification.
+    /// Handles a message about a watch or notification.
     pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Result<(), Error> {
         let data = std::mem::take(&mut message.data);
         let notice: WatchNotify = message.decode()?;
@@ -301,7 +298,7 @@ impl<T> Objects<T> {
                 notifier: notice.notifier,
                 payload: notice.payload.into(),
             }),
-            // The end of an earlier attempt does not count; the reply with the id may come after this message.
+            // The end of an earlier attempt does not count; the reply with the id may arrive after this message.
             (WatchEvent::NotifyComplete, What::Notify { notify_id, .. })
                 if notify_id.is_none_or(|known| known == notice.notify_id) =>
             {
@@ -314,7 +311,7 @@ impl<T> Objects<T> {
         Ok(())
     }
 
-    /// Finds out which groups have begun a new interval.
+    /// Marks the lingers whose placement groups have started a new interval.
     pub(super) fn aim_lingers(&mut self, skipped: bool) {
         let Some(map) = self.targets.map() else { return };
         for linger in self.lingers.by_id.values_mut() {
@@ -324,12 +321,10 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Registers again what has moved.
     pub(super) fn renew_moved(&mut self, now: Time, hub: &mut Hub<T>) {
         self.renew(now, hub, |linger| linger.moved);
     }
 
-    /// Registers again what lingers on an OSD.
     pub(super) fn renew_on(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         self.renew(now, hub, |linger| linger.osd() == osd);
     }
@@ -340,7 +335,7 @@ impl<T> Objects<T> {
         ids.into_iter().for_each(|id| self.register(now, hub, id));
     }
 
-    /// Pings for the watches, and gives up notifications that nobody ends.
+    /// Sends pings for the watches, and fails notifications that have timed out.
     pub(super) fn tend_lingers(&mut self, now: Time, hub: &mut Hub<T>) {
         let late = |linger: &Linger<T>| linger.deadline.is_some_and(|deadline| deadline <= now);
         let expired: Vec<WatchId> =
@@ -363,7 +358,7 @@ impl<T> Objects<T> {
             let Some(linger) = self.lingers.by_id.get(&id) else { continue };
             let (target, generation) = (linger.target.clone(), linger.generation);
             let op = Operation::Watch { cookie: id.0, op: WatchOp::Ping, generation, timeout: 0 };
-            // To read, so that it is not held back while writes are: the watch would be lost meanwhile.
+            // As a read, so that it goes out while writes are paused: the watch would time out meanwhile.
             let tid = self.send_linger(now, hub, target, op, Owner::Ping(id), flag::READ);
             if let Some(linger) = self.lingers.by_id.get_mut(&id) {
                 (linger.ping, linger.asked) = (Some(tid), now);
@@ -371,7 +366,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Gives up all of them.
     pub(super) fn close_lingers(&mut self, hub: &mut Hub<T>) {
         for (_, linger) in std::mem::take(&mut self.lingers.by_id) {
             if let Some(ticket) = linger.ticket {

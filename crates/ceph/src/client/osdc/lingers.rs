@@ -1,4 +1,4 @@
-//! The watches and notifications of a client, and where each is registered.
+//! State of a client's watches and notifications.
 
 use super::table::NOBODY;
 use crate::client::request::{WatchId, WatchTarget};
@@ -7,14 +7,13 @@ use crate::types::PgId;
 use onego_buf::List;
 use onego_wire::Time;
 use std::collections::BTreeMap;
-/// What lingers.
 #[derive(Debug)]
 pub(super) enum What {
     Watch { timeout: u32 },
     Notify { payload: List, timeout: u32, notify_id: Option<u64> },
 }
 
-/// As long as this stays the same, an OSD does not forget who watches (osd_types.cc, is_new_interval).
+/// An OSD keeps its watchers as long as this does not change (osd_types.cc, is_new_interval).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interval {
     pg: PgId,
@@ -24,27 +23,25 @@ pub(super) struct Interval {
     pg_num: u32,
 }
 
-/// A watch or a notification.
 #[derive(Debug)]
 pub(super) struct Linger<T> {
     pub(super) target: WatchTarget,
     pub(super) what: What,
-    /// The caller's, until the watch is established or the notification has ended.
+    /// Caller's ticket, until the watch is established or the notification has ended.
     pub(super) ticket: Option<T>,
-    /// The OSD has confirmed the watch.
+    /// The OSD has established the watch.
     pub(super) committed: bool,
-    /// When the newest request that registers or pings was sent.
+    /// Time of the newest registration or ping.
     pub(super) asked: Time,
-    /// When the newest of them was sent that the OSD has answered: the watch was known to hold then.
+    /// Time of the newest one that the OSD has answered: the watch was established then.
     pub(super) confirmed: Option<Time>,
     pub(super) lost: bool,
-    /// Times it was registered again.
+    /// Number of reconnects.
     pub(super) generation: u32,
-    /// The request that registers it, and the one that pings, if they wait for a reply.
+    /// In-flight registration and ping.
     pub(super) request: Option<u64>,
     pub(super) ping: Option<u64>,
     pub(super) interval: Option<Interval>,
-    /// It must be registered again.
     pub(super) moved: bool,
     pub(super) deadline: Option<Time>,
 }
@@ -55,7 +52,6 @@ impl<T> Linger<T> {
     }
 }
 
-/// The watches and notifications of a client.
 #[derive(Debug)]
 pub(super) struct Lingers<T> {
     pub(super) by_id: BTreeMap<WatchId, Linger<T>>,
@@ -73,18 +69,17 @@ impl<T> Lingers<T> {
         self.by_id.is_empty()
     }
 
-    /// Does anything linger on this OSD?
     pub(super) fn are_on(&self, osd: i32) -> bool {
         self.by_id.values().any(|linger| linger.osd() == osd && !linger.lost)
     }
 
-    /// The OSD is gone or elsewhere: what lingers on it must be registered again.
+    /// Marks the lingers of an OSD, which is gone or has another address, for registration.
     pub(super) fn moved(&mut self, osd: i32) {
         self.by_id.values_mut().filter(|linger| linger.osd() == osd).for_each(|linger| linger.moved = true);
     }
 }
 
-/// The interval that an object's placement group is in.
+/// Returns the current interval of an object's placement group.
 pub(super) fn interval(map: &OsdMap, target: &WatchTarget) -> Option<Interval> {
     let pool = map.pools.get(&target.pool)?;
     let pg = pool.pg(pool.object_pg(target.pool, &target.object, b"", &target.namespace, -1));

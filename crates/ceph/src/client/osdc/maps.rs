@@ -1,4 +1,4 @@
-//! New maps, and what they change for the requests in flight.
+//! New maps, and their effect on requests in flight.
 
 use super::objects::Objects;
 use super::target::Astray;
@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<T> Objects<T> {
-    /// Epoch of the last map that could be used.
+    /// Returns the epoch of the last valid map.
     #[inline]
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Takes the maps that follow the one that is here. Every epoch is looked at on its own: a request whose group
-    /// moved away and back must be sent again, because its OSD has dropped it.
+    /// Applies the maps that follow the current one, epoch by epoch: a request whose placement group
+    /// moved away and back must be resent, because its OSD has dropped it.
     pub(crate) fn take_maps(&mut self, now: Time, hub: &mut Hub<T>, update: &MapUpdate) {
         if let Some(map) = self.targets.map()
             && map.fsid != update.fsid
@@ -41,13 +41,13 @@ impl<T> Objects<T> {
             self.after_maps(now, hub);
             hub.tell(Event::Map(self.epoch));
         } else if update.full.keys().chain(update.incrementals.keys()).any(|epoch| *epoch > self.epoch) {
-            // What came does not follow what is here: first what is between is asked for, then all.
+            // Neither map follows the current one: request first the missing ones, then a full one.
             let again = std::mem::replace(&mut self.gap_after, self.epoch) == self.epoch;
             self.wishes.map.get_or_insert(if again { 0 } else { self.epoch + 1 });
         }
     }
 
-    /// The next map of an update to take: the change to the next epoch, or, if there is none, the newest whole map.
+    /// Returns the next map of an update to apply: the increment to the next epoch, or else the newest full map.
     fn next_step<'a>(&self, update: &'a MapUpdate) -> Option<(Epoch, Step<'a>)> {
         let have = self.targets.map().is_some();
         let next = self.epoch.checked_add(1)?;
@@ -70,7 +70,7 @@ impl<T> Objects<T> {
             }
             Step::Whole(bytes) => {
                 let map = OsdMap::from_bytes(bytes)?;
-                // Requests may have been dropped in the epochs between, which cannot be told from here.
+                // Requests may have been dropped in the skipped epochs.
                 skipped = self.epoch != 0 && map.epoch != self.epoch + 1;
                 Arc::new(map)
             }
@@ -85,11 +85,11 @@ impl<T> Objects<T> {
         Ok(())
     }
 
-    /// A map cannot be used. After a change that cannot, a whole map is asked for. If that cannot either, those that
-    /// wait for a map fail rather than hang; what is in flight may still get its reply.
+    /// Handles an invalid map. Requests a full map after an invalid increment. If a full map is invalid, the requests that
+    /// wait for a map fail rather than hang; those in flight may still get a reply.
     fn bad_map(&mut self, hub: &mut Hub<T>, epoch: Epoch, step: &Step<'_>, error: MapError) {
         let error = Error::BadMap { epoch, error };
-        tracing::error!(%error, "an OSD map is refused");
+        tracing::error!(%error, "rejected an invalid OSD map");
         hub.tell(Event::BadMap(error.clone()));
         if matches!(step, Step::Change(_)) {
             self.wishes.map = Some(0);
@@ -101,7 +101,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Aims all requests by the new map, and marks those as not sent that must be sent again.
+    /// Recomputes the targets of all requests, and marks those that must be resent as not sent.
     fn aim_again(&mut self, hub: &mut Hub<T>, skipped: bool) {
         for tid in self.table.ordered(|op| op.failed.is_none()) {
             match self.aim(tid) {
@@ -118,7 +118,7 @@ impl<T> Objects<T> {
         self.aim_lingers(skipped);
     }
 
-    /// Says, once for each time that a pool is full, that writes to it wait: nothing else is seen of it.
+    /// Logs, once each time a pool becomes full, that writes to it wait. There is no other sign of it.
     pub(super) fn tell_of_full_pool(&mut self, pool: i64) {
         if !self.targets.is_full(pool) || !self.waited_for.insert(pool) {
             return;
@@ -134,7 +134,7 @@ impl<T> Objects<T> {
         tracing::warn!(pool = name, "the pool is full; {advice}");
     }
 
-    /// Says of full pools that writes wait for them, and of those that have room again that they go on.
+    /// Logs which full pools writes wait for, and which have room again.
     fn tell_of_room(&mut self) {
         let waiting: BTreeSet<i64> =
             self.table.iter().filter(|op| op.paused).map(|op| op.message.pg.pg.pool).collect();
@@ -144,13 +144,16 @@ impl<T> Objects<T> {
             let full = targets.is_full(*pool);
             if !full {
                 let name = targets.map().and_then(|map| map.pool_names.get(pool));
-                tracing::info!(pool = name.map(String::as_str), "the pool has room again, and writes go on");
+                tracing::info!(
+                    pool = name.map(String::as_str),
+                    "the pool has room again, and writes continue"
+                );
             }
             full
         });
     }
 
-    /// Lets go of OSDs that are gone or elsewhere, and sends what is to be sent.
+    /// Drops sessions with OSDs that are gone or have another address, and sends pending requests.
     fn after_maps(&mut self, now: Time, hub: &mut Hub<T>) {
         for osd in 0..self.sessions.len() {
             let (id, Some(session)) = (osd as i32, &self.sessions[osd]) else { continue };
@@ -175,11 +178,9 @@ impl<T> Objects<T> {
     }
 }
 
-/// One map of an update.
 #[derive(Debug, Clone, Copy)]
 enum Step<'a> {
-    /// What changes from the epoch before.
+    /// Increment from the previous epoch.
     Change(&'a [u8]),
-    /// The map as a whole.
     Whole(&'a [u8]),
 }

@@ -1,9 +1,9 @@
-//! The object client: requests to objects, wherever they are now.
+//! The object client: it sends requests to objects, wherever they are placed at the time.
 //!
-//! A request is aimed at an OSD by the map ([`target`]), sent over the one connection to that OSD ([`session`]), and
-//! sent again whenever the map or the connection makes the last attempt void, until its reply comes. Requests to one
-//! object go to one OSD over one connection in the order of their ids, which is that of their submission; whatever is
-//! sent again is sent in that order too.
+//! The map determines the OSD of a request ([`target`]). It is sent over the one connection to that OSD ([`session`]), and
+//! resent whenever the map or the connection invalidates the last attempt, until its reply arrives. Requests to one
+//! object go to one OSD over one connection in the order of their ids, which is that of their submission; resends keep that
+//! order.
 //!
 //! Source: ceph `src/osdc/Objecter.cc`, `doc/dev/rados-client-protocol.rst`; linux `net/ceph/osd_client.c`.
 

@@ -1,4 +1,4 @@
-//! The object client: its requests, their bounds, and when something is due.
+//! The object client: its requests, their limits and its timers.
 
 use super::lingers::Lingers;
 use super::session::OsdSession;
@@ -23,44 +23,43 @@ use std::time::Duration;
 /// Results that answer a request and are no failure: something exists, or does not (ENODATA: an attribute).
 const ANSWERS: [i32; 3] = [errno::ENOENT, errno::EEXIST, -61];
 
-/// What the object client wants of the monitors.
+/// Needs of the object client that the monitors serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Wishes {
-    /// The OSD map from this epoch on; 0: the newest, whole.
+    /// OSD maps from this epoch on; 0: the newest full one.
     pub(crate) map: Option<Epoch>,
-    /// Every map from then on instead of one.
+    /// Whether to subscribe permanently instead of once.
     pub(crate) forever: bool,
-    /// The newest epoch that there is.
+    /// Whether to query the newest epoch.
     pub(crate) newest: bool,
 }
 
-/// The object client.
 #[derive(Debug)]
 pub(crate) struct Objects<T> {
     pub(super) config: OsdConfig,
     pub(super) table: Table<T>,
-    /// Requests of callers in flight, and what they cost.
+    /// Callers' requests in flight, and their cost in bytes.
     pub(super) in_flight: usize,
     pub(super) bytes: u64,
     pub(super) targets: Targets,
-    /// Epoch of the last map that could be used.
+    /// Epoch of the last valid map.
     pub(super) epoch: Epoch,
-    /// The epoch at which maps came that do not follow it.
+    /// Own epoch at the last update that did not follow it.
     pub(super) gap_after: Epoch,
-    /// By the OSD's id.
+    /// Indexed by OSD id.
     pub(super) sessions: Vec<Option<Box<OsdSession>>>,
     pub(super) lingers: Lingers<T>,
     pub(super) tells: Tells<T>,
     pub(super) wishes: Wishes,
-    /// Full pools for which writes wait, and of which that was told.
+    /// Full pools with waiting writes that were logged.
     pub(super) waited_for: BTreeSet<i64>,
-    /// The newest epoch was asked for, for the requests up to this one.
+    /// The last request that an in-flight query of the newest epoch covers.
     pub(super) asked_newest: Option<u64>,
     pub(super) random: Random,
     pub(super) meter: Meter,
-    /// Nothing is due before: a lower bound.
+    /// Lower bound of the next timer.
     pub(super) wakeup: Option<Time>,
-    /// When to look after connections and watches again.
+    /// Next maintenance of connections and watches.
     pub(super) tick: Option<Time>,
     pub(super) closed: bool,
 }
@@ -98,19 +97,19 @@ impl<T> Objects<T> {
         self.meter.figures()
     }
 
-    /// Requests of callers in flight, and the bytes they count for.
+    /// Returns the number of callers' requests in flight, and their cost in bytes.
     pub(crate) fn load(&self) -> (usize, u64) {
         (self.in_flight, self.bytes)
     }
 
-    /// Is any request in flight, also one that no caller made?
+    /// Returns whether any request is in flight, including those without a caller.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.table.len() > 0 || !self.tells.is_empty()
     }
 
-    /// The client had this name until now: requests that were sent are named by it from now on, instead of by who sends
-    /// them.
+    /// Handles a change of the client's name from `before`: requests that were sent carry it from now on, instead of
+    /// the sender's.
     pub(crate) fn name_sent(&mut self, before: EntityName) {
         for tid in self.table.ordered(|op| op.attempts > 0 && op.message.reqid == ReqId::default()) {
             if let Some(op) = self.table.get_mut(tid) {
@@ -120,25 +119,24 @@ impl<T> Objects<T> {
         }
     }
 
-    /// What is wanted of the monitors since the last call.
+    /// Takes the needs since the last call.
     #[inline]
     pub(crate) fn take_wishes(&mut self) -> Option<Wishes> {
         if self.wishes == Wishes::default() { None } else { Some(std::mem::take(&mut self.wishes)) }
     }
 
-    /// Wants a map that is newer than this one.
+    /// Requests a map that is newer than the current one.
     pub(super) fn wish_newer(&mut self) {
         self.wishes.map = Some(if self.epoch == 0 { 0 } else { self.epoch + 1 });
-        // While something is forbidden, the map that allows it must not be missed.
+        // While requests are paused, the map that ends the pause must not be missed.
         self.wishes.forever = self.targets.restricts();
     }
 
-    /// Wants the next map, for a caller.
     pub(crate) fn want_newer_map(&mut self) {
         self.wish_newer();
     }
 
-    /// Is there room for a request that costs so much?
+    /// Checks that the limits admit a request of this cost.
     #[inline]
     pub(super) fn check_room(&self, cost: u64) -> Result<(), Error> {
         if self.in_flight >= self.config.max_ops {
@@ -150,13 +148,11 @@ impl<T> Objects<T> {
         Ok(())
     }
 
-    /// Is there room for a request that costs so much?
     #[inline]
     pub(crate) fn has_room(&self, cost: u64) -> bool {
         !self.closed && self.check_room(cost).is_ok()
     }
 
-    /// Takes a request.
     pub(crate) fn submit(
         &mut self,
         now: Time,
@@ -179,7 +175,7 @@ impl<T> Objects<T> {
         Ok(OpId(tid))
     }
 
-    /// Keeps a request, and names it. (Inlined, because a request is large and would be copied from hand to hand.)
+    /// Adds a request to the table. (Inlined, because a request is large and would be copied several times.)
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
@@ -201,14 +197,13 @@ impl<T> Objects<T> {
         tid
     }
 
-    /// Takes a request back. Its completion says [`Error::Cancelled`], once its buffer is free.
+    /// Cancels a request. It ends with [`Error::Cancelled`] once its buffer is released.
     pub(crate) fn cancel(&mut self, hub: &mut Hub<T>, id: OpId) {
         if let Some(tid) = self.table.current(id.0) {
             self.fail(hub, tid, Error::Cancelled);
         }
     }
 
-    /// Takes the requests and notifications back whose tickets are `unwanted`.
     pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         for tid in self.table.ordered(|op| matches!(&op.owner, Owner::Caller(ticket) if unwanted(ticket))) {
             self.fail(hub, tid, Error::Cancelled);
@@ -217,7 +212,7 @@ impl<T> Objects<T> {
         self.tells.cancel_where(hub, unwanted);
     }
 
-    /// Gives a request up, at once or, while a payload lands in its buffer, as soon as that has ended.
+    /// Fails a request, at once or, while a payload is being received into its buffer, as soon as that has ended.
     pub(super) fn fail(&mut self, hub: &mut Hub<T>, tid: u64, error: Error) {
         let Some(op) = self.table.get_mut(tid) else { return };
         if op.landing {
@@ -228,7 +223,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Ends a request. (Inlined, because what came of it is large and would be copied from hand to hand.)
+    /// Ends a request. (Inlined, because the outcome is large and would be copied several times.)
     #[inline(always)]
     pub(super) fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
         self.count(tid, &outcome);
@@ -243,7 +238,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Counts a request of a caller that ends.
     #[inline]
     fn count(&self, tid: u64, outcome: &Result<Outcome, Error>) {
         let Some(op) = self.table.get(tid).filter(|op| matches!(op.owner, Owner::Caller(_))) else { return };
@@ -304,7 +298,6 @@ impl<T> Objects<T> {
             deadlines.chain(postponed).chain(retries).chain(careful).chain(tells).chain(self.tick).min();
     }
 
-    /// Gives up the requests whose time is over.
     pub(super) fn expire(&mut self, now: Time, hub: &mut Hub<T>) {
         let late =
             |op: &PendingOp<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
@@ -314,16 +307,16 @@ impl<T> Objects<T> {
             let stuck = op.sent_on.filter(|_| op.landing);
             let error = Error::Timeout { after: op.timeout, waiting };
             self.fail(hub, tid, error.clone());
-            // Half a payload in the caller's buffer and no more of it in all that time: to get the buffer back the
-            // connection has to go.
+            // Part of a payload is in the caller's buffer, and the rest did not arrive in all that time: only closing
+            // the connection releases the buffer.
             if let Some(conn) = stuck {
                 self.reset(now, hub, conn, error);
             }
         }
     }
 
-    /// Does what is due from time to time: asks for a newer map if OSDs are slow to reply, closes connections that
-    /// nobody needs, pings for watches.
+    /// Performs periodic maintenance: requests a newer map if OSDs are slow to reply, closes idle connections, and
+    /// pings for watches.
     pub(super) fn look_after(&mut self, now: Time, hub: &mut Hub<T>) {
         let slow = now - self.config.laggy;
         if self.table.iter().any(|op| op.osd == NOBODY || (op.sent_on.is_some() && op.sent_at < slow)) {
@@ -334,7 +327,7 @@ impl<T> Objects<T> {
         self.start_tick(now);
     }
 
-    /// Sees to it that [`look_after`](Self::look_after) is called while there is something to look after.
+    /// Schedules the next [`look_after`](Self::look_after) if there is anything to maintain.
     pub(super) fn start_tick(&mut self, now: Time) {
         let needed =
             self.table.len() > 0 || !self.lingers.is_empty() || self.sessions.iter().any(Option::is_some);
@@ -345,7 +338,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Gives up everything. The connections are closed by the caller, before: then no buffer is out but to the driver.
+    /// Fails all requests. The caller has closed the connections before, so only the driver can hold buffers.
     pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
         self.closed = true;
         self.sessions.clear();
@@ -358,7 +351,7 @@ impl<T> Objects<T> {
     }
 }
 
-/// Can the request be sent at all?
+/// Checks that a request is valid.
 fn check(request: &Request, cost: u64) -> Result<(), Error> {
     if request.ops.is_empty() {
         return Err(Error::Invalid("it has no operations"));
@@ -393,7 +386,7 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks names whose lengths are bytes on the wire.
+/// Checks the names whose lengths are single bytes on the wire.
 fn check_call(class: &str, method: &str) -> Result<(), Error> {
     for (what, name) in [("a class", class), ("a class method", method)] {
         if name.len() > MAX_CALL_NAME {
@@ -403,7 +396,7 @@ fn check_call(class: &str, method: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Is a request that costs so much small enough to be sent, and to be answered?
+/// Checks the sizes of a request and of its reply.
 #[cold]
 fn check_size(request: &Request, cost: u64) -> Result<(), Error> {
     let payload = request.payload();
@@ -416,7 +409,7 @@ fn check_size(request: &Request, cost: u64) -> Result<(), Error> {
     too_large("a read", cost - payload, MAX_READ)
 }
 
-/// What a result of an operation on a watch means: a watch of an object that was deleted is lost like any other.
+/// Converts a watch operation's errno: the watch of a deleted object counts as lost.
 pub(super) fn watch_error(errno: i32) -> Error {
     Error::WatchLost { errno: if errno == errno::ENOENT { errno::ENOTCONN } else { errno } }
 }

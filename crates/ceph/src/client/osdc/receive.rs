@@ -1,4 +1,4 @@
-//! What comes from OSDs: replies, and requests to be left alone.
+//! Messages from OSDs: replies and backoffs.
 
 use super::objects::Objects;
 use super::reply::{self, OsdReply};
@@ -14,11 +14,11 @@ use onego_msgr::{Header, Message, Placer};
 use onego_wire::{ConnId, Time};
 use std::sync::Arc;
 
-/// How often a request may be sent elsewhere. Ceph's OSDs do it once, from one pool to another; Objecter has no bound, and
-/// would go round for ever between two that send it to each other.
+/// Maximum number of redirects of a request. Ceph's OSDs redirect once, from one pool to another; Objecter has no limit, and
+/// would loop forever between two that redirect to each other.
 const MAX_REDIRECTS: u32 = 8;
 
-/// Gives connections the buffers of callers.
+/// Supplies connections with callers' buffers.
 pub(crate) struct Places<'a, T> {
     pub(crate) objects: &'a mut Objects<T>,
     pub(crate) conn: ConnId,
@@ -35,8 +35,8 @@ impl<T> Placer for Places<'_, T> {
 }
 
 impl<T> Objects<T> {
-    /// The buffer for the payload of a reply, if its request has one that is free. A reply to an attempt that was
-    /// given up on the same connection may get it too: what it leaves there is overwritten by the one that counts.
+    /// Returns the buffer for a reply's payload, if its request has a free one. The reply to an abandoned attempt on the
+    /// same connection may get it too: the final reply overwrites its bytes.
     fn place(&mut self, conn: ConnId, tid: u64, len: usize) -> Option<SegmentMut> {
         let op = self.table.get_mut(tid)?;
         if op.sent_on != Some(conn) || op.landing {
@@ -48,7 +48,7 @@ impl<T> Objects<T> {
         Some(part)
     }
 
-    /// A message from an OSD. An error is one of the peer: the connection is to be closed.
+    /// Handles a message from an OSD. Fails if the peer violates the protocol: the connection is then to be closed.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -68,7 +68,7 @@ impl<T> Objects<T> {
             kind::OSD_BACKOFF => self.backoff(now, hub, osd, conn, message.decode()?)?,
             kind::COMMAND_REPLY => self.tell_reply(hub, conn, message),
             kind::WATCH_NOTIFY => self.watch_notify(hub, message)?,
-            other => tracing::trace!(kind = other, osd, "an OSD's message is ignored"),
+            other => tracing::trace!(kind = other, osd, "ignored an OSD's message"),
         }
         if self.session_on(osd, conn).is_some_and(OsdSession::heard) {
             self.send_all(now, hub, osd);
@@ -76,12 +76,11 @@ impl<T> Objects<T> {
         Ok(())
     }
 
-    /// A reply to a request.
     #[inline]
     fn reply(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, message: &mut Message) {
         let tid = message.header.tid;
         let Some(op) = self.table.get_mut(tid) else {
-            tracing::debug!(tid, "a reply to no request");
+            tracing::debug!(tid, "a reply matches no request");
             return;
         };
         let placed = message.placed.take().map(|part| {
@@ -93,7 +92,7 @@ impl<T> Objects<T> {
             return self.finish(hub, tid, Err(error));
         }
         if op.sent_on != Some(conn) {
-            // An attempt that was given up: the next one may have waited for the buffer.
+            // An abandoned attempt: the next one may have waited for the buffer.
             return self.send(now, hub, tid);
         }
         let data = std::mem::take(&mut message.data);
@@ -101,7 +100,7 @@ impl<T> Objects<T> {
             Ok(reply) => reply,
             Err(error) => return self.fail(hub, tid, Error::BadReply(error)),
         };
-        // -1: an OSD that does not say. All that speak msgr2 do.
+        // -1: the OSD does not report it. All with msgr2 do.
         if reply.attempt >= 0 && reply.attempt != op.attempts - 1 {
             tracing::debug!(tid, attempt = reply.attempt, "a reply to an earlier attempt");
             return;
@@ -112,7 +111,7 @@ impl<T> Objects<T> {
         self.take_reply(now, hub, tid, reply, placed);
     }
 
-    /// The reply to the last attempt.
+    /// Handles the reply to the last attempt.
     #[inline]
     fn take_reply(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, reply: OsdReply, placed: Option<usize>) {
         let Some(op) = self.table.get_mut(tid) else { return };
@@ -120,19 +119,19 @@ impl<T> Objects<T> {
             return self.redirect(now, hub, tid, *redirect);
         }
         if reply.result == errno::EAGAIN {
-            // Of a replica: it does not have the object, or not yet.
+            // From a replica that lacks the object, or does not have it yet.
             return self.make_anew(now, hub, tid);
         }
         let OsdReply { result, mut ops, version, user_version, .. } = reply;
         if ops.len() != op.message.ops.len() {
-            return self.fail(hub, tid, Error::Mismatch("it is to another number of operations"));
+            return self.fail(hub, tid, Error::Mismatch("it has another number of operations"));
         }
         let mut filled = placed.unwrap_or(0);
         if placed.is_none()
             && let (Some(buffer), Some(read)) = (&mut op.buffer, ops.first_mut())
         {
             if read.output.len() > buffer.len() {
-                return self.fail(hub, tid, Error::Mismatch("it has more bytes than were asked for"));
+                return self.fail(hub, tid, Error::Mismatch("it has more bytes than requested"));
             }
             filled = std::mem::take(&mut read.output).copy_to(buffer);
         }
@@ -140,12 +139,12 @@ impl<T> Objects<T> {
         self.finish(hub, tid, Ok(Outcome::Reply(reply)));
     }
 
-    /// The request has to go elsewhere, for good.
+    /// Redirects a request permanently to another object or pool.
     fn redirect(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, redirect: Redirect) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.redirects += 1;
         if op.redirects > MAX_REDIRECTS {
-            return self.fail(hub, tid, Error::Mismatch("it sends the request elsewhere again and again"));
+            return self.fail(hub, tid, Error::Mismatch("it redirects the request too often"));
         }
         let Redirect { locator, object } = redirect;
         let from = std::mem::replace(&mut op.pool, locator.pool);
@@ -162,7 +161,7 @@ impl<T> Objects<T> {
         self.launch(now, hub, tid);
     }
 
-    /// The OSD asks to be left alone with some objects, or no longer.
+    /// Handles the start or the end of a backoff.
     fn backoff(
         &mut self,
         now: Time,
@@ -174,13 +173,13 @@ impl<T> Objects<T> {
         let Some(session) = self.session_on(osd, conn) else { return Ok(()) };
         match backoff.op {
             BackoffOp::Block => {
-                // With the epoch of the question, so that the OSD can tell if the group was split since.
+                // With the epoch of the message, so that the OSD can tell whether the group was split since.
                 hub.send(conn, 0, &Backoff { op: BackoffOp::AckBlock, ..backoff.clone() });
                 session.backoffs.block(backoff)
             }
             BackoffOp::Unblock => {
                 session.backoffs.unblock(backoff.id);
-                // By the range of this message: the group may have been split on the OSD.
+                // By the range of this message: the OSD may have split the group.
                 let Backoff { pg, begin, end, .. } = backoff;
                 let freed = self.table.ordered(|op| {
                     op.osd == osd && op.message.pg == pg && contains(&begin, &end, &object_of(&op.message))

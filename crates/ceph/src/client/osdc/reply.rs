@@ -1,7 +1,7 @@
-//! An OSD's reply, taken apart where it lies.
+//! Decodes an OSD's reply in place.
 //!
-//! The same layout as [`crate::messages::OsdOpReply`] (ceph `src/messages/MOSDOpReply.h`), without what only a sender
-//! needs, and with a payload that may already be in the caller's buffer.
+//! The same layout as [`crate::messages::OsdOpReply`] (ceph `src/messages/MOSDOpReply.h`), without the fields that only a
+//! sender needs, and with a payload that may already be in the caller's buffer.
 
 use crate::messages::{ObjectName, OpResult, OsdOpReply, Payload, Redirect};
 use crate::ops::DESCRIPTOR_LEN;
@@ -12,10 +12,9 @@ use onego_msgr::encoding::{Decode, envelope};
 use onego_wire::{DecodeError, Decoded, Reader};
 use smallvec::SmallVec;
 
-/// The oldest layout that is read: nobody who speaks msgr2 writes an older one.
+/// Oldest supported layout: all peers with msgr2 write at least this one.
 const OLDEST: u16 = 7;
 
-/// What is read of a reply.
 #[derive(Debug)]
 pub(super) struct OsdReply {
     pub(super) result: i32,
@@ -24,11 +23,10 @@ pub(super) struct OsdReply {
     pub(super) attempt: i32,
     pub(super) version: EVersion,
     pub(super) user_version: u64,
-    /// Where else the request has to go.
     pub(super) redirect: Option<Box<Redirect>>,
 }
 
-/// Reads a reply. `placed`: bytes of outputs that are not in `data`, but with the caller.
+/// Decodes a reply. `placed` is the number of output bytes that are in the caller's buffer instead of in `data`.
 pub(super) fn decode(
     header: &Header,
     front: &[u8],
@@ -87,7 +85,7 @@ mod tests {
     use smallvec::smallvec;
 
     #[test]
-    fn it_reads_what_servers_write() {
+    fn replies_of_servers_are_decoded() {
         let sent = OsdOpReply {
             object: ObjectName::from("object"),
             pg: PgId { pool: 1, seed: 2 },

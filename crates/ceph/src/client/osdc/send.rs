@@ -1,4 +1,4 @@
-//! From a request that is taken to a message on a connection.
+//! Sends requests, and opens and closes connections.
 
 use super::objects::Objects;
 use super::session::OsdSession;
@@ -14,12 +14,12 @@ use onego_msgr::{Connection, Event as LinkEvent};
 use onego_wire::{ConnId, Time};
 use std::time::Duration;
 
-/// Connections that a request may end, one after the other and alone on each, before it fails. With the waits between
-/// them that takes a second or so: an OSD that is just going down has no open port by then.
+/// Maximum number of consecutive connections that a request may end, alone on each, before it fails. With the delays
+/// in between that takes about a second: an OSD that is shutting down has closed its port by then.
 const MAX_REJECTIONS: u32 = 8;
 
 impl<T> Objects<T> {
-    /// Aims a request and sends it, if it can be sent now.
+    /// Resolves a request's target and sends it if possible.
     #[inline]
     pub(super) fn launch(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
         match self.aim(tid) {
@@ -40,7 +40,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Where a request goes by the map as it is.
+    /// Resolves a request's target by the current map.
     #[inline]
     pub(super) fn aim(&mut self, tid: u64) -> Result<OpTarget, Astray> {
         let Some(op) = self.table.get_mut(tid) else { return Err(Astray::NoMap) };
@@ -55,7 +55,7 @@ impl<T> Objects<T> {
         self.targets.find(op.pool, op.message.hash, op.message.flags, op.osd, &mut self.random)
     }
 
-    /// Takes what [`aim`](Self::aim) found. `true`: what was sent before is void.
+    /// Applies a target from [`aim`](Self::aim). Returns whether it invalidates the last attempt.
     #[inline]
     pub(super) fn take_aim(&mut self, tid: u64, target: OpTarget) -> bool {
         let Some(op) = self.table.get_mut(tid) else { return false };
@@ -75,7 +75,7 @@ impl<T> Objects<T> {
         void
     }
 
-    /// A request goes nowhere by the map as it is.
+    /// Handles a request without a target in the current map.
     pub(super) fn stray(&mut self, hub: &mut Hub<T>, tid: u64, astray: Astray) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.osd = NOBODY;
@@ -85,7 +85,7 @@ impl<T> Objects<T> {
             Astray::BadPool => self.fail(hub, tid, Error::Refused { errno: errno::EIO }),
             Astray::NoPool => {
                 op.no_pool = true;
-                // It was there when the request was sent, so it was deleted since.
+                // It existed when the request was sent, so it was deleted since.
                 if op.attempts > 0 {
                     op.pool_missing_since = self.epoch;
                 }
@@ -94,8 +94,8 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Fails a request to a pool that does not exist if the map is new enough to tell (Objecter.cc,
-    /// _check_op_pool_dne); else finds out how new it must be.
+    /// Fails a request to a missing pool if the map is new enough to tell (Objecter.cc,
+    /// _check_op_pool_dne); otherwise queries how new it must be.
     fn check_pool(&mut self, hub: &mut Hub<T>, tid: u64) {
         let Some(op) = self.table.get(tid) else { return };
         let pool = op.pool;
@@ -106,12 +106,12 @@ impl<T> Objects<T> {
         }
     }
 
-    /// The newest epoch is being asked for.
+    /// Records that the newest epoch is being queried.
     pub(crate) fn asking_newest(&mut self) {
         self.asked_newest = Some(self.table.last());
     }
 
-    /// The newest epoch that there was when it was asked for.
+    /// Handles the newest epoch as of the query.
     pub(crate) fn newest(&mut self, hub: &mut Hub<T>, newest: u32) {
         let Some(last) = self.asked_newest.take() else { return };
         for tid in self.table.ordered(|op| op.no_pool && op.pool_missing_since == 0) {
@@ -124,8 +124,8 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends a request if nothing stands against it. It is sent later otherwise: when the connection is open, the map
-    /// allows it, the OSD lifts its backoff, or its buffer comes back.
+    /// Sends a request if possible. Otherwise it is sent later: when the connection is ready, the map allows it,
+    /// the OSD ends its backoff, or its buffer is returned.
     #[inline]
     pub(super) fn send(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
         let Some(op) = self.table.get_mut(tid) else { return };
@@ -143,7 +143,7 @@ impl<T> Objects<T> {
         if !session.ready || (!session.backoffs.is_empty() && session.backoffs.hold(&op.message)) {
             return;
         }
-        // Where none is left every request behind this one waits too, so that their order stays.
+        // Without turns left, all later requests wait too, so that their order is kept.
         if !session.take_turn() {
             return;
         }
@@ -161,13 +161,13 @@ impl<T> Objects<T> {
         hub.send(conn, tid, &op.message);
     }
 
-    /// Makes a request anew that an OSD does not want to decide on (EAGAIN): with another id, because the OSD remembers what
-    /// it has answered to this one; at the primary; and at once, but from the second time on after a pause (Objecter.cc,
-    /// handle_osd_op_reply, which makes none).
+    /// Resubmits a request under a new tid after EAGAIN, because the OSD remembers its answer to the old one. It goes to the
+    /// primary: at once the first time, then with a growing delay (Objecter.cc, handle_osd_op_reply, which does not
+    /// delay it).
     pub(super) fn make_anew(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
-        /// The first pause; each is twice as long as the one before.
+        /// First delay; it doubles each time.
         const PAUSE: Duration = Duration::from_millis(10);
-        /// Doublings of it: up to 1.3 s.
+        /// Maximum number of doublings: up to 1.3 s.
         const DOUBLINGS: u32 = 7;
         let Some((tid, op)) = self.table.renew(tid) else { return };
         op.message.flags &= !(flag::BALANCE_READS | flag::LOCALIZE_READS | flag::RETRY);
@@ -177,7 +177,7 @@ impl<T> Objects<T> {
             let doublings = (op.renewals - 1).min(DOUBLINGS);
             op.not_before = Some(now + PAUSE * (1 << doublings));
             if doublings == DOUBLINGS {
-                tracing::warn!(osd = op.osd, object = ?op.message.object, "an OSD does not decide on a request (EAGAIN)");
+                tracing::warn!(osd = op.osd, object = ?op.message.object, "an OSD keeps answering EAGAIN to a request");
             }
         }
         op.renewals = op.renewals.saturating_add(1);
@@ -186,7 +186,7 @@ impl<T> Objects<T> {
         self.launch(now, hub, tid);
     }
 
-    /// Sends the requests whose pause is over.
+    /// Sends the requests whose delay is over.
     pub(super) fn send_postponed(&mut self, now: Time, hub: &mut Hub<T>) {
         for tid in self.table.ordered(|op| op.not_before.is_some_and(|at| at <= now)) {
             if let Some(op) = self.table.get_mut(tid) {
@@ -196,14 +196,14 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends all requests to an OSD that are not sent, in order.
+    /// Sends all pending requests to an OSD, in order.
     pub(super) fn send_all(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         for tid in self.table.ordered(|op| op.osd == osd && op.sent_on.is_none()) {
             self.send(now, hub, tid);
         }
     }
 
-    /// Opens a connection to an OSD, unless it failed a moment ago.
+    /// Opens a connection to an OSD, unless the last one failed a moment ago.
     pub(super) fn open(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         let Some(addr) = self.targets.addr(osd) else { return };
         let at = osd as usize;
@@ -219,7 +219,7 @@ impl<T> Objects<T> {
             let retry_at = session.retry_at;
             return self.wake_by(retry_at);
         }
-        // A session that has begun to wait for this had a connection.
+        // Only a session that had a connection waits for this time.
         if session.retry_at.take().is_some() {
             self.meter.reconnect();
         }
@@ -231,12 +231,11 @@ impl<T> Objects<T> {
         self.sessions.get_mut(usize::try_from(osd).ok()?)?.as_deref_mut()
     }
 
-    /// The session with an OSD, if it is on this connection.
+    /// Returns the session with an OSD if it uses this connection.
     pub(super) fn session_on(&mut self, osd: i32, conn: ConnId) -> Option<&mut OsdSession> {
         self.session(osd).filter(|session| session.conn == Some(conn))
     }
 
-    /// Messages may flow to an OSD.
     pub(crate) fn ready(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, conn: ConnId) {
         if let Some(session) = self.session_on(osd, conn) {
             session.begin(now);
@@ -247,7 +246,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// The connection to an OSD is over: what was sent on it is sent again on the next.
+    /// Handles the end of a connection to an OSD: its requests are resent on the next one.
     pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, conn: ConnId, error: Error) {
         let random = self.random.next();
         let Some(session) = self.session_on(osd, conn) else { return };
@@ -269,8 +268,8 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Holds the end of a connection against the request that was alone on it. Returns the request if it has ended as many
-    /// as it may.
+    /// Counts the end of a connection against the only request on it. Returns the request if it has reached the
+    /// limit.
     fn rejected(&mut self, conn: ConnId) -> Option<u64> {
         let [tid] = self.table.ordered(|op| op.sent_on == Some(conn))[..] else { return None };
         let op = self.table.get_mut(tid)?;
@@ -278,7 +277,7 @@ impl<T> Objects<T> {
         (op.rejections >= MAX_REJECTIONS).then_some(tid)
     }
 
-    /// No reply can come on this connection any more.
+    /// Marks all requests on this connection as not sent.
     fn void(&mut self, conn: ConnId) {
         self.tells.void(conn);
         for tid in self.table.ordered(|op| op.sent_on == Some(conn)) {
@@ -288,7 +287,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Closes a connection to an OSD from this side.
     pub(super) fn reset(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, error: Error) {
         if let Some(ended) = hub.close(conn) {
             let role = ended.role;
@@ -299,14 +297,14 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Takes back the buffer that a connection may have had when it ended.
+    /// Reclaims the buffers of a connection that has ended.
     pub(crate) fn bury(&mut self, now: Time, hub: &mut Hub<T>, ended: Ended) {
         if let Some(connection) = ended.connection {
             self.last_words(now, hub, connection);
         }
     }
 
-    /// Polls a connection that is over for the last time.
+    /// Drains the last events of a connection that has ended.
     pub(crate) fn last_words(&mut self, now: Time, hub: &mut Hub<T>, mut connection: Connection) {
         while let Some(event) = connection.poll() {
             if let LinkEvent::Unplaced(header, buffer) = event {
@@ -315,7 +313,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// A part of a request's buffer comes back without what was to land in it.
+    /// Handles the return of a part of a request's buffer without its payload.
     pub(crate) fn unplaced(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, part: SegmentMut) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.take_back(part);
@@ -326,7 +324,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Opens connections again whose time has come, for those that wait.
+    /// Reopens connections whose delay is over, if requests wait for them.
     pub(super) fn retry(&mut self, now: Time, hub: &mut Hub<T>) {
         let due =
             |session: &OsdSession| session.conn.is_none() && session.retry_at.is_some_and(|at| at <= now);
@@ -347,7 +345,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends what was held back out of caution that is over.
+    /// Sends the requests of sessions whose slow start is over.
     pub(super) fn relax(&mut self, now: Time, hub: &mut Hub<T>) {
         for osd in 0..self.sessions.len() {
             if self.sessions[osd].as_deref_mut().is_some_and(|session| session.relax(now)) {
@@ -356,7 +354,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Closes the connections that were not used for long and that nobody waits for.
+    /// Closes the connections that have been idle for long.
     pub(super) fn close_idle(&mut self, now: Time, hub: &mut Hub<T>) {
         let before = now - self.config.idle_timeout;
         for osd in 0..self.sessions.len() {
@@ -372,7 +370,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Forgets the session with an OSD; what was sent on it is void.
+    /// Drops the session with an OSD; its requests become unsent.
     pub(super) fn drop_session(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         let session =
             usize::try_from(osd).ok().and_then(|at| self.sessions.get_mut(at)).and_then(Option::take);

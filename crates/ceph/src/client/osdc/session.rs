@@ -1,4 +1,4 @@
-//! The connection to one OSD, and what the OSD has asked for on it.
+//! The session with one OSD: its connection and backoffs.
 
 use crate::client::config::OsdConfig;
 use crate::client::error::{Blame, Error};
@@ -9,52 +9,46 @@ use onego_wire::{Backoff as Retry, ConnId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Backoffs that an OSD may have in force. It sends one a placement group, or one an object that is being recovered:
-/// 250 groups are many for an OSD, and it refuses work long before it recovers this many objects at once.
+/// Maximum number of backoffs of an OSD. It sends one per placement group, or one per object in recovery:
+/// an OSD rarely has 250 groups, and rejects requests long before it recovers this many objects at once.
 const MAX_BACKOFFS: usize = 1 << 16;
 
-/// How long a connection is used with caution at first. One that lives so long does not end as soon as requests come;
-/// and an OSD may have reasons to leave a request without a reply for long.
+/// Initial duration of a slow start. A connection that lives longer does not end because of the first requests;
+/// and an OSD may have reasons not to reply for long.
 const CAUTION: Duration = Duration::from_millis(200);
 
-/// How often that time doubles, as long as connections end without a message: a large request takes a while to arrive
-/// at an OSD that will not have it.
+/// Doublings of that duration while connections end without a message: a large request takes a while to arrive
+/// at an OSD that rejects it.
 const MAX_CAUTION_DOUBLINGS: u32 = 5;
 
-/// Requests that may be sent at once when caution ends: a peer does not end connections because of a number like this.
+/// Number of requests at which a slow start ends: a peer does not end connections because of that many.
 const TRUSTED: u32 = 32;
 
-/// The session with one OSD.
 #[derive(Debug)]
 pub(super) struct OsdSession {
     pub(super) addr: EntityAddr,
     pub(super) conn: Option<ConnId>,
-    /// Messages may flow.
     pub(super) ready: bool,
-    /// Connections that have failed since one has brought a message, and the wait before the next.
+    /// Consecutive connections that ended without a message, and the delay before the next.
     retries: Retry,
-    /// Why the last of them failed.
+    /// Error of the last of them.
     failure: Option<Error>,
-    /// When to open the next connection.
     pub(super) retry_at: Option<Time>,
-    /// When a request was last sent.
     pub(super) used_at: Time,
     pub(super) backoffs: Backoffs,
-    /// Did the last connection end before a message came, though messages could flow?
+    /// The last connection was ready, but ended before a message arrived.
     was_barren: bool,
-    /// Has no message come on this connection yet?
+    /// No message has arrived on this connection yet.
     unheard: bool,
     caution: Option<Caution>,
 }
 
-/// Behind a connection that ended before anything came of the requests on it, the next is not given all of them at once:
-/// if it broke after the same number each time, there would never be a reply. It begins with one, and gets two for each message
-/// that comes.
+/// Slow start of a connection after one that ended without a reply: if connections always broke after the same number of
+/// requests, there would never be a reply. It admits one request, and two more for each message that arrives.
 #[derive(Debug)]
 struct Caution {
-    /// Requests that may be sent.
+    /// Number of requests that may be sent.
     turns: u32,
-    /// When it ends, whatever comes.
     until: Time,
 }
 
@@ -75,7 +69,6 @@ impl OsdSession {
         }
     }
 
-    /// Messages may flow.
     pub(super) fn begin(&mut self, now: Time) {
         self.ready = true;
         self.unheard = true;
@@ -84,7 +77,7 @@ impl OsdSession {
         self.caution = self.was_barren.then_some(Caution { turns: 1, until: now + patience });
     }
 
-    /// A message has come: the connection is good. `true`: requests that were held back may be sent.
+    /// Handles a message: the connection works. Returns whether requests that were held back may be sent.
     #[inline]
     pub(super) fn heard(&mut self) -> bool {
         self.retries.reset();
@@ -96,7 +89,7 @@ impl OsdSession {
         true
     }
 
-    /// May one more request be sent? If so, it is.
+    /// Takes a turn of the slow start. Returns whether there was one.
     #[inline]
     pub(super) fn take_turn(&mut self) -> bool {
         let Some(caution) = &mut self.caution else { return true };
@@ -105,23 +98,22 @@ impl OsdSession {
         is_left
     }
 
-    /// When caution ends, if there is any.
     pub(super) fn careful_until(&self) -> Option<Time> {
         self.caution.as_ref().map(|caution| caution.until)
     }
 
-    /// Ends caution whose time is over. `true`: it was.
+    /// Ends a slow start that is over. Returns whether one was.
     pub(super) fn relax(&mut self, now: Time) -> bool {
         self.caution.take_if(|caution| caution.until <= now).is_some()
     }
 
-    /// Why the last connection failed, if none has brought a message since.
+    /// Returns the error of the last connection, if no message has arrived since.
     pub(super) fn failure(&self) -> Option<&Error> {
         self.failure.as_ref().filter(|_| self.retries.failures() > 0)
     }
 
-    /// May the requests that were sent be why the connection has ended with this error: could messages flow, and is it an
-    /// end that the OSD chose, or that a message of its brought about?
+    /// Returns whether the requests may be the reason for the connection's end with this error: it was ready, and the OSD
+    /// closed it or sent an invalid message.
     pub(super) fn blames_requests(&self, error: &Error) -> bool {
         let chosen = match error {
             Error::Io(_) | Error::Connection(onego_msgr::Error::Closed) => self.unheard,
@@ -130,13 +122,13 @@ impl OsdSession {
         self.ready && chosen
     }
 
-    /// The request that ended one connection after the other is given up: what comes next starts afresh.
+    /// Resets the backoff: the request that ended the last connections was given up.
     pub(super) fn absolve(&mut self, now: Time) {
         self.retries.reset();
         self.retry_at = Some(now);
     }
 
-    /// The connection is over. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
+    /// Handles the end of the connection. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
     pub(super) fn lost(&mut self, now: Time, error: Error, random: u64) {
         self.conn = None;
         let blames_peer = error.blame() == Blame::Peer;
@@ -145,14 +137,14 @@ impl OsdSession {
         self.caution = None;
         let was_ready = std::mem::take(&mut self.ready);
         self.was_barren |= was_ready && (self.retries.failures() > 0 || blames_peer);
-        // The first time at once: mostly it was an accident.
+        // At once the first time, which is usually an accident.
         let is_first = self.retries.failures() == 0;
         let wait = self.retries.fail(random);
         self.retry_at = Some(if is_first { now } else { now + wait });
     }
 }
 
-/// The ranges of objects that an OSD does not want requests to.
+/// Ranges of objects for which the OSD has requested a backoff.
 #[derive(Debug, Default)]
 pub(super) struct Backoffs {
     ranges: BTreeMap<SpgId, Vec<Range>>,
@@ -167,13 +159,11 @@ struct Range {
 }
 
 impl Backoffs {
-    /// Does none apply to anything?
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Takes one.
     pub(super) fn block(&mut self, backoff: Backoff) -> Result<(), Error> {
         if self.count >= MAX_BACKOFFS {
             return Err(Error::Mismatch("there are too many backoffs"));
@@ -184,7 +174,7 @@ impl Backoffs {
         Ok(())
     }
 
-    /// Lifts one. By its id alone: its group may have been split on the OSD.
+    /// Removes a backoff by its id only: the OSD may have split its group.
     pub(super) fn unblock(&mut self, id: u64) {
         for ranges in self.ranges.values_mut() {
             let before = ranges.len();
@@ -194,7 +184,7 @@ impl Backoffs {
         self.ranges.retain(|_, ranges| !ranges.is_empty());
     }
 
-    /// Is a request to be held back?
+    /// Returns whether a request must be held back.
     pub(super) fn hold(&self, message: &OsdOp) -> bool {
         self.ranges.get(&message.pg).is_some_and(|ranges| {
             let object = object_of(message);
@@ -203,7 +193,7 @@ impl Backoffs {
     }
 }
 
-/// The object that a request is to, as it sorts within its group.
+/// Returns a request's object, as it is sorted within its group.
 pub(super) fn object_of(message: &OsdOp) -> HObject {
     HObject {
         key: message.locator.key.clone(),
@@ -216,7 +206,7 @@ pub(super) fn object_of(message: &OsdOp) -> HObject {
     }
 }
 
-/// Is the object in the range? `begin == end` is that one object.
+/// Returns whether the object is in the range; `begin == end` is a range of one object.
 pub(super) fn contains(begin: &HObject, end: &HObject, object: &HObject) -> bool {
     object == begin || (begin < object && object < end)
 }
@@ -236,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_its_begin_and_not_its_end() {
+    fn a_range_includes_its_begin_and_excludes_its_end() {
         let (a, b, c) = (object("a"), object("b"), object("c"));
         assert!(contains(&a, &c, &a) && contains(&a, &c, &b) && !contains(&a, &c, &c));
         assert!(contains(&b, &b, &b) && !contains(&b, &b, &c));
     }
 
     #[test]
-    fn a_backoff_is_lifted_by_its_id() {
+    fn a_backoff_is_removed_by_its_id() {
         let pg = SpgId::whole(PgId { pool: 1, seed: 0 });
         let block = |id, name: &str| Backoff {
             pg,
@@ -263,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_between_connections_grow_to_their_bound() {
+    fn reconnect_delays_grow_to_their_limit() {
         let (config, now) = (OsdConfig::default(), Time::default());
         let mut session = OsdSession::new(EntityAddr::default(), now, &config);
         let mut wait = |ready| {
@@ -274,7 +264,7 @@ mod tests {
         assert_eq!(wait(true), Duration::ZERO);
         let mut last = Duration::ZERO;
         for n in 0..40 {
-            // Whether messages could flow makes no difference: none came.
+            // It makes no difference whether the connection was ready: no message arrived.
             let next = wait(n % 2 == 0);
             assert!(next > last / 2 && next <= config.reconnect_max, "{next:?} after {last:?}");
             last = next;
@@ -286,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_barren_connection_requests_come_one_by_one_at_first() {
+    fn a_slow_start_follows_connections_without_a_message() {
         let (config, now) = (OsdConfig::default(), Time::default());
         let mut session = OsdSession::new(EntityAddr::default(), now, &config);
         let turns = |session: &mut OsdSession| (0..100).filter(|_| session.take_turn()).count();
@@ -313,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_the_osd_chose_before_it_said_anything_is_blamed_on_the_requests() {
+    fn an_end_by_the_osd_without_a_message_is_blamed_on_the_requests() {
         let (config, now) = (OsdConfig::default(), Time::default());
         let mut session = OsdSession::new(EntityAddr::default(), now, &config);
         let silent = Error::Connection(onego_msgr::Error::Silent(CAUTION));

@@ -1,4 +1,4 @@
-//! Requests in flight, found by their transaction ids without a search.
+//! Table of requests in flight, indexed by their transaction ids.
 
 use crate::client::error::Error;
 use crate::client::request::{Request, WatchId};
@@ -10,87 +10,78 @@ use onego_wire::{ConnId, Time};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// Low bits of a transaction id: the request's place in the table. The high bits count up, so that ids are never
-/// used twice and the order of ids is the order of submission.
+/// Number of low bits of a transaction id, which are the request's slot. The high bits count up, so that ids are never
+/// reused and their order is that of submission.
 const SLOT_BITS: u32 = 16;
 
-/// Nobody serves the request: there is no map, no pool, or no OSD that is up.
+/// No OSD serves the request: there is no map, no pool, or no OSD that is up.
 pub(super) const NOBODY: i32 = -1;
 
-/// What waits for the end of a request.
+/// Recipient of a request's result.
 #[derive(Debug)]
 pub(super) enum Owner<T> {
     Caller(T),
-    /// A watch is registered or renewed.
+    /// Registration of a watch.
     Register(WatchId),
-    /// A watch is kept alive.
     Ping(WatchId),
-    /// A watch is given up.
     Unwatch(T),
-    /// A notification is sent; its end is told by another message.
+    /// Notification; a later message reports its end.
     Notify(WatchId),
-    /// A notification is acknowledged: nobody.
+    /// The result is ignored, as for acknowledgements.
     Nobody,
 }
 
-/// A request in flight.
 #[derive(Debug)]
 pub(super) struct PendingOp<T> {
     pub(super) owner: Owner<T>,
-    /// What is sent. Its placement group, epoch, flags and attempt are filled in when it is.
+    /// Message to send. Its placement group, epoch, flags and attempt are filled in before.
     pub(super) message: OsdOp,
-    /// The pool that was asked for; a tier or a redirection may make it another in `message`.
+    /// Pool of the request; a tier or a redirect may set another one in `message`.
     pub(super) pool: i64,
-    /// Is the hash in `message` known?
+    /// The hash in `message` is known.
     pub(super) hashed: bool,
-    /// The OSD that serves the request, or [`NOBODY`].
+    /// OSD that serves the request, or [`NOBODY`].
     pub(super) osd: i32,
-    /// Is the OSD a replica?
+    /// The OSD is a replica.
     pub(super) replica: bool,
     /// Number of groups in the pool when the group was determined.
     pub(super) pg_num: u32,
-    /// The map forbids it for now.
+    /// The map pauses it.
     pub(super) paused: bool,
-    /// The connection on which the last attempt was sent, while a reply to it is expected.
+    /// Connection of the last attempt, while its reply is expected.
     pub(super) sent_on: Option<ConnId>,
-    /// When that was.
+    /// Time of the last attempt.
     pub(super) sent_at: Time,
-    /// When it was submitted.
+    /// Time of submission.
     pub(super) since: Time,
-    /// Epoch of the map then.
+    /// Epoch of the map at the last attempt.
     pub(super) sent_epoch: Epoch,
-    /// Times it was sent.
     pub(super) attempts: i32,
-    /// Connections in a row that ended when it was the only request on them.
+    /// Consecutive connections that ended with only this request on them.
     pub(super) rejections: u32,
-    /// The id that it was submitted with: it has another once an OSD wants it to be made anew.
+    /// Original id: the request gets another one when it is resubmitted.
     submitted_as: u64,
-    /// How often an OSD wanted that, one time after the other.
+    /// Consecutive resubmissions.
     pub(super) renewals: u32,
-    /// How often an OSD sent it elsewhere.
     pub(super) redirects: u32,
-    /// It is not sent before.
     pub(super) not_before: Option<Time>,
-    /// When it fails.
     pub(super) deadline: Option<Time>,
-    /// How long after its submission that is.
+    /// Time from submission to the deadline.
     pub(super) timeout: Duration,
-    /// What it counts for against the bound on bytes.
+    /// Bytes that count against the limit.
     pub(super) cost: u64,
-    /// The map has no such pool.
     pub(super) no_pool: bool,
-    /// If the pool is not in a map of this epoch, there is no such pool. 0: not known.
+    /// The pool does not exist if a map of this epoch lacks it. 0: unknown.
     pub(super) pool_missing_since: Epoch,
-    /// The caller's buffer, or what is left of it while a payload lands in the rest.
+    /// Caller's buffer, or the rest of it while a payload is received into its front.
     pub(super) buffer: Option<SegmentMut>,
-    /// Is a part of the buffer with the connection?
+    /// The connection holds a part of the buffer.
     pub(super) landing: bool,
-    /// It has failed, and only waits for its buffer.
+    /// The request has failed, and only waits for its buffer.
     pub(super) failed: Option<Error>,
 }
 
 impl<T> PendingOp<T> {
-    /// No request.
     fn vacant() -> Self {
         Self {
             owner: Owner::Nobody,
@@ -137,7 +128,6 @@ impl<T> PendingOp<T> {
         }
     }
 
-    /// Makes this what `request` asks for.
     #[inline(always)]
     pub(super) fn fill(&mut self, now: Time, request: Request, owner: Owner<T>, timeout: Option<Duration>) {
         self.owner = owner;
@@ -158,7 +148,7 @@ impl<T> PendingOp<T> {
         self.buffer = request.read_into;
     }
 
-    /// Makes this no request, and returns who asked, the buffer, and what it cost.
+    /// Clears the slot. Returns the owner, the buffer and the cost.
     #[inline]
     fn vacate(&mut self) -> (Owner<T>, Option<SegmentMut>, u64) {
         self.message.ops.clear();
@@ -176,7 +166,7 @@ impl<T> PendingOp<T> {
         )
     }
 
-    /// A part of the buffer comes back from a connection.
+    /// Handles the return of the buffer's front from a connection.
     pub(super) fn take_back(&mut self, mut part: SegmentMut) {
         if let Some(rest) = self.buffer.take() {
             part.try_join(rest).expect("the part was cut off the front of the buffer");
@@ -186,7 +176,7 @@ impl<T> PendingOp<T> {
     }
 }
 
-/// A place for a request. It is filled and emptied where it is, because a request is large.
+/// Slot of a request. It is filled and cleared in place, because a request is large.
 #[derive(Debug)]
 struct Slot<T> {
     /// 0: the slot is free.
@@ -194,7 +184,6 @@ struct Slot<T> {
     op: PendingOp<T>,
 }
 
-/// The requests in flight.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     slots: Vec<Slot<T>>,
@@ -203,7 +192,7 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The most requests there can be, those of watches included.
+    /// Maximum number of requests, including those of watches.
     pub(super) const MAX: usize = 1 << SLOT_BITS;
 
     pub(super) fn new() -> Self {
@@ -214,10 +203,10 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Gives a request an id and a place, which is as [`PendingOp::vacant`] makes it.
+    /// Allocates an id and a slot, in the state of [`PendingOp::vacant`].
     ///
     /// # Panics
-    /// If there are [`Table::MAX`] already.
+    /// If there are already [`Table::MAX`].
     #[inline]
     pub(super) fn claim(&mut self) -> (u64, &mut PendingOp<T>) {
         self.submitted += 1;
@@ -231,7 +220,7 @@ impl<T> Table<T> {
         (place.tid, &mut place.op)
     }
 
-    /// Gives a request another id, as if it were submitted now: nobody takes it for the one that it was.
+    /// Gives a request a new id, as if it were submitted now.
     pub(super) fn renew(&mut self, tid: u64) -> Option<(u64, &mut PendingOp<T>)> {
         let slot = self.slot(tid);
         let place = self.slots.get_mut(slot).filter(|place| place.tid == tid)?;
@@ -240,7 +229,7 @@ impl<T> Table<T> {
         Some((place.tid, &mut place.op))
     }
 
-    /// The id of the request that was submitted with this one, if it is still in flight.
+    /// Returns the current id of the request that was submitted with this one, if it is still in flight.
     pub(super) fn current(&self, submitted_as: u64) -> Option<u64> {
         let place = self.slots.get(self.slot(submitted_as))?;
         (place.tid != 0 && place.op.submitted_as == submitted_as).then_some(place.tid)
@@ -262,7 +251,7 @@ impl<T> Table<T> {
         self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid).map(|slot| &slot.op)
     }
 
-    /// Takes a request out, and returns what of it outlives it.
+    /// Removes a request. Returns its owner, buffer and cost.
     #[inline]
     pub(super) fn remove(&mut self, tid: u64) -> Option<(Owner<T>, Option<SegmentMut>, u64)> {
         let slot = self.slot(tid);
@@ -272,7 +261,7 @@ impl<T> Table<T> {
         Some(place.op.vacate())
     }
 
-    /// The requests that `wanted` chooses, in the order of their submission. It looks at all: for rare occasions.
+    /// Returns the selected requests in the order of submission. Scans all: meant for rare use.
     pub(super) fn ordered(&self, wanted: impl Fn(&PendingOp<T>) -> bool) -> Vec<u64> {
         let mut tids: Vec<u64> =
             self.slots.iter().filter(|slot| slot.tid != 0 && wanted(&slot.op)).map(|slot| slot.tid).collect();
@@ -280,12 +269,11 @@ impl<T> Table<T> {
         tids
     }
 
-    /// The id that was given last.
+    /// Returns an upper bound of the ids so far.
     pub(super) fn last(&self) -> u64 {
         self.submitted << SLOT_BITS | (Self::MAX as u64 - 1)
     }
 
-    /// All requests, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingOp<T>> {
         self.slots.iter().filter(|slot| slot.tid != 0).map(|slot| &slot.op)
     }

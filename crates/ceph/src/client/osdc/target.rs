@@ -1,4 +1,4 @@
-//! Which OSD a request goes to, without running CRUSH for each.
+//! Selects the OSD of a request, without running CRUSH for each.
 //!
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::_calc_target; linux `net/ceph/osd_client.c`, calc_target.
 
@@ -14,39 +14,34 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Groups of a pool that are kept: as many as a pool may have by default (`mon_max_pool_pg_num`). Of what a larger pool
-/// has beyond, CRUSH is asked each time.
+/// Number of a pool's groups that are cached: the default limit of a pool (`mon_max_pool_pg_num`). For further groups of a
+/// larger pool, CRUSH runs each time.
 const MAX_KEPT: u32 = 1 << 16;
 
-/// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpTarget {
-    /// The placement group.
     pub(super) pg: SpgId,
-    /// Groups that its pool has.
     pub(super) pg_num: u32,
     /// The OSD, or [`NOBODY`].
     pub(super) osd: i32,
-    /// Is it a replica instead of the primary?
+    /// The OSD is a replica instead of the primary.
     pub(super) replica: bool,
-    /// The map forbids the request for now.
+    /// The map pauses the request.
     pub(super) paused: bool,
-    /// Requests sent by maps before this epoch are dropped by the OSDs.
+    /// OSDs drop requests that were sent with maps before this epoch.
     pub(super) resend_before: Epoch,
 }
 
-/// Why a request goes nowhere.
+/// Reason why a request has no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Astray {
-    /// There is no map yet.
     NoMap,
-    /// The map has no such pool.
     NoPool,
-    /// All requests to the pool are to fail with EIO.
+    /// The pool fails all requests with EIO.
     BadPool,
 }
 
-/// What is kept of a placement group.
+/// Cached placement of a group.
 #[derive(Debug, Clone)]
 struct Group {
     primary: i32,
@@ -54,31 +49,31 @@ struct Group {
     acting: SmallVec<[i32; 4]>,
 }
 
-/// What is kept of a pool.
+/// Cached properties of a pool.
 #[derive(Debug)]
 struct PoolTargets {
     pg_num: u32,
     mask: u32,
     read_tier: i64,
     write_tier: i64,
-    /// Does a cache lie over the pool?
+    /// The pool has a cache tier.
     tiered: bool,
     full: bool,
     bad: bool,
     replicated: bool,
     resend_before: Epoch,
-    /// By seed; `None`: CRUSH was not asked yet under this map.
+    /// By seed; `None`: not computed yet for this map.
     groups: Vec<Option<Group>>,
-    /// The last group that is not among those.
+    /// The last group beyond the cached ones.
     beyond: Option<Group>,
 }
 
-/// The map, and what was already found in it.
+/// The map, with cached placements.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// In which versions of the messenger's protocol OSDs are connected to.
+    /// Accepted versions of the messenger protocol.
     versions: Versions,
-    /// Are they connected to where other OSDs reach them?
+    /// Whether to connect to the OSDs' cluster addresses.
     as_osd: bool,
     map: Option<Arc<OsdMap>>,
     pools: FxHashMap<i64, PoolTargets>,
@@ -92,7 +87,7 @@ impl Targets {
         Self { versions, as_osd, ..Self::default() }
     }
 
-    /// Where an OSD is reached, if it is up.
+    /// Returns the address of an OSD, if it is up.
     pub(super) fn addr(&self, osd: i32) -> Option<EntityAddr> {
         let map = self.map.as_ref()?;
         if self.as_osd {
@@ -105,13 +100,12 @@ impl Targets {
         self.map.as_ref()
     }
 
-    /// Takes the map away, to change it. Nothing is known until [`set`](Self::set).
+    /// Takes the map in order to change it. All targets are unknown until [`set`](Self::set).
     pub(super) fn take(&mut self) -> Option<Arc<OsdMap>> {
         self.pools.clear();
         self.map.take()
     }
 
-    /// Goes by this map from now on.
     pub(super) fn set(&mut self, map: Arc<OsdMap>) {
         self.reads_paused = map.has_flag(map_flag::PAUSERD);
         self.writes_paused = map.has_flag(map_flag::PAUSEWR);
@@ -138,30 +132,30 @@ impl Targets {
         self.map = Some(map);
     }
 
-    /// Does the map forbid anything, so that the end of that must be watched for?
+    /// Returns whether the map pauses anything, so that a newer map is needed to end that.
     pub(super) fn restricts(&self) -> bool {
         self.reads_paused || self.writes_paused || self.pools.values().any(|pool| pool.full)
     }
 
-    /// Do writes to the pool wait because there is no room?
+    /// Returns whether the pool is full, so that writes to it wait.
     pub(super) fn is_full(&self, pool: i64) -> bool {
         self.pools.get(&pool).is_some_and(|pool| pool.full)
     }
 
-    /// May pings of watches be sent?
+    /// Returns whether reads are paused, and with them pings of watches.
     pub(super) fn reads_paused(&self) -> bool {
         self.reads_paused
     }
 
-    /// The hash of an object of a pool. `None`: there is no such pool.
+    /// Returns the hash of a pool's object. `None`: there is no such pool.
     #[inline]
     pub(super) fn hash(&self, pool: i64, name: &ObjectName, locator: &ObjectLocator) -> Option<u32> {
         let known = self.map.as_ref()?.pools.get(&pool)?;
         Some(known.object_pg(pool, name, &locator.key, &locator.namespace, locator.hash).seed)
     }
 
-    /// Where a request with these flags goes. One that may go to a replica stays with the OSD that it is `at` if it
-    /// can.
+    /// Returns the target of a request with these flags. A read that may go to a replica stays at the OSD `at` if
+    /// possible.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -205,7 +199,7 @@ impl Targets {
 }
 
 impl PoolTargets {
-    /// The pool that requests to this one, whose id is `pool`, go to while a cache lies over it.
+    /// Returns the pool that serves requests to this one, whose id is `pool`: the cache tier if there is one.
     fn tier(&self, pool: i64, flags: u32) -> i64 {
         if flags & flag::WRITE != 0 && self.write_tier >= 0 {
             self.write_tier
@@ -216,7 +210,7 @@ impl PoolTargets {
         }
     }
 
-    /// The OSDs of a group, found at most once a map.
+    /// Returns the OSDs of a group, computed at most once per map.
     #[inline]
     fn group(&mut self, map: &OsdMap, versions: Versions, workspace: &mut Workspace, pg: PgId) -> &Group {
         if self.groups.is_empty() {
@@ -246,28 +240,28 @@ fn osd_addr(map: &OsdMap, osd: i32, versions: Versions) -> Option<EntityAddr> {
     map.client_addr(osd)?.reached_by(versions).copied()
 }
 
-/// May the request be served by a replica?
+/// Returns whether a replica may serve the request.
 fn wants_replica(flags: u32) -> bool {
     flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0
 }
 
-/// `x` modulo `n` in such a way that few results change when `n` grows (rados.h, ceph_stable_mod).
-/// `mask` is that of [`mask`].
+/// Returns `x` modulo `n` such that few results change when `n` grows (rados.h, ceph_stable_mod). `mask` is that of
+/// [`mask`].
 #[inline]
 fn stable_mod(x: u32, n: u32, mask: u32) -> u32 {
     if x & mask < n { x & mask } else { x & (mask >> 1) }
 }
 
-/// The least 2^n - 1 that is not below `n - 1`.
+/// Returns the smallest 2^k - 1 that is at least `n - 1`.
 fn mask(n: u32) -> u32 {
     n.checked_next_power_of_two().map_or(u32::MAX, |power| power - 1)
 }
 
-/// Does the group `seed` give objects to others when their number grows from `old` to `new` (osd_types.cc,
-/// pg_t::is_split)?
+/// Returns whether the growth of the number of groups from `old` to `new` splits the group `seed` (osd_types.cc,
+/// pg_t::is_split).
 pub(super) fn is_split(seed: u32, old: u32, new: u32) -> bool {
     let mask = mask(old);
-    // A pool that grows by more than pools may have has split them all, for all that matters here.
+    // Growth beyond the maximum size of a pool counts as a split of all groups.
     new.saturating_sub(old) > MAX_KEPT || (old..new).any(|child| stable_mod(child, old, mask) == seed)
 }
 
@@ -276,12 +270,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_split_when_one_of_the_new_ones_comes_out_of_it() {
-        // From 4 to 6 groups: 4 comes out of 0, 5 out of 1.
+    fn a_group_is_split_if_it_is_the_parent_of_a_new_one() {
+        // From 4 to 6 groups: 0 is the parent of 4, 1 of 5.
         assert_eq!([0, 1, 2, 3].map(|seed| is_split(seed, 4, 6)), [true, true, false, false]);
         assert!(!is_split(0, 4, 4));
         assert!(!is_split(0, 6, 4));
-        // From 6 to 8: 6 out of 2, 7 out of 3.
+        // From 6 to 8: 2 is the parent of 6, 3 of 7.
         assert_eq!(
             [0, 1, 2, 3, 4, 5].map(|seed| is_split(seed, 6, 8)),
             [false, false, true, true, false, false]

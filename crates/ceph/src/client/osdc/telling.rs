@@ -1,4 +1,4 @@
-//! Gives OSDs commands, and takes their answers.
+//! Sends commands to OSDs, and handles their answers.
 
 use super::objects::Objects;
 use super::tells::{MAX_TELLS, PendingTell};
@@ -10,7 +10,6 @@ use onego_msgr::Message;
 use onego_wire::{ConnId, Time};
 
 impl<T> Objects<T> {
-    /// Gives an OSD a command.
     pub(crate) fn tell(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, mut message: Tell, ticket: T) {
         let taken = if self.closed {
             Err(Error::Closed)
@@ -32,7 +31,7 @@ impl<T> Objects<T> {
         self.start_tick(now);
     }
 
-    /// An OSD that does not exist is not found, and one that is down does not answer.
+    /// Fails with ENOENT if the OSD does not exist, with ENXIO if it is down.
     fn can_be_told(&self, osd: i32) -> Result<(), Error> {
         let Some(map) = self.map() else { return Err(Error::Refused { errno: errno::ENOTCONN }) };
         match (map.exists(osd), map.is_up(osd)) {
@@ -57,15 +56,15 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends all commands to an OSD that are not sent, in order.
+    /// Sends all pending commands to an OSD, in order.
     pub(super) fn send_tells(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         let on_it = self.tells.pending.iter().filter(|(_, tell)| tell.osd == osd);
         let tids: Vec<u64> = on_it.map(|(tid, _)| *tid).collect();
         tids.into_iter().for_each(|tid| self.send_tell(now, hub, tid));
     }
 
-    /// The map is another one: commands to OSDs that are down or gone fail, and those to OSDs that are elsewhere are sent
-    /// there.
+    /// Handles a new map: fails commands to OSDs that are down or gone, and resends those to OSDs with another
+    /// address.
     pub(super) fn aim_tells(&mut self, now: Time, hub: &mut Hub<T>) {
         let osds: Vec<i32> = self.tells.pending.values().map(|tell| tell.osd).collect();
         for osd in osds {
@@ -76,11 +75,10 @@ impl<T> Objects<T> {
         }
     }
 
-    /// The answer to a command.
     pub(super) fn tell_reply(&mut self, hub: &mut Hub<T>, conn: ConnId, message: &mut Message) {
         let tid = message.header.tid;
         if self.tells.pending.get(&tid).is_none_or(|tell| tell.sent_on != Some(conn)) {
-            tracing::debug!(tid, "an answer to no command");
+            tracing::debug!(tid, "an answer matches no command");
             return;
         }
         let Some(tell) = self.tells.pending.remove(&tid) else { return };

@@ -1,4 +1,4 @@
-//! What requests wait for, and why.
+//! Targets and causes of requests' waits.
 
 use super::objects::Objects;
 use super::table::{NOBODY, Owner, PendingOp};
@@ -8,7 +8,7 @@ use crate::osdmap::pool_flag;
 use onego_wire::Time;
 
 impl<T> Objects<T> {
-    /// What the oldest request waits for that somebody has made, those of watches among them.
+    /// Returns the wait of the oldest request of a caller or a watch.
     pub(crate) fn waiting(&self, now: Time) -> Option<Waiting> {
         let of_somebody = |op: &&PendingOp<T>| !matches!(op.owner, Owner::Nobody | Owner::Ping(_));
 
@@ -16,7 +16,7 @@ impl<T> Objects<T> {
         oldest.map(|op| self.explain(now, op))
     }
 
-    /// Returns whether an OSD that can be reached, as far as is known, has a request to answer.
+    /// Returns whether a reply is expected from an OSD that is reachable, as far as known.
     pub(crate) fn expects_reply(&self) -> bool {
         self.table.iter().any(|op| match self.awaited(op) {
             (Awaited::Reply { .. }, _) => true,
@@ -25,7 +25,7 @@ impl<T> Objects<T> {
         })
     }
 
-    /// What a request waits for.
+    /// Returns the wait of a request.
     pub(super) fn explain(&self, now: Time, op: &PendingOp<T>) -> Waiting {
         let (target, cause) = self.awaited(op);
         let cause = cause.cloned().map(Box::new);
@@ -58,7 +58,7 @@ impl<T> Objects<T> {
         }
     }
 
-    /// What a request to a pool that the map forbids for now waits for.
+    /// Returns the wait of a request to a pool that the map pauses.
     fn pause(&self, pool: i64) -> Awaited {
         let map = self.targets.map();
         match map.and_then(|map| Some((map.pool_names.get(&pool)?, map.pools.get(&pool)?))) {

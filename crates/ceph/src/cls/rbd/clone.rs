@@ -1,89 +1,89 @@
-//! The methods that tie a clone to the snapshot that it was made of, on both headers and on the pool's list of children
-//! (`rbd_children`), and those that move data from one to the other.
+//! Methods that link a clone to its parent snapshot, on both headers and on the pool's list of children
+//! (`rbd_children`), and methods that copy data from one to the other.
 
 use super::snapshot::{ChildImageSpec, ParentImageSpec};
 use crate::cls::methods;
 use std::collections::BTreeMap;
 
-/// What [`AssertSnapcSeq`] asserts (`cls::rbd::AssertSnapcSeqState`).
+/// Conditions of [`AssertSnapcSeq`] (`cls::rbd::AssertSnapcSeqState`).
 pub mod snapc_seq {
     /// The context is newer than the object's clones.
     pub const NEWER: u8 = 0;
-    /// The object has a clone that is as new as the context.
+    /// The object has a clone that is at least as new as the context.
     pub const NOT_NEWER: u8 = 1;
 }
 
 methods! { "rbd":
-    /// Makes the image a clone. EEXIST: it is one already; ENOEXEC: it has not the feature; EINVAL: nothing would show through.
+    /// Makes the image a clone. EEXIST: it already is one; ENOEXEC: it lacks the feature; EINVAL: the overlap would be empty.
     "parent_attach" ParentAttach {
-        /// The snapshot that it is a clone of.
+        /// Parent snapshot.
         parent: ParentImageSpec,
-        /// Bytes of the snapshot.
+        /// Overlap in bytes.
         overlap: u64,
-        /// Replace the parent that is there?
+        /// Whether to replace an existing parent.
         reattach: bool = false,
     } -> ();
-    /// Makes the image no clone any more. ENOENT: it is none.
+    /// Removes the link to the parent. ENOENT: the image is no clone.
     "parent_detach" ParentDetach {} -> ();
-    /// Makes the image a clone, as releases before Nautilus do.
+    /// Makes the image a clone; method of releases before Nautilus.
     "set_parent" SetParent {
         /// Pool of the parent.
         pool: i64,
-        /// The parent image.
+        /// Parent image.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
-        /// Bytes of the snapshot.
+        /// Overlap in bytes.
         overlap: u64,
     } -> ();
-    /// Makes the image no clone any more, as releases before Nautilus do.
+    /// Removes the link to the parent; method of releases before Nautilus.
     "remove_parent" RemoveParent {} -> ();
-    /// A snapshot has another clone that it counts itself. EEXIST: it has that one; ENOENT: it is in the trash.
+    /// Records a clone with a snapshot. EEXIST: it is already recorded; ENOENT: the snapshot is in the trash.
     "child_attach" ChildAttach {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// The clone.
+        /// Clone.
         child: ChildImageSpec,
     } -> ();
-    /// A snapshot has a clone less. ENOENT: it has not that one.
+    /// Removes a clone from a snapshot's record. ENOENT: it is not recorded.
     "child_detach" ChildDetach {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// The clone.
+        /// Clone.
         child: ChildImageSpec,
     } -> ();
-    /// Adds a clone to the pool's list of children. EEXIST: it is there.
+    /// Adds a clone to the pool's list of children. EEXIST: it is already listed.
     "add_child" AddChild {
         /// Pool of the parent.
         pool: i64,
-        /// The parent.
+        /// Parent.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
-        /// The clone, which is in this pool.
+        /// Clone in this pool.
         child: String,
     } -> ();
-    /// Takes a clone out of the pool's list of children. ENOENT: it is not there.
+    /// Removes a clone from the pool's list of children. ENOENT: it is not listed.
     "remove_child" RemoveChild {
         /// Pool of the parent.
         pool: i64,
-        /// The parent.
+        /// Parent.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
-        /// The clone, which is in this pool.
+        /// Clone in this pool.
         child: String,
     } -> ();
-    /// Writes parts of the parent's data, unless the object exists.
+    /// Writes ranges of the parent's data, unless the object exists.
     "sparse_copyup" SparseCopyUp {
-        /// Offset and length of each part, bytes.
+        /// Offsets and lengths of the ranges in bytes.
         extents: BTreeMap<u64, u64>,
-        /// The data of all parts, one behind the other.
+        /// Concatenated data of the ranges.
         data: Vec<u8>,
     } -> ();
-    /// ERANGE unless the snapshots of a writer are as new as it says, compared with those of the object.
+    /// Fails with ERANGE unless a writer's snapshot context meets the condition, compared with the object's snapshots.
     "assert_snapc_seq" AssertSnapcSeq {
-        /// The newest snapshot that the writer knows.
+        /// Newest snapshot that the writer knows.
         seq: u64,
         /// See [`snapc_seq`].
         state: u8,

@@ -11,68 +11,68 @@ pub type Images = BTreeMap<String, String>;
 pub mod directory_state {
     /// Images may be added.
     pub const READY: u8 = 0;
-    /// The directory is empty and stays so: its namespace is being removed.
+    /// The directory is empty and remains so: its namespace is being removed.
     pub const ADD_DISABLED: u8 = 1;
 }
 
 structure! {
     /// An image in the trash (`cls::rbd::TrashImageSpec`).
     TrashImageSpec v 2 {
-        /// What put it there.
+        /// Origin of the removal.
         source: u8,
-        /// The image's name.
+        /// Name of the image.
         name: String,
-        /// When it was put there.
+        /// Time of the removal.
         deletion_time: Utime,
-        /// When it may be removed.
+        /// Time from which it may be deleted.
         deferment_end_time: Utime,
-        /// What is being done with it.
+        /// State of its restore or deletion.
         state: u8 = 0,
     }
 }
 
 methods! { "rbd":
-    /// The id of an image.
+    /// Returns the id of an image.
     "dir_get_id" DirGetId {
-        /// The image's name.
+        /// Name of the image.
         name: String,
     } -> String;
-    /// The name of an image.
+    /// Returns the name of an image.
     "dir_get_name" DirGetName {
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> String;
-    /// Images in the order of their names.
+    /// Lists images by name.
     "dir_list" DirList {
-        /// The name to go on behind.
+        /// Name after which to start.
         after: String,
-        /// Most images wanted.
+        /// Maximum number of images.
         max: u64,
     } -> Images;
-    /// Adds an image. EEXIST: the name is taken; EBADF: the id is.
+    /// Adds an image. EEXIST: the name is in use; EBADF: the id is.
     "dir_add_image" DirAddImage {
-        /// The image's name.
+        /// Name of the image.
         name: String,
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> ();
-    /// Removes an image. ESTALE: name and id do not belong together.
+    /// Removes an image. ESTALE: name and id do not match.
     "dir_remove_image" DirRemoveImage {
-        /// The image's name.
+        /// Name of the image.
         name: String,
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> ();
-    /// Gives an image another name.
+    /// Renames an image.
     "dir_rename_image" DirRenameImage {
-        /// The image's name so far.
+        /// Old name.
         from: String,
-        /// The image's name from now on.
+        /// New name.
         to: String,
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> ();
-    /// ENOENT unless the directory is in this state.
+    /// Fails with ENOENT unless the directory is in this state.
     "dir_state_assert" DirStateAssert {
         /// See [`directory_state`].
         state: u8,
@@ -82,54 +82,54 @@ methods! { "rbd":
         /// See [`directory_state`].
         state: u8,
     } -> ();
-    /// Images in the trash, in the order of their ids.
+    /// Lists the images in the trash by id.
     "trash_list" TrashList {
-        /// The id to go on behind.
+        /// Id after which to start.
         after: String,
-        /// Most images wanted.
+        /// Maximum number of images.
         max: u64,
     } -> BTreeMap<String, TrashImageSpec>;
-    /// An image in the trash.
+    /// Returns an image in the trash.
     "trash_get" TrashGet {
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> TrashImageSpec;
-    /// Puts an image into the trash.
+    /// Moves an image to the trash.
     "trash_add" TrashAdd {
-        /// The image's id.
+        /// Id of the image.
         id: String,
-        /// What is known about it.
+        /// Its entry.
         spec: TrashImageSpec,
     } -> ();
-    /// Takes an image out of the trash.
+    /// Removes an image from the trash.
     "trash_remove" TrashRemove {
-        /// The image's id.
+        /// Id of the image.
         id: String,
     } -> ();
-    /// Changes the state of an image in the trash. ESTALE: it is in another state than expected.
+    /// Changes the state of an image in the trash. ESTALE: it is not in the expected state.
     "trash_state_set" TrashStateSet {
-        /// The image's id.
+        /// Id of the image.
         id: String,
-        /// The state from now on.
+        /// New state.
         state: u8,
-        /// The state so far.
+        /// Expected state.
         expected: u8,
     } -> ();
-    /// Names of the pool's namespaces.
+    /// Lists the pool's namespaces.
     "namespace_list" NamespaceList {
-        /// The name to go on behind.
+        /// Name after which to start.
         after: String,
-        /// Most names wanted.
+        /// Maximum number of names.
         max: u64,
     } -> Vec<String>;
     /// Adds a namespace.
     "namespace_add" NamespaceAdd {
-        /// Its name.
+        /// Name.
         name: String,
     } -> ();
     /// Removes a namespace.
     "namespace_remove" NamespaceRemove {
-        /// Its name.
+        /// Name.
         name: String,
     } -> ();
 }

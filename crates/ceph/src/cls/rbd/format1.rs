@@ -1,7 +1,7 @@
 //! The header of an image of format 1, and the methods on it.
 //!
-//! Clients read and write this header themselves, but for its snapshots: the class changes those, so that two clients do
-//! not undo each other's changes. The header is the data of the object that has the image's name and ".rbd".
+//! Clients read and write this header themselves, except for its snapshots: these are changed by the class, so that two clients
+//! do not overwrite each other's changes. The header is the data of the object with the image's name and ".rbd".
 //!
 //! Sources: ceph `src/include/rbd_types.h` (`rbd_obj_header_ondisk`), `src/cls/rbd/cls_rbd.cc` (`old_snapshot_*`).
 
@@ -12,102 +12,102 @@ use onego_wire::{DecodeError, Decoded, Reader, Writer, text};
 use std::ops::Range;
 
 structure! {
-    /// A snapshot of an image of format 1.
+    /// Snapshot of an image of format 1.
     Format1Snapshot {
-        /// The snapshot.
+        /// Snapshot.
         id: u64,
-        /// Bytes of the image at that time.
+        /// Size of the image at that time, in bytes.
         image_size: u64,
-        /// Its name, without bytes of 0.
+        /// Name, without NUL bytes.
         name: String,
     }
 }
 
 structure! {
-    /// The reply to [`Format1SnapshotList`].
+    /// Reply to [`Format1SnapshotList`].
     Format1Snapshots {
-        /// The newest snapshot that there ever was.
+        /// Newest snapshot ever.
         seq: u64,
-        /// The snapshots, newest first.
+        /// Snapshots, newest first.
         snapshots: Vec<Format1Snapshot>,
     }
 }
 
 methods! { "rbd":
-    /// The snapshots of an image of format 1.
+    /// Lists the snapshots of an image of format 1.
     "snap_list" Format1SnapshotList {} -> Format1Snapshots;
-    /// Adds a snapshot of what the image is now. ESTALE: the id is older than one that was used before; EEXIST: there is one
-    /// with this name; EDQUOT: the image has as many as it may.
+    /// Adds a snapshot of the current image. ESTALE: the id is older than a previous one; EEXIST: the name is in
+    /// use; EDQUOT: the limit of snapshots is reached.
     "snap_add" Format1SnapshotAdd {
-        /// Its name.
+        /// Name.
         name: String,
-        /// Its id, as the pool gave it out.
+        /// Id, allocated by the pool.
         snap: u64,
     } -> ();
-    /// Removes a snapshot. ENOENT: there is none of this name.
+    /// Removes a snapshot. ENOENT: there is no snapshot of this name.
     "snap_remove" Format1SnapshotRemove {
-        /// Its name.
+        /// Name.
         name: String,
     } -> ();
-    /// Gives a snapshot another name. EEXIST: another one has it; ENOENT: there is no such snapshot.
+    /// Renames a snapshot. EEXIST: the name is in use; ENOENT: there is no such snapshot.
     "snap_rename" Format1SnapshotRename {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// Its name from now on.
+        /// New name.
         name: String,
     } -> ();
 }
 
-/// Bytes of a header before the size of its image: texts, the prefix of data objects, the object size.
+/// Length of the header before the image size: texts, the prefix of data objects, the object size.
 const START_LEN: usize = 80;
 
-/// Where the start has the prefix of data objects, which ends with a byte of 0.
+/// Location of the prefix of data objects, which ends with a NUL byte.
 const PREFIX: Range<usize> = 40..64;
 
-/// Where it has what tells the layout of the header: "RBD" and its version.
+/// Location of the signature: "RBD" and the version of the layout.
 const SIGNATURE: Range<usize> = 64..76;
 
-/// The only version that there is (`RBD_HEADER_SIGNATURE`, `RBD_HEADER_VERSION`).
+/// The only version (`RBD_HEADER_SIGNATURE`, `RBD_HEADER_VERSION`).
 const VERSION: &[u8; SIGNATURE.end - SIGNATURE.start] = b"RBD\x00001.005\0";
 
-/// Where it has the logarithm of the bytes of an object. Kinds of encryption and of compression follow, which are none.
+/// Location of the order. The types of encryption and of compression follow, both none.
 const ORDER: usize = 76;
 
-/// Bytes of a snapshot's id and size.
+/// Length of a snapshot's id and size.
 const SNAPSHOT_LEN: usize = 16;
 
-/// The header of an image of format 1.
+/// Header of an image of format 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format1Header {
-    /// What stands before the size. It is kept as it is.
+    /// Bytes before the size, preserved as they are.
     pub start: [u8; START_LEN],
-    /// Bytes of the image.
+    /// Size of the image in bytes.
     pub image_size: u64,
-    /// Bytes that nobody has given a meaning yet.
+    /// Reserved bytes.
     pub reserved: u32,
-    /// The newest snapshot that there ever was.
+    /// Newest snapshot ever.
     pub snap_seq: u64,
-    /// The snapshots, newest first.
+    /// Snapshots, newest first.
     pub snapshots: Vec<Format1Snapshot>,
 }
 
 impl Format1Header {
-    /// Bytes of a header without snapshots.
+    /// Length of a header without snapshots.
     pub const MIN_LEN: usize = START_LEN + 32;
 
-    /// What a header begins with.
+    /// First bytes of a header.
     pub const TEXT: &[u8; 34] = b"<<< Rados Block Device Image >>>\n\0";
 
-    /// What a header begins with while its image is moved elsewhere.
+    /// First bytes of a header during a migration to another image.
     pub const MIGRATING_TEXT: &[u8; 34] = b"<<< Migrating RBD Image      >>>\n\0";
 
-    /// Most bytes of the prefix of data objects (`RBD_MAX_BLOCK_NAME_SIZE`, but for the byte that ends it).
+    /// Longest prefix of data objects (`RBD_MAX_BLOCK_NAME_SIZE` without its NUL byte).
     pub const MAX_PREFIX: usize = PREFIX.end - PREFIX.start - 1;
 
-    /// Where the size lies, which is changed alone when the image gets another one.
+    /// Offset of the size, which a resize overwrites by itself.
     pub const SIZE_AT: u64 = START_LEN as u64;
 
-    /// The header of a new image. A prefix is cut to [`MAX_PREFIX`](Self::MAX_PREFIX) bytes.
+    /// Creates the header of a new image. Truncates the prefix to [`MAX_PREFIX`](Self::MAX_PREFIX) bytes.
     pub fn new(object_prefix: &str, order: u8, image_size: u64) -> Self {
         let mut start = [0; START_LEN];
         start[..Self::TEXT.len()].copy_from_slice(Self::TEXT);
@@ -118,7 +118,7 @@ impl Format1Header {
         Self { start, image_size, reserved: 0, snap_seq: 0, snapshots: Vec::new() }
     }
 
-    /// Is the image being moved elsewhere? Fails if this is no header at all.
+    /// Returns whether the image is the source of a migration. Fails if the bytes are not a header.
     pub fn is_migrating(&self) -> Decoded<bool> {
         if self.start.starts_with(Self::MIGRATING_TEXT) {
             return Ok(true);
@@ -129,7 +129,7 @@ impl Format1Header {
         Err(DecodeError::Invalid { what: "text of a header", value: self.start[0].into() })
     }
 
-    /// What the names of data objects start with.
+    /// Returns the prefix of the data objects' names.
     pub fn object_prefix(&self) -> Decoded<&str> {
         let bytes = &self.start[PREFIX];
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -137,12 +137,12 @@ impl Format1Header {
             .map_err(|_| DecodeError::NotUtf8 { what: "prefix of data objects" })
     }
 
-    /// An object has `1 << order` bytes.
+    /// Returns the base-2 logarithm of the object size.
     pub fn order(&self) -> u8 {
         self.start[ORDER]
     }
 
-    /// The snapshots that writes of data must keep. Fails if they are not in the order in which they were made.
+    /// Returns the snapshots that writes preserve. Fails if they are not in the order of their creation.
     pub fn snap_context(&self) -> Decoded<SnapContext> {
         let context =
             SnapContext { seq: self.snap_seq, snaps: self.snapshots.iter().map(|snap| snap.id).collect() };
@@ -172,7 +172,7 @@ impl Decode for Format1Header {
     }
 }
 
-/// Takes a name, and the byte of 0 that ends it, from the front of `names`.
+/// Takes a name with its NUL byte from the front of `names`.
 fn take_name(names: &mut &[u8]) -> Decoded<String> {
     let what = "name of a snapshot";
     let end = names.iter().position(|byte| *byte == 0);
@@ -229,13 +229,13 @@ mod tests {
         assert_eq!(empty.to_bytes().len(), Format1Header::MIN_LEN);
     }
 
-    /// What Ceph's `rbd` 16.2 has written for an image of 8 MiB.
+    /// Written by Ceph's `rbd` 16.2 for an image of 8 MiB.
     const OF_CEPH: &[u8; 112] = b"<<< Rados Block Device Image >>>\n\0\0\0\0\0\0\0\
         rb.0.1066.6b8b4567\0\0\0\0\0\0RBD\x00001.005\0\x16\0\0\0\
         \0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
     #[test]
-    fn a_new_header_is_the_one_that_ceph_writes() {
+    fn a_new_header_equals_the_one_of_ceph() {
         let new = Format1Header::new("rb.0.1066.6b8b4567", 22, 8 << 20);
         assert_eq!(new.to_bytes(), OF_CEPH);
         let read = Format1Header::from_bytes(OF_CEPH).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_or_has_snapshots_out_of_order_is_told() {
+    fn invalid_headers_and_unordered_snapshots_are_detected() {
         let mut other = header();
         assert!(other.is_migrating().is_err());
         other.start[..34].copy_from_slice(Format1Header::MIGRATING_TEXT);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_says_of_itself_what_is_not_so_is_refused() {
+    fn an_inconsistent_header_is_rejected() {
         let bytes = header().to_bytes();
         for len in 0..bytes.len() {
             assert!(Format1Header::from_bytes(&bytes[..len]).is_err(), "{len} bytes");
@@ -271,13 +271,13 @@ mod tests {
             bytes[at] = to;
             Format1Header::decode(&mut Reader::new(&bytes))
         };
-        // More or fewer snapshots than names, a count that no header has room for.
+        // More or fewer snapshots than names, a count beyond the header's length.
         assert!(changed(96, 1).is_err() && changed(96, 3).is_err() && changed(99, 0xff).is_err());
-        // Names that are shorter or longer than they say, or so long that lengths run over.
+        // Names that are shorter or longer than their length field, or a length that overflows.
         assert!(changed(104, 4).is_err() && changed(104, 6).is_err() && changed(111, 0xff).is_err());
-        // A name that does not end.
+        // A name without its NUL byte.
         assert!(changed(148, b'x').is_err());
-        // One that is not UTF-8 is a name like any other.
+        // A name need not be UTF-8.
         assert_eq!(changed(144, 0xff).unwrap().to_bytes()[144], 0xff);
         assert_eq!(changed(148, 0).unwrap(), header());
     }

@@ -4,28 +4,28 @@ use super::directory::Images;
 use super::header::GroupSpec;
 use crate::cls::{methods, structure};
 
-/// Whether an image is in a group (`cls::rbd::GroupImageLinkState`).
+/// States of an image's membership in a group (`cls::rbd::GroupImageLinkState`).
 pub mod link_state {
-    /// It is.
+    /// It is a member.
     pub const ATTACHED: u8 = 0;
     /// It is being added or removed.
     pub const INCOMPLETE: u8 = 1;
 }
 
-/// Whether a snapshot of a group has one of every image (`cls::rbd::GroupSnapshotState`).
+/// States of a snapshot of a group (`cls::rbd::GroupSnapshotState`).
 pub mod group_snapshot_state {
-    /// Not yet.
+    /// Some images lack a snapshot.
     pub const INCOMPLETE: u8 = 0;
-    /// It has.
+    /// All images have a snapshot.
     pub const COMPLETE: u8 = 1;
 }
 
 structure! {
-    /// An image of a group (`cls::rbd::GroupImageSpec`).
+    /// Image of a group (`cls::rbd::GroupImageSpec`).
     GroupImageSpec v 1 {
-        /// The image.
+        /// Image.
         image_id: String,
-        /// The image's pool; -1: none.
+        /// Pool of the image; -1: none.
         pool: i64,
     }
 }
@@ -37,9 +37,9 @@ impl Default for GroupImageSpec {
 }
 
 structure! {
-    /// An image of a group, and how far it is (`cls::rbd::GroupImageStatus`).
+    /// Image of a group, with its state (`cls::rbd::GroupImageStatus`).
     GroupImageStatus v 1 {
-        /// The image.
+        /// Image.
         spec: GroupImageSpec,
         /// See [`link_state`].
         state: u8,
@@ -47,110 +47,110 @@ structure! {
 }
 
 structure! {
-    /// A snapshot of one image (`cls::rbd::ImageSnapshotSpec`).
+    /// Snapshot of one image (`cls::rbd::ImageSnapshotSpec`).
     ImageSnapshotSpec v 1 {
-        /// The image's pool.
+        /// Pool of the image.
         pool: i64,
-        /// The image.
+        /// Image.
         image_id: String,
-        /// Its snapshot.
+        /// Snapshot of the image.
         snap: u64,
     }
 }
 
 structure! {
-    /// A snapshot of a group (`cls::rbd::GroupSnapshot`).
+    /// Snapshot of a group (`cls::rbd::GroupSnapshot`).
     #[derive(Default)]
     GroupSnapshot v 1 {
-        /// Its id.
+        /// Id.
         id: String,
-        /// Its name.
+        /// Name.
         name: String,
         /// See [`group_snapshot_state`].
         state: u8,
-        /// A snapshot of each image.
+        /// Snapshot of each image.
         snaps: Vec<ImageSnapshotSpec>,
     }
 }
 
 methods! { "rbd":
-    /// Groups in the order of their names.
+    /// Lists groups by name.
     "group_dir_list" GroupDirList {
-        /// The name to go on behind.
+        /// Name after which to start.
         after: String,
-        /// Most groups wanted.
+        /// Maximum number of groups.
         max: u64,
     } -> Images;
-    /// Adds a group. EEXIST: the name is taken; EBADF: the id is.
+    /// Adds a group. EEXIST: the name is in use; EBADF: the id is.
     "group_dir_add" GroupDirAdd {
-        /// The group's name.
+        /// Name of the group.
         name: String,
-        /// The group's id.
+        /// Id of the group.
         id: String,
     } -> ();
-    /// Gives a group another name. ESTALE: name and id do not belong together.
+    /// Renames a group. ESTALE: name and id do not match.
     "group_dir_rename" GroupDirRename {
-        /// The group's name so far.
+        /// Old name.
         from: String,
-        /// The group's name from now on.
+        /// New name.
         to: String,
-        /// The group's id.
+        /// Id of the group.
         id: String,
     } -> ();
-    /// Removes a group. ESTALE: name and id do not belong together.
+    /// Removes a group. ESTALE: name and id do not match.
     "group_dir_remove" GroupDirRemove {
-        /// The group's name.
+        /// Name of the group.
         name: String,
-        /// The group's id.
+        /// Id of the group.
         id: String,
     } -> ();
-    /// Adds an image to the group, or changes how far it is.
+    /// Adds an image to the group, or changes its state.
     "group_image_set" GroupImageSet {
-        /// The image.
+        /// Image.
         status: GroupImageStatus,
     } -> ();
     /// Removes an image from the group.
     "group_image_remove" GroupImageRemove {
-        /// The image.
+        /// Image.
         spec: GroupImageSpec,
     } -> ();
-    /// Images of the group.
+    /// Lists the images of the group.
     "group_image_list" GroupImageList {
-        /// The image to go on behind.
+        /// Image after which to start.
         after: GroupImageSpec,
-        /// Most images wanted.
+        /// Maximum number of images.
         max: u64,
     } -> Vec<GroupImageStatus>;
-    /// The image, whose header this is, belongs to a group from now on. EEXIST: it belongs to another.
+    /// Records in an image's header that it belongs to a group. EEXIST: it belongs to another.
     "image_group_add" ImageGroupAdd {
-        /// The group.
+        /// Group.
         group: GroupSpec,
     } -> ();
-    /// The image belongs to no group any more. EBADF: it belongs to another.
+    /// Removes that record. EBADF: the image belongs to another group.
     "image_group_remove" ImageGroupRemove {
-        /// The group.
+        /// Group.
         group: GroupSpec,
     } -> ();
-    /// Adds a snapshot of the group, or changes it. EEXIST: another one has its name, or it is there and said to be new.
+    /// Adds or changes a snapshot of the group. EEXIST: another one has its name, or an incomplete snapshot already exists.
     "group_snap_set" GroupSnapSet {
-        /// The snapshot.
+        /// Snapshot.
         snapshot: GroupSnapshot,
     } -> ();
     /// Removes a snapshot of the group.
     "group_snap_remove" GroupSnapRemove {
-        /// Its id.
+        /// Id.
         id: String,
     } -> ();
-    /// A snapshot of the group.
+    /// Returns a snapshot of the group.
     "group_snap_get_by_id" GroupSnapGetById {
-        /// Its id.
+        /// Id.
         id: String,
     } -> GroupSnapshot;
-    /// Snapshots of the group, in the order of their ids.
+    /// Lists the snapshots of the group by id.
     "group_snap_list" GroupSnapList {
-        /// The snapshot to go on behind; its id counts.
+        /// Snapshot after whose id to start.
         after: GroupSnapshot,
-        /// Most snapshots wanted.
+        /// Maximum number of snapshots.
         max: u64,
     } -> Vec<GroupSnapshot>;
 }

@@ -1,4 +1,4 @@
-//! Methods on an image's header object (`rbd_header.ID`) and on the object that gives its id (`rbd_id.NAME`).
+//! Methods on an image's header object (`rbd_header.ID`) and on the object with its id (`rbd_id.NAME`).
 
 use super::snapshot::ParentImageSpec;
 use crate::cls::{methods, structure};
@@ -6,43 +6,43 @@ use crate::types::{NOSNAP, SnapContext, Utime};
 use std::collections::BTreeMap;
 
 structure! {
-    /// The reply to [`GetFeatures`].
+    /// Reply to [`GetFeatures`].
     Features {
-        /// The image's features (see [`super::feature`]).
+        /// Features of the image (see [`super::feature`]).
         features: u64,
-        /// Those that the caller must know.
+        /// Features that the caller must know.
         incompatible: u64,
     }
 }
 
 structure! {
-    /// The reply to [`GetSize`].
+    /// Reply to [`GetSize`].
     Size {
-        /// An object has `1 << order` bytes.
+        /// Base-2 logarithm of the object size in bytes.
         order: u8,
-        /// Bytes of the image.
+        /// Size of the image in bytes.
         size: u64,
     }
 }
 
 structure! {
-    /// The reply to [`GetStripeUnitCount`].
+    /// Reply to [`GetStripeUnitCount`].
     StripeUnitCount {
-        /// Bytes of a stripe unit.
+        /// Stripe unit in bytes.
         unit: u64,
-        /// Objects that a stripe covers.
+        /// Number of objects of a stripe.
         count: u64,
     }
 }
 
 structure! {
-    /// The reply to [`GetParent`]. No parent: a pool of -1.
+    /// Reply to [`GetParent`]. A pool of -1 means no parent.
     LegacyParent {
         /// Pool of the parent.
         pool: i64,
-        /// The parent image.
+        /// Parent image.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
         /// Bytes of the parent that show through.
         overlap: u64,
@@ -50,11 +50,11 @@ structure! {
 }
 
 structure! {
-    /// The group that an image belongs to (`cls::rbd::GroupSpec`).
+    /// Group of an image (`cls::rbd::GroupSpec`).
     GroupSpec v 1 {
-        /// The group's pool, or -1.
+        /// Pool of the group, or -1.
         pool: i64,
-        /// The group, or nothing.
+        /// Group id, or empty.
         group_id: String,
     }
 }
@@ -69,117 +69,117 @@ impl Default for GroupSpec {
 pub type Metadata = BTreeMap<String, Vec<u8>>;
 
 methods! { "rbd":
-    /// Fills a new header.
+    /// Initializes a new header.
     "create" Create {
-        /// Bytes of the image.
+        /// Size of the image in bytes.
         size: u64,
-        /// An object has `1 << order` bytes.
+        /// Base-2 logarithm of the object size in bytes.
         order: u8,
         /// See [`super::feature`].
         features: u64,
-        /// What the names of the data objects start with.
+        /// Prefix of the data objects' names.
         object_prefix: String,
         /// Pool of the data, or -1 for the header's own.
         data_pool: i64 = -1,
     } -> ();
-    /// The features of the image.
+    /// Returns the features of the image.
     "get_features" GetFeatures {
-        /// `NOSNAP`; a thing of the past.
+        /// `NOSNAP`; obsolete.
         snap: u64,
-        /// Will the caller only read?
+        /// Whether the caller will only read.
         read_only: bool = false,
     } -> Features;
-    /// Changes the features in `mask` to those of `features`.
+    /// Changes the features in `mask` to those in `features`.
     "set_features" SetFeatures {
         /// See [`super::feature`].
         features: u64,
-        /// Which of them to change.
+        /// Bits to change.
         mask: u64,
     } -> ();
-    /// Every feature that the class knows.
+    /// Returns all features that the class knows.
     "get_all_features" GetAllFeatures {} -> u64;
-    /// The size of the image or of a snapshot.
+    /// Returns the size of the image or of a snapshot.
     "get_size" GetSize {
-        /// The snapshot, or `NOSNAP`.
+        /// Snapshot, or `NOSNAP`.
         snap: u64,
     } -> Size;
     /// Changes the size of the image.
     "set_size" SetSize {
-        /// Bytes of the image.
+        /// Size of the image in bytes.
         size: u64,
     } -> ();
-    /// What the names of the data objects start with.
+    /// Returns the prefix of the data objects' names.
     "get_object_prefix" GetObjectPrefix {} -> String;
-    /// Pool of the data, or -1.
+    /// Returns the data pool, or -1.
     "get_data_pool" GetDataPool {} -> i64;
-    /// The flags of the image or of a snapshot (see [`super::image_flag`]).
+    /// Returns the flags of the image or of a snapshot (see [`super::image_flag`]).
     "get_flags" GetFlags {
-        /// The snapshot, or `NOSNAP`.
+        /// Snapshot, or `NOSNAP`.
         snap: u64,
     } -> u64;
-    /// Changes the flags in `mask` to those of `flags`.
+    /// Changes the flags in `mask` to those in `flags`.
     "set_flags" SetFlags {
         /// See [`super::image_flag`].
         flags: u64,
-        /// Which of them to change.
+        /// Bits to change.
         mask: u64,
-        /// The snapshot, or `NOSNAP`.
+        /// Snapshot, or `NOSNAP`.
         snap: u64 = NOSNAP,
     } -> ();
-    /// The operation features (see [`super::op_feature`]).
+    /// Returns the operation features (see [`super::op_feature`]).
     "op_features_get" OpFeaturesGet {} -> u64;
-    /// Changes the operation features in `mask` to those of `features`.
+    /// Changes the operation features in `mask` to those in `features`.
     "op_features_set" OpFeaturesSet {
         /// See [`super::op_feature`].
         features: u64,
-        /// Which of them to change.
+        /// Bits to change.
         mask: u64,
     } -> ();
-    /// The snapshots that writes of data must keep.
+    /// Returns the snapshots that writes preserve.
     "get_snapcontext" GetSnapContext {} -> SnapContext;
-    /// How data is striped. ENOEXEC: the image has not the feature.
+    /// Returns the striping. ENOEXEC: the image lacks the feature.
     "get_stripe_unit_count" GetStripeUnitCount {} -> StripeUnitCount;
-    /// Sets how data is striped.
+    /// Sets the striping.
     "set_stripe_unit_count" SetStripeUnitCount {
-        /// Bytes of a stripe unit.
+        /// Stripe unit in bytes.
         unit: u64,
-        /// Objects that a stripe covers.
+        /// Number of objects of a stripe.
         count: u64,
     } -> ();
-    /// When the image was made.
+    /// Returns the creation time.
     "get_create_timestamp" GetCreateTimestamp {} -> Utime;
-    /// When the image was last read, as far as anybody said so.
+    /// Returns the recorded time of the last read.
     "get_access_timestamp" GetAccessTimestamp {} -> Utime;
-    /// When the image was last written, as far as anybody said so.
+    /// Returns the recorded time of the last write.
     "get_modify_timestamp" GetModifyTimestamp {} -> Utime;
-    /// The image is read now.
+    /// Records the current time as that of the last read.
     "set_access_timestamp" SetAccessTimestamp {} -> ();
-    /// The image is written now.
+    /// Records the current time as that of the last write.
     "set_modify_timestamp" SetModifyTimestamp {} -> ();
-    /// The parent of the image or of a snapshot, as releases before Nautilus ask for it.
+    /// Returns the parent of the image or of a snapshot; method of releases before Nautilus.
     "get_parent" GetParent {
-        /// The snapshot, or `NOSNAP`.
+        /// Snapshot, or `NOSNAP`.
         snap: u64,
     } -> LegacyParent;
-    /// The parent of the image.
+    /// Returns the parent of the image.
     "parent_get" ParentGet {} -> ParentImageSpec;
-    /// Bytes of the parent that show through, if there is one.
+    /// Returns the bytes of the parent that show through, if there is one.
     "parent_overlap_get" ParentOverlapGet {
-        /// The snapshot, or `NOSNAP`.
+        /// Snapshot, or `NOSNAP`.
         snap: u64,
     } -> Option<u64>;
-    /// The group that the image belongs to.
+    /// Returns the group of the image.
     "image_group_get" ImageGroupGet {} -> GroupSpec;
-    /// Keys behind `after` and their values.
+    /// Lists keys and values.
     "metadata_list" MetadataList {
-        /// The key to go on behind.
+        /// Key after which to start.
         after: String,
-        /// Most entries wanted; 0: 64.
+        /// Maximum number of entries; 0: 64.
         max: u64,
     } -> Metadata;
-    /// The value of a key.
+    /// Returns the value of a key.
     "metadata_get" MetadataGet {
-        /// The key.
+        /// Key.
         key: String,
     } -> Vec<u8>;
     /// Sets keys.
@@ -189,31 +189,31 @@ methods! { "rbd":
     } -> ();
     /// Removes a key.
     "metadata_remove" MetadataRemove {
-        /// The key.
+        /// Key.
         key: String,
     } -> ();
-    /// The id of the image with this name.
+    /// Returns the id of the image with this name.
     "get_id" GetId {} -> String;
     /// Sets the id of the image with this name.
     "set_id" SetId {
         /// The id: letters and digits.
         id: String,
     } -> ();
-    /// Gives back the memory of zeros.
+    /// Deallocates blocks of zeros.
     "sparsify" Sparsify {
-        /// Size of the blocks that are given back where they are zeros, bytes.
+        /// Block size in bytes.
         block_size: u64,
-        /// Remove the object if it holds nothing but zeros?
+        /// Whether to remove the object if it holds only zeros.
         remove_empty: bool,
     } -> ();
     /// Writes data of the parent, unless the object exists.
     "copyup" CopyUp {
-        /// The data.
+        /// Data.
         data: Rest,
     } -> ();
 }
 
-/// All the bytes that are left, with no length before them.
+/// All remaining bytes, without a length field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rest(
     /// The bytes.

@@ -1,46 +1,46 @@
-//! Methods on the header of an image that is being moved, and on that of the image that it becomes.
+//! Methods on the headers of a migration's source and destination.
 
 use crate::cls::methods;
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// Which side of a migration a header is on (`cls::rbd::MigrationHeaderType`).
+/// Sides of a migration (`cls::rbd::MigrationHeaderType`).
 pub mod migration_side {
-    /// The image is moved away.
+    /// The image is the source.
     pub const SOURCE: u8 = 1;
-    /// The image is moved here.
+    /// The image is the destination.
     pub const DESTINATION: u8 = 2;
 }
 
-/// What a header says about a migration (`cls::rbd::MigrationSpec`).
+/// State of a migration in a header (`cls::rbd::MigrationSpec`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MigrationSpec {
     /// See [`migration_side`].
     pub side: u8,
     /// Pool of the image on the other side, or -1.
     pub pool: i64,
-    /// Namespace of it within the pool.
+    /// Its namespace within the pool.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub image_name: String,
-    /// Its id.
+    /// Id.
     pub image_id: String,
-    /// Snapshots of the source, and which of the destination's they become.
+    /// Snapshots of the source, with those of the destination that they become.
     pub snap_seqs: BTreeMap<u64, u64>,
     /// Bytes of the source that show through.
     pub overlap: u64,
-    /// Is the destination to depend on no parent?
+    /// Whether the destination shall not depend on a parent.
     pub flatten: bool,
-    /// Was the source mirrored?
+    /// Whether the source was mirrored.
     pub mirroring: bool,
-    /// How far it is (`cls::rbd::MigrationState`).
+    /// State (`cls::rbd::MigrationState`).
     pub state: u8,
-    /// The same in words.
+    /// Description of the state.
     pub state_description: String,
-    /// How the source was mirrored.
+    /// Mirroring mode of the source.
     pub mirror_mode: u8,
-    /// Where the source is if it is no image of RBD's, as JSON.
+    /// External source, as JSON.
     pub source_spec: String,
 }
 
@@ -68,7 +68,7 @@ impl Decode for MigrationSpec {
 
 impl Encode for MigrationSpec {
     fn encode(&self, w: &mut Writer) {
-        // Releases that know no other sources must not take one for an image.
+        // Releases that do not support external sources must not mistake one for an image.
         let oldest = if self.source_spec.is_empty() { 1 } else { 3 };
         write_envelope(w, 3, oldest, |w| {
             w.u8(self.side);
@@ -89,20 +89,20 @@ impl Encode for MigrationSpec {
 }
 
 methods! { "rbd":
-    /// A migration begins. EEXIST: one has begun.
+    /// Starts a migration. EEXIST: one is in progress.
     "migration_set" MigrationSet {
-        /// What is known about it.
+        /// State of the migration.
         spec: MigrationSpec,
     } -> ();
-    /// A migration gets further. EINVAL: there is none.
+    /// Changes the state of a migration. EINVAL: none is in progress.
     "migration_set_state" MigrationSetState {
-        /// How far it is (`cls::rbd::MigrationState`).
+        /// State (`cls::rbd::MigrationState`).
         state: u8,
-        /// The same in words.
+        /// Description of the state.
         description: String,
     } -> ();
-    /// What is known about a migration. EINVAL: there is none.
+    /// Returns the state of a migration. EINVAL: none is in progress.
     "migration_get" MigrationGet {} -> MigrationSpec;
-    /// A migration is over.
+    /// Ends a migration.
     "migration_remove" MigrationRemove {} -> ();
 }

@@ -1,20 +1,20 @@
-//! Methods on a pool's notes about mirroring (`rbd_mirroring`), and on snapshots that images are mirrored by.
+//! Methods on a pool's mirroring configuration (`rbd_mirroring`) and on mirror snapshots.
 
 use crate::cls::{methods, structure};
 use crate::types::Utime;
 use std::collections::BTreeMap;
 
-/// What of a pool is mirrored (`cls::rbd::MirrorMode`).
+/// Mirroring modes of a pool (`cls::rbd::MirrorMode`).
 pub mod mirror_mode {
     /// Nothing.
     pub const DISABLED: u32 = 0;
-    /// Images for which it was asked.
+    /// Selected images.
     pub const IMAGE: u32 = 1;
     /// All images with a journal.
     pub const POOL: u32 = 2;
 }
 
-/// Which way images are mirrored (`cls::rbd::MirrorPeerDirection`).
+/// Directions of mirroring (`cls::rbd::MirrorPeerDirection`).
 pub mod mirror_direction {
     /// From the peer.
     pub const RECEIVE: u8 = 0;
@@ -24,19 +24,19 @@ pub mod mirror_direction {
     pub const BOTH: u8 = 2;
 }
 
-/// How far the mirroring of an image is (`cls::rbd::MirrorImageState`).
+/// Mirroring states of an image (`cls::rbd::MirrorImageState`).
 pub mod mirror_state {
-    /// It is being switched off.
+    /// Mirroring is being disabled.
     pub const DISABLING: u8 = 0;
-    /// It is mirrored.
+    /// Mirroring is enabled.
     pub const ENABLED: u8 = 1;
-    /// It is not mirrored.
+    /// Mirroring is disabled.
     pub const DISABLED: u8 = 2;
-    /// It is being made as the copy of another.
+    /// The image is being created as a mirror of another.
     pub const CREATING: u8 = 3;
 }
 
-/// How an image is mirrored (`cls::rbd::MirrorImageMode`).
+/// Mirroring modes of an image (`cls::rbd::MirrorImageMode`).
 pub mod mirror_image_mode {
     /// By its journal.
     pub const JOURNAL: u8 = 0;
@@ -45,27 +45,27 @@ pub mod mirror_image_mode {
 }
 
 structure! {
-    /// Another cluster (`cls::rbd::MirrorPeer`).
+    /// Peer cluster (`cls::rbd::MirrorPeer`).
     MirrorPeer v 2 {
-        /// What the peer is called here.
+        /// UUID of the peer in this cluster.
         uuid: String,
-        /// The name of its site.
+        /// Name of its site.
         site_name: String,
-        /// The user there, without `client.`.
+        /// User in that cluster, without `client.`.
         client_name: String,
-        /// Of the past: -1.
+        /// Obsolete: -1.
         pool: i64,
         /// See [`mirror_direction`].
         direction: u8 = 0,
-        /// What the peer's pool calls itself.
+        /// The peer pool's own UUID.
         mirror_uuid: String = String::new(),
-        /// When it was last heard of.
+        /// Time of the last contact.
         last_seen: Utime = Utime::default(),
     }
 }
 
 impl MirrorPeer {
-    /// Can images be mirrored with what is known? To receive takes a user there.
+    /// Returns whether the peer is complete: to receive images, it needs a user.
     pub fn is_valid(&self) -> bool {
         let has_client = match self.direction {
             mirror_direction::SEND => true,
@@ -77,9 +77,9 @@ impl MirrorPeer {
 }
 
 structure! {
-    /// An image that is mirrored (`cls::rbd::MirrorImage`).
+    /// Mirrored image (`cls::rbd::MirrorImage`).
     MirrorImage v 2 {
-        /// Its id, the same in all clusters.
+        /// Id of the image in all clusters.
         global_id: String,
         /// See [`mirror_state`].
         state: u8,
@@ -89,153 +89,153 @@ structure! {
 }
 
 structure! {
-    /// What a daemon that mirrors says about an image, without the site (`cls::rbd::MirrorImageSiteStatus`).
+    /// Mirroring status of an image at one site, without the site's id (`cls::rbd::MirrorImageSiteStatus`).
     #[derive(Default)]
     MirrorSiteStatus {
         /// `MirrorImageStatusState`; 0: unknown.
         state: u8,
-        /// The same in words.
+        /// Description of the state.
         description: String,
-        /// When it was said.
+        /// Time of the report.
         last_update: Utime,
-        /// Is the daemon there?
+        /// Whether the mirroring daemon is up.
         up: bool,
     }
 }
 
 structure! {
-    /// How far the mirroring of an image is in this cluster and elsewhere (`cls::rbd::MirrorImageStatus`).
+    /// Mirroring status of an image in this cluster and elsewhere (`cls::rbd::MirrorImageStatus`).
     #[derive(Default)]
     MirrorImageStatus v 2 {
-        /// In this cluster.
+        /// Status in this cluster.
         local: MirrorSiteStatus,
-        /// Is anything known of this cluster?
+        /// Whether the status of this cluster is known.
         has_local: bool = true,
-        /// By the peers' UUIDs.
+        /// Status at the peers, by UUID.
         remote: Vec<(String, MirrorSiteStatus)> = Vec::new(),
     }
 }
 
 structure! {
-    /// The reply to [`MirrorImageStatusList`].
+    /// Reply to [`MirrorImageStatusList`].
     MirrorImageStatuses {
-        /// Images by their ids.
+        /// Images by id.
         images: BTreeMap<String, MirrorImage>,
-        /// What is known of those of which anything is.
+        /// Known statuses by image id.
         statuses: BTreeMap<String, MirrorImageStatus>,
     }
 }
 
 methods! { "rbd":
-    /// What the pool calls itself to its peers.
+    /// Returns the pool's own UUID towards its peers.
     "mirror_uuid_get" MirrorUuidGet {} -> String;
-    /// Sets that. EINVAL: it is mirrored already.
+    /// Sets the pool's UUID. EINVAL: it is already mirrored.
     "mirror_uuid_set" MirrorUuidSet {
-        /// The UUID.
+        /// UUID.
         uuid: String,
     } -> ();
-    /// What is mirrored, see [`mirror_mode`]. ENOENT: nothing ever was.
+    /// Returns the mode of the pool, see [`mirror_mode`]. ENOENT: it was never set.
     "mirror_mode_get" MirrorModeGet {} -> u32;
-    /// Changes what is mirrored. EINVAL: the pool has no UUID; EBUSY: it has peers.
+    /// Changes the mode of the pool. EINVAL: the pool has no UUID; EBUSY: it has peers.
     "mirror_mode_set" MirrorModeSet {
         /// See [`mirror_mode`].
         mode: u32,
     } -> ();
-    /// The namespace of the peers' pools that images are mirrored to. ENOENT: the one of the same name.
+    /// Returns the namespace of the peer pools for mirrored images. ENOENT: that of the same name.
     "mirror_remote_namespace_get" MirrorRemoteNamespaceGet {} -> String;
-    /// Sets that. EINVAL: images are mirrored already.
+    /// Sets that namespace. EINVAL: images are already mirrored.
     "mirror_remote_namespace_set" MirrorRemoteNamespaceSet {
-        /// The namespace.
+        /// Namespace.
         namespace: String,
     } -> ();
-    /// All peers.
+    /// Lists the peers.
     "mirror_peer_list" MirrorPeerList {} -> Vec<MirrorPeer>;
-    /// Adds a peer. EINVAL: nothing is mirrored; ESTALE, EEXIST: it is there.
+    /// Adds a peer. EINVAL: mirroring is disabled; ESTALE, EEXIST: the peer already exists.
     "mirror_peer_add" MirrorPeerAdd {
-        /// The peer.
+        /// Peer.
         peer: MirrorPeer,
     } -> ();
-    /// Removes a peer, if it is there.
+    /// Removes a peer, if it exists.
     "mirror_peer_remove" MirrorPeerRemove {
-        /// The peer's UUID.
+        /// UUID of the peer.
         uuid: String,
     } -> ();
-    /// Changes the user at a peer.
+    /// Changes the user of a peer.
     "mirror_peer_set_client" MirrorPeerSetClient {
-        /// The peer's UUID.
+        /// UUID of the peer.
         uuid: String,
-        /// The user, without `client.`.
+        /// User, without `client.`.
         client_name: String,
     } -> ();
-    /// Changes the name of a peer's site. EEXIST: another peer has it.
+    /// Changes the site name of a peer. EEXIST: another peer has it.
     "mirror_peer_set_cluster" MirrorPeerSetCluster {
-        /// The peer's UUID.
+        /// UUID of the peer.
         uuid: String,
-        /// The name.
+        /// Name.
         site_name: String,
     } -> ();
-    /// Changes which way images are mirrored with a peer.
+    /// Changes the direction of a peer.
     "mirror_peer_set_direction" MirrorPeerSetDirection {
-        /// The peer's UUID.
+        /// UUID of the peer.
         uuid: String,
         /// See [`mirror_direction`].
         direction: u8,
     } -> ();
-    /// Images that are mirrored: their ids, and those that they have in all clusters.
+    /// Lists mirrored images: local and global ids.
     "mirror_image_list" MirrorImageList {
-        /// The id to go on behind.
+        /// Id after which to start.
         after: String,
-        /// Most images wanted.
+        /// Maximum number of images.
         max: u64,
     } -> BTreeMap<String, String>;
-    /// The id of the image that has this one in all clusters.
+    /// Returns the local id of an image.
     "mirror_image_get_image_id" MirrorImageGetImageId {
-        /// The id in all clusters.
+        /// Global id.
         global_id: String,
     } -> String;
-    /// What is known of an image that is mirrored.
+    /// Returns the state of a mirrored image.
     "mirror_image_get" MirrorImageGet {
-        /// The image.
+        /// Image.
         image_id: String,
     } -> MirrorImage;
-    /// Changes that. EEXIST: another image has its global id; EINVAL: it has another.
+    /// Sets the state of a mirrored image. EEXIST: another image has its global id; EINVAL: it has another one.
     "mirror_image_set" MirrorImageSet {
-        /// The image.
+        /// Image.
         image_id: String,
-        /// What is known of it.
+        /// State.
         image: MirrorImage,
     } -> ();
-    /// An image is mirrored no more. EBUSY: that is not being switched off.
+    /// Removes an image from the mirrored ones. EBUSY: its mirroring is not being disabled.
     "mirror_image_remove" MirrorImageRemove {
-        /// The image.
+        /// Image.
         image_id: String,
     } -> ();
-    /// Images that are mirrored, and what daemons say about them.
+    /// Lists mirrored images with their statuses.
     "mirror_image_status_list" MirrorImageStatusList {
-        /// The id to go on behind.
+        /// Id after which to start.
         after: String,
-        /// Most images wanted.
+        /// Maximum number of images.
         max: u64,
     } -> MirrorImageStatuses;
-    /// How many images are in which state.
+    /// Returns the number of images in each state.
     "mirror_image_status_get_summary" MirrorImageStatusGetSummary {
-        /// The peers.
+        /// Peers.
         peers: Vec<MirrorPeer> = Vec::new(),
     } -> BTreeMap<u8, i32>;
-    /// A peer needs a snapshot, of the image whose header this is, no more.
+    /// Removes a peer from a mirror snapshot of the image.
     "mirror_image_snapshot_unlink_peer" MirrorSnapshotUnlinkPeer {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// The peer's UUID.
+        /// UUID of the peer.
         uuid: String,
     } -> ();
-    /// How much of a snapshot is copied.
+    /// Sets the copy progress of a mirror snapshot.
     "mirror_image_snapshot_set_copy_progress" MirrorSnapshotSetCopyProgress {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// All of it?
+        /// Whether all of it is copied.
         complete: bool,
-        /// The last object that is.
+        /// Last copied object.
         last_copied_object: u64,
     } -> ();
 }

@@ -1,4 +1,4 @@
-//! The class `rbd`: what an image's header, directory and other small objects hold, and how it is changed.
+//! The class `rbd`: contents of an image's header, directory and other small objects, and the methods on them.
 //!
 //! Sources: ceph `src/cls/rbd/cls_rbd.{h,cc}`, `cls_rbd_types.{h,cc}`, `cls_rbd_client.cc`, `src/include/rbd_types.h`.
 
@@ -30,32 +30,32 @@ pub mod feature {
     pub const LAYERING: u64 = 1 << 0;
     /// Data is striped over objects in units smaller than an object.
     pub const STRIPING_V2: u64 = 1 << 1;
-    /// One client at a time writes.
+    /// Only one client at a time writes.
     pub const EXCLUSIVE_LOCK: u64 = 1 << 2;
-    /// A map says which objects exist.
+    /// A map records which objects exist.
     pub const OBJECT_MAP: u64 = 1 << 3;
-    /// The object map says what changed between snapshots.
+    /// The object map records changes between snapshots.
     pub const FAST_DIFF: u64 = 1 << 4;
-    /// Flattening reaches the snapshots.
+    /// Flattening includes the snapshots.
     pub const DEEP_FLATTEN: u64 = 1 << 5;
     /// Changes are journalled.
     pub const JOURNALING: u64 = 1 << 6;
-    /// Data lies in another pool.
+    /// Data is in another pool.
     pub const DATA_POOL: u64 = 1 << 7;
-    /// Some operation feature is in use. Set by the class alone.
+    /// An operation feature is in use. Only set by the class.
     pub const OPERATIONS: u64 = 1 << 8;
-    /// The image is being moved. Set by the class alone.
+    /// The image is being migrated. Only set by the class.
     pub const MIGRATING: u64 = 1 << 9;
-    /// The image is the copy of a mirrored one.
+    /// The image is a mirror of another one.
     pub const NON_PRIMARY: u64 = 1 << 10;
     /// A client-side cache may hold dirty data.
     pub const DIRTY_CACHE: u64 = 1 << 11;
 
-    /// All of them.
+    /// All features.
     pub const ALL: u64 = (1 << 12) - 1;
-    /// A client that does not know them cannot read.
+    /// Features that a reader must know.
     pub const INCOMPATIBLE: u64 = LAYERING | STRIPING_V2 | DATA_POOL | DIRTY_CACHE;
-    /// A client that does not know them cannot write.
+    /// Features that a writer must know.
     pub const RW_INCOMPATIBLE: u64 = INCOMPATIBLE
         | EXCLUSIVE_LOCK
         | OBJECT_MAP
@@ -65,32 +65,32 @@ pub mod feature {
         | OPERATIONS
         | MIGRATING
         | NON_PRIMARY;
-    /// May be switched on and off.
+    /// Features that can be enabled and disabled.
     pub const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
-    /// May be switched off for good.
+    /// Features that can be disabled permanently.
     pub const DISABLE_ONLY: u64 = DEEP_FLATTEN;
-    /// Only the class itself changes them.
+    /// Features that only the class itself changes.
     pub const INTERNAL: u64 = OPERATIONS | MIGRATING;
 }
 
 /// Bits of an image's flags (`RBD_FLAG_*`).
 pub mod image_flag {
-    /// The object map cannot be trusted.
+    /// The object map is invalid.
     pub const OBJECT_MAP_INVALID: u64 = 1 << 0;
-    /// What changed between snapshots cannot be told from the object map.
+    /// The object map does not reliably record changes between snapshots.
     pub const FAST_DIFF_INVALID: u64 = 1 << 1;
 }
 
 /// Bits of an image's operation features (`RBD_OPERATION_FEATURE_*`).
 pub mod op_feature {
-    /// A snapshot has clones that it counts itself.
+    /// A snapshot has clones that are recorded with it (clone v2).
     pub const CLONE_PARENT: u64 = 1 << 0;
     /// The image is such a clone.
     pub const CLONE_CHILD: u64 = 1 << 1;
-    /// The image is in a group.
+    /// The image belongs to a group.
     pub const GROUP: u64 = 1 << 2;
     /// A snapshot is in the trash.
     pub const SNAP_TRASH: u64 = 1 << 3;
-    /// All of them.
+    /// All operation features.
     pub const ALL: u64 = (1 << 4) - 1;
 }

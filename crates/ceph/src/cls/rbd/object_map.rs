@@ -7,37 +7,37 @@ use onego_buf::crc32c;
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
-/// Most objects that a map may have (`cls::rbd::MAX_OBJECT_MAP_OBJECT_COUNT`).
+/// Maximum number of objects of a map (`cls::rbd::MAX_OBJECT_MAP_OBJECT_COUNT`).
 pub const MAX_OBJECTS: u64 = 256_000_000;
 
-/// Bytes that one checksum covers.
+/// Number of bytes under one checksum.
 const BLOCK: usize = 4096;
 
-/// Objects whose states share a byte.
+/// Number of objects per byte.
 const PER_BYTE: u64 = 4;
 
 /// States of an object.
 pub mod state {
-    /// It does not exist.
+    /// The object does not exist.
     pub const NONEXISTENT: u8 = 0;
-    /// It exists.
+    /// The object exists.
     pub const EXISTS: u8 = 1;
-    /// It is being removed.
+    /// The object is being removed.
     pub const PENDING: u8 = 2;
-    /// It exists and was not written since the last snapshot.
+    /// The object exists and was not written since the last snapshot.
     pub const EXISTS_CLEAN: u8 = 3;
 }
 
-/// The states of all objects of an image.
+/// States of all objects of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectMap {
     len: u64,
-    /// Four states a byte, the first in the high bits. The bits behind the last state are zero.
+    /// Four states per byte, the first in the high bits. Unused bits are zero.
     packed: Vec<u8>,
 }
 
 impl ObjectMap {
-    /// A map of `len` objects that do not exist.
+    /// Creates a map of `len` objects that do not exist.
     ///
     /// # Panics
     /// If there are more than [`MAX_OBJECTS`].
@@ -47,12 +47,12 @@ impl ObjectMap {
         map
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Is it the map of an image without objects?
+    /// Returns whether the image has no objects.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -62,10 +62,10 @@ impl ObjectMap {
         ((object / PER_BYTE) as usize, 6 - 2 * (object % PER_BYTE) as u8)
     }
 
-    /// The state of an object.
+    /// Returns the state of an object.
     ///
     /// # Panics
-    /// If the map ends before.
+    /// If the object is past the end of the map.
     pub fn get(&self, object: u64) -> u8 {
         let (byte, shift) = self.place(object);
         self.packed[byte] >> shift & 3
@@ -74,13 +74,13 @@ impl ObjectMap {
     /// Changes the state of an object.
     ///
     /// # Panics
-    /// If the map ends before.
+    /// If the object is past the end of the map.
     pub fn set(&mut self, object: u64, state: u8) {
         let (byte, shift) = self.place(object);
         self.packed[byte] = self.packed[byte] & !(3 << shift) | (state & 3) << shift;
     }
 
-    /// Changes the number of objects; those that are added have `state`.
+    /// Changes the number of objects; new ones have `state`.
     ///
     /// # Panics
     /// If there are more than [`MAX_OBJECTS`].
@@ -96,12 +96,12 @@ impl ObjectMap {
         (old..len).for_each(|object| self.set(object, state));
     }
 
-    /// The states of all objects in order.
+    /// Returns the states of all objects in order.
     pub fn iter(&self) -> impl Iterator<Item = u8> {
         (0..self.len).map(|object| self.get(object))
     }
 
-    /// Writes the map with checksums, as it is stored, or without, as it is sent.
+    /// Encodes the map with checksums, for storage, or without, for the wire.
     pub fn encode_with(&self, w: &mut Writer, checksums: bool) {
         let mut header = Writer::new();
         write_envelope(&mut header, 1, 1, |w| w.u64(self.len));
@@ -119,7 +119,7 @@ impl ObjectMap {
 }
 
 impl Encode for ObjectMap {
-    /// As it is stored.
+    /// Encodes the stored form.
     fn encode(&self, w: &mut Writer) {
         self.encode_with(w, true);
     }
@@ -143,7 +143,6 @@ impl Decode for ObjectMap {
     }
 }
 
-/// Reads the checksum of `bytes` and compares it.
 fn check(footer: &mut Reader<'_>, bytes: &[u8]) -> Decoded<()> {
     let crc = footer.u32("object map checksum")?;
     if crc == crc32c(0, bytes) {
@@ -154,36 +153,36 @@ fn check(footer: &mut Reader<'_>, bytes: &[u8]) -> Decoded<()> {
 }
 
 methods! { "rbd":
-    /// The map.
+    /// Returns the map.
     "object_map_load" ObjectMapLoad {} -> ObjectMap;
     /// Replaces the map.
     "object_map_save" ObjectMapSave {
-        /// The map from now on.
+        /// New map.
         map: ObjectMap,
     } -> ();
-    /// Changes the number of objects. ESTALE: an object that would be cut off exists.
+    /// Changes the number of objects. ESTALE: an object past the new end exists.
     "object_map_resize" ObjectMapResize {
-        /// How many objects from now on.
+        /// New number of objects.
         objects: u64,
-        /// State of those that are added.
+        /// State of new objects.
         state: u8,
     } -> ();
-    /// Changes the states of objects. ERANGE: the map ends before the last of them.
+    /// Changes the states of objects. ERANGE: the range exceeds the map.
     "object_map_update" ObjectMapUpdate {
-        /// The first object.
+        /// First object.
         start: u64,
-        /// The first object behind.
+        /// End of the range, exclusive.
         end: u64,
-        /// The state from now on.
+        /// New state.
         state: u8,
-        /// Only objects in this state are changed.
+        /// If set, only objects in this state are changed.
         current: Option<u8>,
     } -> ();
-    /// A snapshot is made: objects that exist become clean.
+    /// Updates the map for a new snapshot: existing objects become clean.
     "object_map_snap_add" ObjectMapSnapAdd {} -> ();
-    /// A snapshot is removed: clean objects that were written in it are clean no more.
+    /// Updates the map for a removed snapshot: clean objects that it wrote are no longer clean.
     "object_map_snap_remove" ObjectMapSnapRemove {
-        /// The map of the snapshot.
+        /// Map of the snapshot.
         map: ObjectMap,
     } -> ();
 }
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_shrinks_and_grows_forgets_what_was_cut_off() {
+    fn a_shrink_clears_the_states_of_removed_objects() {
         let mut map = ObjectMap::new(0);
         map.resize(7, state::EXISTS);
         map.resize(2, 0);
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_reads_back_with_and_without_checksums() {
+    fn a_map_survives_a_round_trip_with_and_without_checksums() {
         let mut map = ObjectMap::new(40_000);
         (0..40_000).step_by(7).for_each(|object| map.set(object, state::EXISTS));
         for checksums in [true, false] {
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_claims_to_be_huge_is_refused() {
+    fn a_huge_map_is_rejected() {
         let mut w = Writer::new();
         ObjectMap::new(4).encode(&mut w);
         w.as_mut_slice()[10..18].copy_from_slice(&(MAX_OBJECTS + 1).to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a header holds about snapshots, parents and children, and the methods that read it.
+//! Snapshots, parents and children in a header, and the methods that read them.
 
 use crate::cls::{methods, structure};
 use crate::types::{NOSNAP, Utime};
@@ -7,15 +7,15 @@ use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
 structure! {
-    /// The snapshot that a clone was made of (`cls::rbd::ParentImageSpec`). None: a pool of -1.
+    /// Parent snapshot of a clone (`cls::rbd::ParentImageSpec`). A pool of -1 means none.
     ParentImageSpec v 1 {
         /// Pool of the parent.
         pool: i64,
         /// Namespace of the parent within the pool.
         namespace: String,
-        /// The parent image.
+        /// Parent image.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
     }
 }
@@ -27,30 +27,30 @@ impl Default for ParentImageSpec {
 }
 
 structure! {
-    /// A clone of a snapshot (`cls::rbd::ChildImageSpec`).
+    /// Clone of a snapshot (`cls::rbd::ChildImageSpec`).
     #[derive(PartialOrd, Ord, Hash)]
     ChildImageSpec v 2 {
         /// Pool of the clone.
         pool: i64,
-        /// The clone.
+        /// Clone.
         image_id: String,
         /// Namespace of the clone within the pool.
         namespace: String = String::new(),
     }
 }
 
-/// What a snapshot was made for (`cls::rbd::SnapshotNamespace`).
+/// Purpose of a snapshot (`cls::rbd::SnapshotNamespace`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub enum SnapshotNamespace {
-    /// A user asked for it.
+    /// Created by a user.
     #[default]
     User,
-    /// It is part of a snapshot of a group.
+    /// Part of a snapshot of a group.
     Group { pool: i64, group_id: String, snapshot_id: String },
-    /// It was removed, but clones need it.
+    /// Removed, but still needed by clones.
     Trash { original_name: String, original_kind: u32 },
-    /// The image is mirrored by it.
+    /// Created for mirroring.
     Mirror {
         state: u8,
         complete: bool,
@@ -60,12 +60,12 @@ pub enum SnapshotNamespace {
         last_copied_object: u64,
         snap_seqs: BTreeMap<u64, u64>,
     },
-    /// Something that came later: the number of its kind and its content.
+    /// Unknown kind: its number and its content.
     Other { kind: u32, content: Vec<u8> },
 }
 
 impl SnapshotNamespace {
-    /// The number of its kind (`SnapshotNamespaceType`).
+    /// Returns the number of its kind (`SnapshotNamespaceType`).
     pub fn kind(&self) -> u32 {
         match self {
             Self::User => 0,
@@ -148,34 +148,34 @@ impl Encode for SnapshotNamespace {
 }
 
 structure! {
-    /// The reply to [`SnapshotGet`] (`cls::rbd::SnapshotInfo`).
+    /// Reply to [`SnapshotGet`] (`cls::rbd::SnapshotInfo`).
     SnapshotInfo v 1 {
-        /// The snapshot.
+        /// Snapshot.
         id: u64,
-        /// What it was made for.
+        /// Purpose.
         namespace: SnapshotNamespace,
-        /// Its name.
+        /// Name.
         name: String,
-        /// Bytes of the image at that time.
+        /// Size of the image at that time, in bytes.
         image_size: u64,
-        /// When it was made.
+        /// Creation time.
         timestamp: Utime,
-        /// Clones that it counts itself.
+        /// Number of clones that are recorded with it (clone v2).
         child_count: u32,
     }
 }
 
-/// The parent as a header keeps it (`cls_rbd_parent`).
+/// Stored form of the parent (`cls_rbd_parent`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parent {
-    /// The snapshot that the image is a clone of.
+    /// Parent snapshot.
     pub spec: ParentImageSpec,
-    /// Bytes of the parent that show through the image itself; none: only snapshots still need the parent.
+    /// Bytes of the parent that show through the current image; none: only snapshots still need the parent.
     pub head_overlap: Option<u64>,
 }
 
 impl Parent {
-    /// Is there a parent?
+    /// Returns whether there is a parent.
     pub fn exists(&self) -> bool {
         self.spec.pool >= 0 && !self.spec.image_id.is_empty() && self.spec.snap != NOSNAP
     }
@@ -190,7 +190,7 @@ impl Decode for Parent {
             let head_overlap = if version >= 2 {
                 Option::decode(r)?
             } else {
-                // Before Nautilus an overlap was always there, and 0 without a parent.
+                // Before Nautilus the overlap was always present, and 0 without a parent.
                 Some(r.u64("parent's overlap")?).filter(|_| pool >= 0)
             };
             Ok(Self { spec: ParentImageSpec { pool, namespace, image_id, snap }, head_overlap })
@@ -210,24 +210,24 @@ impl Encode for Parent {
     }
 }
 
-/// A snapshot as a header keeps it (`cls_rbd_snap`).
+/// Stored form of a snapshot (`cls_rbd_snap`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The snapshot.
+    /// Snapshot.
     pub id: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Bytes of the image at that time.
+    /// Size of the image at that time, in bytes.
     pub image_size: u64,
-    /// 0: may be removed; 1: on the way there; 2: protected.
+    /// 0: unprotected; 1: being unprotected; 2: protected.
     pub protection: u8,
     /// Flags of the object map at that time.
     pub flags: u64,
-    /// What it was made for.
+    /// Purpose.
     pub namespace: SnapshotNamespace,
-    /// When it was made.
+    /// Creation time.
     pub timestamp: Utime,
-    /// Clones that it counts itself.
+    /// Number of clones that are recorded with it (clone v2).
     pub child_count: u32,
     /// Bytes of the parent that show through.
     pub parent_overlap: Option<u64>,
@@ -272,45 +272,45 @@ impl Encode for Snapshot {
 }
 
 methods! { "rbd":
-    /// What is known about a snapshot.
+    /// Returns a snapshot.
     "snapshot_get" SnapshotGet {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> SnapshotInfo;
-    /// The name of a snapshot.
+    /// Returns the name of a snapshot.
     "get_snapshot_name" GetSnapshotName {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> String;
-    /// When a snapshot was made.
+    /// Returns the creation time of a snapshot.
     "get_snapshot_timestamp" GetSnapshotTimestamp {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> Utime;
-    /// Whether a snapshot is protected.
+    /// Returns the protection of a snapshot.
     "get_protection_status" GetProtectionStatus {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> u8;
-    /// Most snapshots that the image may have.
+    /// Returns the limit of the number of snapshots.
     "snapshot_get_limit" SnapshotGetLimit {} -> u64;
-    /// Changes how many snapshots the image may have.
+    /// Changes the limit of the number of snapshots.
     "snapshot_set_limit" SnapshotSetLimit {
         /// `u64::MAX`: no limit.
         limit: u64,
     } -> ();
-    /// The clones that a snapshot counts itself.
+    /// Lists the clones that are recorded with a snapshot.
     "children_list" ChildrenList {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> Vec<ChildImageSpec>;
-    /// The clones of a snapshot by the pool's list of children.
+    /// Lists the clones of a snapshot in the pool's list of children.
     "get_children" GetChildren {
         /// Pool of the parent.
         pool: i64,
-        /// The parent.
+        /// Parent.
         image_id: String,
-        /// The parent's snapshot.
+        /// Snapshot of the parent.
         snap: u64,
     } -> Vec<String>;
 }

@@ -1,49 +1,49 @@
-//! The methods that change what a header holds about snapshots.
+//! Methods that change the snapshots in a header.
 
 use super::snapshot::SnapshotNamespace;
 use crate::cls::methods;
 
-/// Whether a snapshot may be removed (`RBD_PROTECTION_STATUS_*`).
+/// Protection of a snapshot (`RBD_PROTECTION_STATUS_*`).
 pub mod protection {
     /// It may be removed.
     pub const UNPROTECTED: u8 = 0;
-    /// It is checked for clones; if there are none, it may be removed.
+    /// It is checked for clones; without any, it may be removed.
     pub const UNPROTECTING: u8 = 1;
-    /// It may not: there may be clones.
+    /// It may not be removed: it may have clones.
     pub const PROTECTED: u8 = 2;
 }
 
 methods! { "rbd":
-    /// Adds a snapshot of what the image is now. ESTALE: the id is older than one that was used before; EEXIST: there is one with
-    /// this id, or with this name for the same purpose; EDQUOT: the image has as many as it may.
+    /// Adds a snapshot of the current image. ESTALE: the id is older than a previous one; EEXIST: the id is in use, or the
+    /// name for the same purpose; EDQUOT: the limit of snapshots is reached.
     "snapshot_add" SnapshotAdd {
-        /// Its name.
+        /// Name.
         name: String,
-        /// Its id, as the pool gave it out.
+        /// Id, allocated by the pool.
         snap: u64,
-        /// What it is made for.
+        /// Purpose.
         namespace: SnapshotNamespace = SnapshotNamespace::User,
     } -> ();
     /// Removes a snapshot. EBUSY: it is protected, or has clones.
     "snapshot_remove" SnapshotRemove {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> ();
-    /// Gives a user's snapshot another name. EEXIST: another one has it; EINVAL: it is no user's.
+    /// Renames a user's snapshot. EEXIST: the name is in use; EINVAL: it is not a user's snapshot.
     "snapshot_rename" SnapshotRename {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
-        /// Its name from now on.
+        /// New name.
         name: String,
     } -> ();
-    /// Hides a snapshot that clones still need. EBUSY: it is protected; EEXIST: it is hidden.
+    /// Hides a snapshot that clones still need. EBUSY: it is protected; EEXIST: it is already hidden.
     "snapshot_trash_add" SnapshotTrashAdd {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
     } -> ();
-    /// Protects a snapshot, or ends that.
+    /// Changes the protection of a snapshot.
     "set_protection_status" SetProtectionStatus {
-        /// The snapshot.
+        /// Snapshot.
         snap: u64,
         /// See [`protection`].
         status: u8,

@@ -1,4 +1,4 @@
-//! Choosing items one after another, for replicas: what fails is skipped, and those after it move up.
+//! "firstn": chooses items one after another, for replicas. Later items take the place of failed ones.
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_choose_firstn`.
 
@@ -6,14 +6,14 @@ use super::settings::Settings;
 use super::state::{Exhausted, Found, Mapper};
 use crate::crush::bucket::Bucket;
 
-/// What a "firstn" step, or its search for a leaf, is to choose, and how hard it tries.
+/// Parameters of a "firstn" step, or of its search for a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Firstn {
     kind: i32,
     tries: u32,
     leaf_tries: u32,
     settings: Settings,
-    /// Added to the number of each attempt.
+    /// Offset of the attempt numbers.
     base: u32,
 }
 
@@ -27,7 +27,7 @@ impl Firstn {
         Self { kind, tries: settings.tries, leaf_tries, settings, base: 0 }
     }
 
-    /// The search for a device below the item that attempt `r` chose.
+    /// Returns the parameters of the search for a device below the item of attempt `r`.
     fn leaf(&self, r: u32) -> Self {
         let base = match self.settings.vary_r.checked_sub(1) {
             Some(shift) => (r as i32).wrapping_shr(shift) as u32,
@@ -37,20 +37,19 @@ impl Firstn {
     }
 }
 
-/// What a "firstn" step has chosen so far, and where it puts more.
+/// Items chosen so far by a "firstn" step.
 struct Chosen<'o> {
     items: &'o mut [i32],
     leaves: Option<&'o mut [i32]>,
     len: usize,
 }
 
-/// What came of an attempt at an item.
 enum Attempt {
-    /// It is of the right type, in, and new.
+    /// The item is of the right type, in, and new.
     Chosen(i32),
-    /// It is not, but another attempt may be better.
+    /// The item is unsuitable, but another attempt may succeed.
     Failed {
-        /// It was chosen before.
+        /// It was already chosen.
         collides: bool,
     },
     /// There is no item of that type here.
@@ -58,7 +57,7 @@ enum Attempt {
 }
 
 impl<'a> Mapper<'a> {
-    /// Chooses up to `wanted` different items below `root`, one after another; returns how many it found.
+    /// Chooses up to `wanted` different items below `root`, one after another; returns their number.
     pub(super) fn choose_firstn(
         &mut self,
         root: &'a Bucket,
@@ -80,7 +79,7 @@ impl<'a> Mapper<'a> {
         Ok(chosen.len)
     }
 
-    /// Chooses one item more, and a leaf below it if leaves are asked for.
+    /// Chooses one more item, and a leaf below it if requested.
     fn choose_one(
         &mut self,
         root: &'a Bucket,
@@ -113,7 +112,7 @@ impl<'a> Mapper<'a> {
         }
     }
 
-    /// Goes down from `bucket`, which then is the one that made the last choice.
+    /// Descends from `bucket`, and sets it to the bucket of the last choice.
     fn attempt(
         &mut self,
         bucket: &mut &'a Bucket,
@@ -151,7 +150,7 @@ impl<'a> Mapper<'a> {
         }
     }
 
-    /// Chooses the leaf that goes with an item, if one is asked for. Is there one?
+    /// Chooses the leaf below an item, if requested. Returns whether there is one.
     fn choose_leaf(
         &mut self,
         item: i32,

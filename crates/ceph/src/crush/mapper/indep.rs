@@ -1,4 +1,4 @@
-//! Choosing an item for each place, for shards of erasure coded data: what fails leaves its place empty.
+//! "indep": chooses an item for each place, for shards of erasure coded data. A failure leaves its place empty.
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_choose_indep`.
 
@@ -8,15 +8,15 @@ use crate::crush::bucket::{Bucket, Weights};
 use crate::crush::map::ITEM_NONE;
 use std::ops::Range;
 
-/// What an "indep" step, or its search for a leaf, is to choose, and how hard it tries.
+/// Parameters of an "indep" step, or of its search for a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Indep {
     kind: i32,
     tries: u32,
     leaf_tries: u32,
-    /// The places of the whole step: attempts are numbered so that places do not share them.
+    /// Number of places of the whole step: the stride of the attempt numbers, so that places do not share them.
     wanted: u32,
-    /// Added to the number of each attempt.
+    /// Offset of the attempt numbers.
     base: u32,
 }
 
@@ -25,15 +25,15 @@ impl Indep {
         Self { kind, tries: settings.tries, leaf_tries: settings.leaf_tries.max(1), wanted, base: 0 }
     }
 
-    /// The search for a device below the item that attempt `r` chose.
+    /// Returns the parameters of the search for a device below the item of attempt `r`.
     fn leaf(&self, r: u32) -> Self {
         Self { kind: 0, tries: self.leaf_tries, leaf_tries: 0, wanted: self.wanted, base: r }
     }
 }
 
 impl<'a> Mapper<'a> {
-    /// Chooses an item below `root` for each place of `range`, so that a failure at one place changes the others
-    /// as little as can be.
+    /// Chooses an item below `root` for each place of `range`, such that a failure at one place changes the others
+    /// as little as possible.
     pub(super) fn choose_indep(
         &mut self,
         root: &'a Bucket,
@@ -71,8 +71,8 @@ impl<'a> Mapper<'a> {
         Ok(())
     }
 
-    /// One attempt at a place: an item, [`ITEM_NONE`] if there will never be one, or nothing this time.
-    #[allow(clippy::too_many_arguments)] // The state of the loops of its one caller.
+    /// Makes one attempt at a place: returns an item, [`ITEM_NONE`] if there will never be one, or `None` for a retry.
+    #[allow(clippy::too_many_arguments)] // The loop state of its only caller.
     fn choose_for(
         &mut self,
         root: &'a Bucket,
@@ -90,7 +90,7 @@ impl<'a> Mapper<'a> {
                 self.spend(1)?;
                 return Ok(None);
             }
-            // Else a uniform bucket of such a size would have the same items for the same place at each attempt.
+            // Otherwise a uniform bucket of such a size would yield the same items for the same place at each attempt.
             let shift = matches!(bucket.weights, Weights::Uniform { .. }) && size.is_multiple_of(call.wanted);
             let stride = call.wanted.wrapping_add(u32::from(shift));
             let r = (place as u32).wrapping_add(call.base).wrapping_add(stride.wrapping_mul(failures));
@@ -126,7 +126,7 @@ impl<'a> Mapper<'a> {
     }
 }
 
-/// Leaves the places that are still not chosen without an item.
+/// Sets the undefined places to no item.
 fn give_up(items: &mut [i32]) {
     for item in items.iter_mut().filter(|item| **item == ITEM_UNDEF) {
         *item = ITEM_NONE;

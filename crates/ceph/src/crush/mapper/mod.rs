@@ -1,6 +1,6 @@
-//! The function from a number to a list of devices.
+//! The placement function: maps a number to a list of devices.
 //!
-//! Source: ceph `src/crush/mapper.c`: `crush_do_rule` and what it calls. The order of all comparisons is part of the
+//! Source: ceph `src/crush/mapper.c`: `crush_do_rule` and its callees. The order of all comparisons is part of the
 //! function, as is its arithmetic modulo 2^32.
 
 mod firstn;
@@ -15,14 +15,14 @@ use super::map::CrushMap;
 use permutation::Permutations;
 use state::Mapper;
 
-/// The most devices that a rule can be asked for. Pools have at most 255 replicas or shards.
+/// Maximum number of requested devices. Pools have at most 255 replicas or shards.
 pub const MAX_RESULT: usize = 256;
 
-/// The hashes that mapping one number may take. Real maps take some thousands, also with most devices out; a map
-/// that takes more is made to waste our time, and its number stays unmapped.
+/// Maximum number of hashes for one input. Real maps need a few thousand, even with most devices out; a map
+/// that needs more is malicious, and its input stays unmapped.
 const WORK_LIMIT: usize = 1 << 24;
 
-/// Memory for [`CrushMap::do_rule_with`], to be used again and again, also for other maps.
+/// Reusable memory for [`CrushMap::do_rule_with`], also across maps.
 #[derive(Debug, Default)]
 pub struct Workspace {
     permutations: Permutations,
@@ -31,11 +31,11 @@ pub struct Workspace {
 }
 
 impl CrushMap {
-    /// Maps the number `x` to at most `result_max` devices with that rule.
+    /// Maps the number `x` to at most `result_max` devices by a rule.
     ///
-    /// `weights` are the devices' in and out weights ([`WEIGHT_ONE`](super::WEIGHT_ONE): all in), by device; `choose_args` names the
-    /// pool whose replacements for the map's weights apply, if any do. In the result of a positional rule
-    /// [`ITEM_NONE`](super::ITEM_NONE) stands where no device was found. No such rule, or a rule without sense: no devices.
+    /// `weights` are the in/out weights of the devices ([`WEIGHT_ONE`](super::WEIGHT_ONE): fully in), by id; `choose_args` is the
+    /// pool whose alternative weights apply, if any. In the result of a positional rule,
+    /// [`ITEM_NONE`](super::ITEM_NONE) stands for a missing device. An unknown or invalid rule yields no devices.
     pub fn do_rule(
         &self,
         rule: u32,
@@ -49,8 +49,8 @@ impl CrushMap {
         result
     }
 
-    /// As [`do_rule`](Self::do_rule), without taking new memory once `workspace` and `result` have grown.
-    #[allow(clippy::too_many_arguments)] // They are do_rule's, and where to work and put it.
+    /// Like [`do_rule`](Self::do_rule), without allocations once `workspace` and `result` have grown.
+    #[allow(clippy::too_many_arguments)] // Those of do_rule, workspace and result.
     pub fn do_rule_with(
         &self,
         workspace: &mut Workspace,

@@ -1,9 +1,9 @@
-//! Rules that retry over all their steps ("multi-step retry", MSR).
+//! Rules with retries over all their steps ("multi-step retry", MSR).
 //!
-//! Such a rule is some settings, and then blocks of: take a bucket, choose (one step for each level), emit. A block
+//! Such a rule consists of settings, followed by blocks: take a bucket, choose (one step per level), emit. A block
 //! divides its places evenly among the items that its first step chooses, each share among the items that the second
-//! step chooses below, and so on. A device that turns out to be out leaves its place open for the next descent from
-//! the top. Sources: ceph `src/crush/mapper.c`, `crush_msr_do_rule` and what it calls; `doc/dev/crush-msr.rst`.
+//! step chooses below, and so on. A device that is out leaves its place open for the next descent from
+//! the top. Sources: ceph `src/crush/mapper.c`, `crush_msr_do_rule` and its callees; `doc/dev/crush-msr.rst`.
 
 use super::state::{Exhausted, ITEM_UNDEF, Mapper};
 use crate::crush::bucket::Bucket;
@@ -12,20 +12,20 @@ use crate::crush::rule::{Rule, Step, StepOp};
 use crate::crush::tunables::MsrTunables;
 use std::ops::Range;
 
-/// The most choose steps in a block: more than any hierarchy has levels. Each takes a level of recursion.
+/// Maximum number of choose steps in a block: more than the levels of any hierarchy. Each takes a level of recursion.
 const MAX_STEPS: usize = 64;
 
-/// The memory of such a rule.
+/// Memory of such a rule.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
-    /// For each choose step of a block, the items chosen for each place: a share of places holds the items used for
-    /// it, from its start on.
+    /// For each choose step of a block, the items chosen for each place: a share of places starts with the items
+    /// used for it.
     used: Vec<i32>,
-    /// For each level of recursion, and each share there, the item to forget in the end.
+    /// For each level of recursion, and each share there, the item to remove at the end.
     undo: Vec<i32>,
 }
 
-/// Maps as the rule says. A rule that is not of the form above maps to nothing.
+/// Maps by a rule. A rule of another form maps to nothing.
 pub(super) fn run(
     mapper: &mut Mapper<'_>,
     rule: &Rule,
@@ -64,22 +64,21 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The search for a block's devices.
 struct Search<'s, 'a> {
     mapper: &'s mut Mapper<'a>,
     positional: bool,
     tunables: MsrTunables,
-    /// The choose steps of the block.
+    /// Choose steps of the block.
     steps: &'s [Step],
     used: &'s mut Vec<i32>,
     undo: &'s mut Vec<i32>,
     result: &'s mut [i32],
-    /// Devices in the result.
+    /// Number of devices in the result.
     found: usize,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    /// Runs all blocks. Are they all of the right form?
+    /// Runs all blocks. Returns whether they all have the right form.
     fn run_blocks(&mut self, mut steps: &'s [Step]) -> Result<bool, Exhausted> {
         let places = self.result.len();
         let mut start = 0;
@@ -120,8 +119,8 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// Chooses for the open ones of `places`, below `bucket`, from the block's step `level` on, which with those
-    /// after it makes `width` places. Returns how many it filled.
+    /// Chooses devices for the open ones of `places`, below `bucket`, from the block's step `level` on. This step and
+    /// the later ones make `width` places. Returns the number of filled ones.
     fn choose(
         &mut self,
         bucket: &'a Bucket,
@@ -148,7 +147,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 continue;
             };
             if step.arg2 == 0 {
-                // Only the last step can choose devices, one for each place.
+                // Only the last step can choose devices, one per place.
                 if !last || length != 1 || self.mapper.is_out(item) {
                     continue;
                 }
@@ -158,7 +157,7 @@ impl<'s, 'a> Search<'s, 'a> {
             } else if let (false, Some(child)) = (last, self.mapper.map.bucket(item)) {
                 let below = self.choose(child, level + 1, length, share.clone(), descent)?;
                 if self.push_used(level, &share, item) && below == 0 {
-                    // It counts as used until this pass ends, so that what is out changes little else.
+                    // It counts as used until the end of this pass, so that an out device changes little else.
                     self.undo[undo_base + index] = item;
                 }
                 filled += below;
@@ -174,7 +173,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(filled)
     }
 
-    /// Chooses an item for a share that no other share among `places` uses.
+    /// Chooses an item for a share that no other share of `places` uses.
     fn choose_unused(
         &mut self,
         bucket: &'a Bucket,
@@ -197,7 +196,7 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(None)
     }
 
-    /// Goes down from `bucket` to an item of that type, or a device.
+    /// Descends from `bucket` to an item of that type, or a device.
     fn descend(
         &mut self,
         mut bucket: &'a Bucket,
@@ -221,13 +220,13 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// The items used for each place at a step.
+    /// Returns the used items of each place at a step.
     fn vector(&mut self, level: usize) -> &mut [i32] {
         let places = self.result.len();
         &mut self.used[level * places..(level + 1) * places]
     }
 
-    /// Adds an item to those used for a share. Was it not among them?
+    /// Adds an item to the used ones of a share. Returns whether it was new.
     fn push_used(&mut self, level: usize, share: &Range<usize>, item: i32) -> bool {
         let used = &mut self.vector(level)[share.clone()];
         match used.iter_mut().find(|used| **used == item || **used == ITEM_UNDEF) {
@@ -239,7 +238,7 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Removes the item that was added last to those used for a share.
+    /// Removes an item from the used ones of a share if it was added last.
     fn pop_used(&mut self, level: usize, share: &Range<usize>, item: i32) {
         let used = &mut self.vector(level)[share.clone()];
         if let Some(last) = used.iter_mut().rev().find(|used| **used != ITEM_UNDEF)
@@ -256,7 +255,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 }
 
-/// How many items a step chooses: 0 stands for as many as there are places.
+/// Returns the number of items that a step chooses: 0 stands for the number of places.
 fn shares(step: &Step, places: usize) -> Option<usize> {
     match step.arg1 {
         0 => Some(places),
@@ -270,7 +269,7 @@ mod tests {
         Bucket, ChooseArg, ChooseArgs, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE,
     };
 
-    /// Two hosts of two devices, and a rule of two devices on each of two hosts.
+    /// Returns two hosts of two devices, and a rule for two devices on each of two hosts.
     fn map(kind: u8, choose_args: bool) -> CrushMap {
         const W: u32 = WEIGHT_ONE;
         let mut map = CrushMap::flat(&[0, 1, 2, 3], Layout::OneHost);
@@ -302,7 +301,6 @@ mod tests {
         map
     }
 
-    /// Maps numbers from `first` on, with device 1 out.
     fn check(map: &CrushMap, first: u32, expected: &[&[i32]]) {
         for (x, expected) in (first..).zip(expected) {
             let weights = [WEIGHT_ONE, 0, WEIGHT_ONE, WEIGHT_ONE];
@@ -313,7 +311,7 @@ mod tests {
     // Expected: Ceph 20.2's src/crush/mapper.c.
 
     #[test]
-    fn replicas_are_placed_as_ceph_places_them() {
+    fn replicas_are_placed_as_by_ceph() {
         let (a, b): (&[i32], &[i32]) = (&[3, 2, 0], &[2, 3, 0]);
         let (c, d): (&[i32], &[i32]) = (&[0, 3], &[0, 2]);
         let (e, f): (&[i32], &[i32]) = (&[3, 0], &[2, 0]);
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_placed_with_replaced_weights_and_ids() {
+    fn replicas_are_placed_with_alternative_weights_and_ids() {
         let (a, b): (&[i32], &[i32]) = (&[0, 2], &[2, 3, 0]);
         let expected =
             [a, b, a, b, a, b, a, a, a, b, a, a, a, a, a, a, a, a, a, a, a, a, b, a, b, a, a, a, a, a];
@@ -331,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_placed_with_replaced_weights_and_ids() {
+    fn shards_are_placed_with_alternative_weights_and_ids() {
         let (a, b): (&[i32], &[i32]) = (&[0, ITEM_NONE, 2], &[2, 3, 0]);
         let expected = [b, a, b, b, a, b, a, a, a, a, a, b, a, a, a, a, a, b, a, a, a, a, a, a];
         check(&map(Rule::MSR_INDEP, true), 76, &expected);

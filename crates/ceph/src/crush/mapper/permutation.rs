@@ -1,4 +1,4 @@
-//! Choosing from a random permutation of a bucket's items.
+//! Choice from a random permutation of a bucket's items.
 //!
 //! Source: ceph `src/crush/mapper.c`, `bucket_perm_choose`.
 
@@ -6,18 +6,18 @@ use crate::crush::bucket::Bucket;
 use crate::hash::crush_hash32_3;
 use rustc_hash::FxHashMap;
 
-/// Permutations of buckets' items, as far as they are worked out for the current number.
+/// Permutations of buckets' items, computed on demand for the current input.
 #[derive(Debug, Default)]
 pub(super) struct Permutations {
     by_bucket: FxHashMap<i32, Permutation>,
-    /// Counts the numbers mapped: what was worked out for another is void.
+    /// Counts the inputs: permutations of earlier ones are stale.
     round: u64,
 }
 
 #[derive(Debug, Default)]
 struct Permutation {
     round: u64,
-    /// Places in the bucket; those before `fixed` are final.
+    /// Indexes in the bucket; those before `fixed` are final.
     places: Vec<u32>,
     fixed: usize,
 }
@@ -27,14 +27,14 @@ impl Permutations {
         self.round += 1;
     }
 
-    /// Which item of the bucket comes at `place` (below its size), and how much work that was.
+    /// Returns the item of the bucket at `place` (below its size), and the cost.
     pub(super) fn item(&mut self, bucket: &Bucket, x: u32, place: usize) -> (usize, usize) {
         let size = bucket.items.len();
         let draw = |n: usize| {
             let hash = crush_hash32_3(x, bucket.id as u32, n as u32) & bucket.hash_mask();
             hash as usize % (size - n)
         };
-        // The first place, which most calls ask for, needs no list.
+        // The first place, the most common one, needs no list.
         if place == 0 {
             return (draw(0), 1);
         }

@@ -1,13 +1,13 @@
-//! How hard a rule's steps try.
+//! Settings of a rule's steps.
 
 use crate::crush::rule::{Step, StepOp};
 use crate::crush::tunables::Tunables;
 
-/// How hard the steps try, as the map's tunables and the rule's steps say.
+/// Settings of the steps, from the map's tunables and the rule's steps.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) tries: u32,
-    /// Attempts at a leaf, unless 0.
+    /// Attempts at a leaf; 0: default.
     pub(super) leaf_tries: u32,
     pub(super) descend_once: bool,
     pub(super) local_tries: u32,
@@ -19,7 +19,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(tunables: &Tunables) -> Self {
         Self {
-            // The tunable counts retries, the step that overrides it attempts.
+            // The tunable counts retries, the step that overrides it counts attempts.
             tries: tunables.choose_total_tries.wrapping_add(1),
             leaf_tries: 0,
             descend_once: tunables.chooseleaf_descend_once != 0,
@@ -30,7 +30,7 @@ impl Settings {
         }
     }
 
-    /// Does as a step says that sets something. A value without sense changes nothing.
+    /// Applies a step that changes a setting. Ignores invalid values.
     pub(super) fn set(&mut self, step: &Step) {
         let Ok(value) = u32::try_from(step.arg1) else { return };
         match step.op {

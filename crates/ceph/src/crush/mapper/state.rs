@@ -1,4 +1,4 @@
-//! The state of mapping one number.
+//! State of one mapping.
 
 use super::permutation::Permutations;
 use crate::crush::bucket::{Bucket, Weights};
@@ -6,14 +6,14 @@ use crate::crush::choose_args::ChooseArgs;
 use crate::crush::map::{CrushMap, ITEM_NONE, WEIGHT_ONE};
 use crate::hash::crush_hash32_2;
 
-/// A place that is not chosen yet, in a positional rule.
+/// Undefined place of a positional rule.
 pub(super) const ITEM_UNDEF: i32 = ITEM_NONE - 1;
 
-/// The work that one number may take is used up.
+/// The work limit is exceeded.
 #[derive(Debug)]
 pub(super) struct Exhausted;
 
-/// What is the same all through the mapping of one number.
+/// Constant state of one mapping.
 pub(super) struct Mapper<'a> {
     pub(super) map: &'a CrushMap,
     pub(super) choose_args: Option<&'a ChooseArgs>,
@@ -23,24 +23,24 @@ pub(super) struct Mapper<'a> {
     pub(super) work_left: usize,
 }
 
-/// What a bucket's choice means to a step that wants items of one type.
+/// Result of a bucket's choice for a step that wants items of one type.
 pub(super) enum Found<'a> {
-    /// It is of that type; the bucket that it is, if it is one.
+    /// An item of that type, with its bucket if it is one.
     Wanted(Option<&'a Bucket>),
-    /// It is a bucket of another type: go on in there.
+    /// A bucket of another type: descend.
     Deeper(&'a Bucket),
-    /// It is a device or does not exist: there is nothing below.
+    /// A device or unknown item: there is nothing below.
     Bad,
 }
 
 impl<'a> Mapper<'a> {
-    /// Takes note of work that is about to be done.
+    /// Accounts for work to be done.
     pub(super) fn spend(&mut self, work: usize) -> Result<(), Exhausted> {
         self.work_left = self.work_left.checked_sub(work).ok_or(Exhausted)?;
         Ok(())
     }
 
-    /// The bucket's choice for attempt `r`; `None` if it is empty or broken.
+    /// Returns the bucket's choice for attempt `r`; `None` if it is empty or invalid.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -48,7 +48,7 @@ impl<'a> Mapper<'a> {
         r: u32,
         position: usize,
     ) -> Result<Option<i32>, Exhausted> {
-        // An attempt has costs of its own; comparing with what is chosen already is one.
+        // An attempt has its own cost, such as the comparison with the chosen items.
         self.spend(1 + position / 8 + bucket.choice_cost())?;
         if let Weights::Uniform { .. } = bucket.weights {
             return self.choose_permuted(bucket, r);
@@ -57,7 +57,7 @@ impl<'a> Mapper<'a> {
         Ok(bucket.choose(self.x, r, arg, position))
     }
 
-    /// The bucket's choice for attempt `r` as from a uniform bucket, whatever it is.
+    /// Returns the bucket's choice for attempt `r` as if it were uniform.
     pub(super) fn choose_permuted(&mut self, bucket: &Bucket, r: u32) -> Result<Option<i32>, Exhausted> {
         let Some(place) = r.checked_rem(bucket.items.len() as u32) else { return Ok(None) };
         let (at, work) = self.permutations.item(bucket, self.x, place as usize);
@@ -65,7 +65,7 @@ impl<'a> Mapper<'a> {
         Ok(bucket.items.get(at).copied())
     }
 
-    /// Is the device out, for this number?
+    /// Returns whether the device is out for this input.
     pub(super) fn is_out(&self, device: i32) -> bool {
         let weight = usize::try_from(device).ok().and_then(|at| self.weights.get(at));
         match weight {
@@ -75,7 +75,7 @@ impl<'a> Mapper<'a> {
         }
     }
 
-    /// What a bucket's choice is to a step that wants items of type `kind`.
+    /// Classifies a bucket's choice for a step that wants items of type `kind`.
     pub(super) fn find(&self, item: i32, kind: i32) -> Found<'a> {
         if item >= self.map.max_devices {
             return Found::Bad;

@@ -1,4 +1,4 @@
-//! Running the steps of a rule.
+//! Execution of a rule's steps.
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_do_rule_no_retry`.
 
@@ -8,8 +8,8 @@ use super::settings::Settings;
 use super::state::{Exhausted, ITEM_UNDEF, Mapper};
 use crate::crush::rule::{Rule, Step, StepOp};
 
-/// The memory of such a rule: the items that the next step starts from, what the current step finds, and the leaves
-/// below that.
+/// Memory of such a rule: the items that the next step starts from, the items that the current step finds, and the leaves
+/// below them.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     from: Vec<i32>,
@@ -17,7 +17,6 @@ pub(super) struct Vectors {
     leaves: Vec<i32>,
 }
 
-/// Maps as the rule says.
 pub(super) fn run(
     mapper: &mut Mapper<'_>,
     rule: &Rule,
@@ -49,7 +48,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Chooses below each of the items that the step before it came to.
+/// Chooses below each of the previous step's items.
 fn choose(
     mapper: &mut Mapper<'_>,
     step: &Step,
@@ -89,7 +88,7 @@ fn choose(
     Ok(())
 }
 
-/// How many items a step asks for: a count of 0 or less is relative to the result's size.
+/// Returns the number of items that a step wants: a count of 0 or less is relative to the result's size.
 fn wanted(count: i32, result_max: usize) -> Option<u32> {
     let wanted = if count > 0 { i64::from(count) } else { i64::from(count) + result_max as i64 };
     u32::try_from(wanted).ok().filter(|&wanted| wanted > 0)

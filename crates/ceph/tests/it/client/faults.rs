@@ -1,4 +1,4 @@
-//! Requests to objects while connections break and OSDs fall silent.
+//! Object requests during connection failures and silence of OSDs.
 
 use crate::client::fake::{Fake, Health, Node, POOL, SECOND, append, read, write};
 use onego_buf::SegmentMut;
@@ -16,7 +16,7 @@ fn a_broken_connection_loses_nothing_and_applies_nothing_twice() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     let before = fake.submit(append(&object, b"1"));
-    // The request arrives, its reply does not.
+    // The request arrives, but its reply does not.
     fake.break_after(Node::Osd(0), 450);
     fake.settle();
     let after = fake.submit(append(&object, b"2"));
@@ -29,7 +29,7 @@ fn a_broken_connection_loses_nothing_and_applies_nothing_twice() {
 }
 
 #[test]
-fn requests_are_sent_again_in_the_order_of_their_submission() {
+fn requests_are_resent_in_the_order_of_submission() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let objects: Vec<ObjectName> = fake.objects_on(0).take(3).collect();
@@ -50,7 +50,7 @@ fn requests_are_sent_again_in_the_order_of_their_submission() {
 }
 
 #[test]
-fn the_callers_buffer_survives_a_cut_at_any_place() {
+fn the_callers_buffer_survives_a_cut_at_any_byte() {
     let bytes: Vec<u8> = (0..100_000u32).map(|n| (n / 7) as u8).collect();
     let object = ObjectName::from("a");
     for cut in [1, 100, 300, 400, 500, 600, 700, 5_000, 50_000, 100_300, 100_400, 100_500] {
@@ -71,21 +71,21 @@ fn the_callers_buffer_survives_a_cut_at_any_place() {
 }
 
 #[test]
-fn an_osd_that_is_dead_is_tried_again_with_growing_patience() {
+fn a_dead_osd_is_retried_with_growing_delays() {
     let mut fake = Fake::ready(1, 1);
     fake.set_health(Node::Osd(0), Health::Dead);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.advance(60 * SECOND);
     let tries = fake.opened[&Node::Osd(0)];
     assert!((10..20).contains(&tries), "{tries} connections in a minute");
-    assert!(fake.mons[0].subscriptions.iter().any(|(start, _)| *start == 2), "a newer map is asked for");
+    assert!(fake.mons[0].subscriptions.iter().any(|(start, _)| *start == 2), "a newer map is requested");
     fake.set_health(Node::Osd(0), Health::Up);
     fake.advance(16 * SECOND);
     fake.expect_ok(ticket);
 }
 
 #[test]
-fn an_osd_that_does_not_answer_at_all_is_given_up_and_tried_again() {
+fn a_silent_osd_is_reconnected() {
     let mut fake = Fake::ready(1, 1);
     fake.set_health(Node::Osd(0), Health::Silent);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -96,7 +96,7 @@ fn an_osd_that_does_not_answer_at_all_is_given_up_and_tried_again() {
 }
 
 #[test]
-fn a_request_fails_when_its_time_is_over() {
+fn a_request_fails_after_its_timeout() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let mut request = write(&ObjectName::from("a"), b"x");
@@ -109,7 +109,7 @@ fn a_request_fails_when_its_time_is_over() {
     let error = fake.expect_error(ticket);
     assert!(matches!(error, Error::Timeout { after, .. } if after == 2 * SECOND), "{error:?}");
     assert!(error.to_string().contains("a reply of osd.0 at 10.0.1.1:6800"), "{error}");
-    // The reply that comes after all is nobody's.
+    // The late reply is dropped.
     fake.release(0);
     fake.settle();
     fake.expect_ok(patient);
@@ -118,7 +118,7 @@ fn a_request_fails_when_its_time_is_over() {
 }
 
 #[test]
-fn the_time_of_requests_without_an_osd_passes_too() {
+fn requests_without_an_osd_time_out_too() {
     let mut fake = Fake::with(1, 1, |config| config.osd.request_timeout = Some(3 * SECOND));
     fake.set_health(Node::Mon(0), Health::Dead);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -143,7 +143,7 @@ fn a_cancelled_request_ends_once_and_its_reply_is_dropped() {
     assert!(fake.done.is_empty());
 }
 
-/// A read whose payload has begun to land in its buffer, and then nothing more comes.
+/// Starts a read whose payload stalls after its first bytes have reached the buffer.
 fn half_landed(fake: &mut Fake, timeout: Option<Duration>) -> onego_ceph::client::OpId {
     let object = ObjectName::from("a");
     fake.store.objects.insert((POOL, object.clone()), vec![7; 100_000]);
@@ -158,7 +158,7 @@ fn half_landed(fake: &mut Fake, timeout: Option<Duration>) -> onego_ceph::client
 }
 
 #[test]
-fn a_cancelled_request_gives_its_buffer_back_when_the_payload_has_landed() {
+fn a_cancelled_request_returns_its_buffer_after_the_payload() {
     let mut fake = Fake::ready(1, 1);
     let id = half_landed(&mut fake, None);
     fake.client.cancel(id);
@@ -172,7 +172,7 @@ fn a_cancelled_request_gives_its_buffer_back_when_the_payload_has_landed() {
 }
 
 #[test]
-fn a_request_whose_payload_stalls_gets_its_buffer_back_when_its_time_is_over() {
+fn a_request_with_a_stalled_payload_returns_its_buffer_at_the_timeout() {
     let mut fake = Fake::ready(1, 1);
     half_landed(&mut fake, Some(2 * SECOND));
     let other = fake.submit(read(&ObjectName::from("a"), 1));
@@ -180,13 +180,13 @@ fn a_request_whose_payload_stalls_gets_its_buffer_back_when_its_time_is_over() {
     let done = fake.take_done(77).unwrap();
     assert!(matches!(done.outcome, Err(Error::Timeout { after, .. }) if after == 2 * SECOND));
     assert_eq!(done.buffer.unwrap().len(), 100_000);
-    // The connection had to go; the others go on over the next.
+    // The connection had to be closed; the other requests continue on the next one.
     fake.settle();
     fake.expect_ok(other);
 }
 
 #[test]
-fn a_request_that_moves_while_its_payload_lands_is_sent_when_the_buffer_is_back() {
+fn a_request_that_moves_during_its_payload_is_resent_after_it() {
     let mut fake = Fake::ready(1, 2);
     let object = fake.object_on(0);
     fake.store.objects.insert((POOL, object.clone()), vec![7; 100_000]);
@@ -208,7 +208,7 @@ fn a_request_that_moves_while_its_payload_lands_is_sent_when_the_buffer_is_back(
 }
 
 #[test]
-fn connections_that_nobody_uses_are_closed() {
+fn idle_connections_are_closed() {
     let mut fake = Fake::ready(1, 1);
     fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.advance(50 * SECOND);
@@ -221,7 +221,7 @@ fn connections_that_nobody_uses_are_closed() {
 }
 
 #[test]
-fn an_osd_that_has_another_address_is_reached_there() {
+fn an_osd_is_reached_at_its_new_address() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -236,7 +236,7 @@ fn an_osd_that_has_another_address_is_reached_there() {
 }
 
 #[test]
-fn a_closed_client_ends_everything_and_takes_nothing_more() {
+fn a_closed_client_fails_all_requests() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     fake.mons[0].mute = true;
@@ -255,10 +255,10 @@ fn a_closed_client_ends_everything_and_takes_nothing_more() {
     assert!(fake.connections(Node::Osd(0)).is_empty() && fake.connections(Node::Mon(0)).is_empty());
 }
 
-/// Random appends and reads to a few objects while connections break, OSDs fall silent and groups move: what was
-/// appended is there once and in order, what was read was there then.
+/// Random appends and reads of a few objects while connections break, OSDs fall silent and groups move: each append is
+/// applied once and in order, and each read is consistent.
 #[test]
-fn whatever_happens_each_object_has_what_was_appended_once_and_in_order() {
+fn appends_are_applied_once_and_in_order_despite_faults() {
     for seed in 0..150 {
         run_randomly(seed);
     }
@@ -317,7 +317,7 @@ fn run_randomly(seed: u64) {
 }
 
 #[test]
-fn an_undecodable_reply_fails_its_request_alone() {
+fn an_undecodable_reply_fails_only_its_request() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let stat = Request::one(POOL, ObjectName::from("a"), Op::Stat);
@@ -333,7 +333,7 @@ fn an_undecodable_reply_fails_its_request_alone() {
 }
 
 #[test]
-fn a_request_that_ends_each_of_its_connections_fails_after_a_few_and_takes_no_other_with_it() {
+fn a_request_that_ends_its_connections_fails_without_affecting_others() {
     let mut fake = Fake::ready(1, 1);
     let poison = ObjectName::from("poison");
     fake.osds[0].poison = Some(poison.clone());
@@ -357,7 +357,7 @@ fn a_request_that_ends_each_of_its_connections_fails_after_a_few_and_takes_no_ot
 }
 
 #[test]
-fn a_dropped_request_ends_no_more_connections() {
+fn a_cancelled_request_ends_no_more_connections() {
     let mut fake = Fake::ready(1, 1);
     let poison = ObjectName::from("poison");
     fake.osds[0].poison = Some(poison.clone());
@@ -371,7 +371,7 @@ fn a_dropped_request_ends_no_more_connections() {
 }
 
 #[test]
-fn what_no_osd_takes_is_refused_at_once() {
+fn requests_beyond_the_limits_of_osds_are_rejected() {
     let mut fake = Fake::ready(1, 1);
     let piece = onego_buf::Segment::copy_from(&vec![7; 1 << 20]);
     let data = |mib: usize| {

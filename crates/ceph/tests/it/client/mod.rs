@@ -1,4 +1,4 @@
-//! The client with a cluster that does what a test tells it to, in memory and on virtual time.
+//! The client with a scripted cluster, in memory and on virtual time.
 
 mod fake;
 mod faults;

@@ -1,4 +1,4 @@
-//! The session with the monitors: finding one, keeping one, and what they tell.
+//! The monitor session: search, continuity, and answers.
 
 use crate::client::fake::{FSID, Fake, Health, Node, POOL, SECOND, write};
 use onego_buf::List;
@@ -12,12 +12,12 @@ fn has_map(fake: &Fake) -> bool {
 }
 
 #[test]
-fn the_first_monitor_that_answers_is_taken() {
+fn the_first_monitor_that_answers_is_used() {
     let mut fake = Fake::new(5, 1);
     fake.settle();
     assert!(has_map(&fake));
     let open: usize = (0..5).map(|mon| fake.connections(Node::Mon(mon)).len()).sum();
-    assert_eq!(open, 1, "the others are left alone");
+    assert_eq!(open, 1, "the others are closed");
     assert_eq!(fake.opened.values().sum::<usize>(), 3, "three are tried at the same time");
     assert_eq!(fake.client.fsid(), Some(FSID));
     assert!(fake.client.global_id() > 4242);
@@ -25,17 +25,17 @@ fn the_first_monitor_that_answers_is_taken() {
 }
 
 #[test]
-fn monitors_that_are_dead_are_passed_over() {
+fn dead_monitors_are_skipped() {
     for alive in 0..4 {
         let mut fake = Fake::new(4, 1);
         (0..4).filter(|mon| *mon != alive).for_each(|mon| fake.set_health(Node::Mon(mon), Health::Dead));
         fake.settle();
-        assert!(has_map(&fake), "monitor {alive} is found at once");
+        assert!(has_map(&fake), "monitor {alive} is found immediately");
     }
 }
 
 #[test]
-fn monitors_that_do_not_answer_are_given_up_after_a_while() {
+fn silent_monitors_are_abandoned_after_the_hunt_interval() {
     let mut fake = Fake::with(4, 1, |config| config.mon.hunt_parallel = 1);
     (0..3).for_each(|mon| fake.set_health(Node::Mon(mon), Health::Silent));
     fake.advance(12 * SECOND);
@@ -43,7 +43,7 @@ fn monitors_that_do_not_answer_are_given_up_after_a_while() {
 }
 
 #[test]
-fn when_all_monitors_are_dead_they_are_tried_again_with_growing_patience() {
+fn dead_monitors_are_retried_with_growing_delays() {
     let mut fake = Fake::new(3, 1);
     (0..3).for_each(|mon| fake.set_health(Node::Mon(mon), Health::Dead));
     fake.advance(60 * SECOND);
@@ -55,7 +55,7 @@ fn when_all_monitors_are_dead_they_are_tried_again_with_growing_patience() {
 }
 
 #[test]
-fn a_seed_decides_the_order_of_monitors() {
+fn the_seed_determines_the_order_of_monitors() {
     let first = |seed| {
         let mut fake = Fake::with(3, 1, |config| {
             config.mon.hunt_parallel = 1;
@@ -100,7 +100,7 @@ fn monitors_of_a_lower_priority_are_tried_first_and_the_others_after_them() {
 }
 
 #[test]
-fn when_the_session_is_lost_another_monitor_answers_what_was_asked() {
+fn requests_are_resent_in_a_new_monitor_session() {
     let mut fake = Fake::ready(3, 1);
     (0..3).for_each(|mon| fake.mons[mon].mute = true);
     let ticket = fake.ticket();
@@ -120,7 +120,7 @@ fn when_the_session_is_lost_another_monitor_answers_what_was_asked() {
 }
 
 #[test]
-fn questions_that_come_before_the_session_wait_for_it() {
+fn requests_wait_for_the_monitor_session() {
     let mut fake = Fake::new(1, 1);
     let tickets = [fake.ticket(), fake.ticket(), fake.ticket(), fake.ticket()];
     fake.client.statfs(fake.now, Some(POOL), tickets[0]);
@@ -141,7 +141,7 @@ fn questions_that_come_before_the_session_wait_for_it() {
 }
 
 #[test]
-fn a_question_fails_when_its_time_is_over() {
+fn a_monitor_request_fails_after_its_timeout() {
     let mut fake = Fake::with(1, 1, |config| config.mon.request_timeout = Some(2 * SECOND));
     fake.mons[0].mute = true;
     let ticket = fake.ticket();
@@ -155,7 +155,7 @@ fn a_question_fails_when_its_time_is_over() {
 }
 
 #[test]
-fn questions_are_bounded() {
+fn monitor_requests_are_limited() {
     let mut fake = Fake::with(1, 1, |config| config.mon.max_requests = 1);
     let tickets = [fake.ticket(), fake.ticket()];
     for ticket in tickets {
@@ -165,7 +165,7 @@ fn questions_are_bounded() {
 }
 
 #[test]
-fn a_monitor_that_falls_silent_is_left_for_another() {
+fn a_silent_monitor_is_replaced() {
     let mut fake = Fake::ready(2, 1);
     let session = (0..2).find(|mon| !fake.connections(Node::Mon(*mon)).is_empty()).unwrap();
     fake.stall_after(Node::Mon(session), 0);
@@ -174,7 +174,7 @@ fn a_monitor_that_falls_silent_is_left_for_another() {
 }
 
 #[test]
-fn maps_come_as_changes_to_the_one_that_is_here() {
+fn maps_arrive_as_increments() {
     let mut fake = Fake::ready(1, 2);
     fake.want_map();
     fake.publish(|change| change.new_weight.insert(1, 0x8000));
@@ -182,14 +182,14 @@ fn maps_come_as_changes_to_the_one_that_is_here() {
     assert_eq!(fake.client.osdmap().map(AsRef::as_ref), Some(&fake.map));
     assert_eq!(fake.mons[0].subscriptions, [(0, true), (2, true)]);
     assert!(fake.events.contains(&Event::Map(2)));
-    // The subscription is for one map alone.
+    // The subscription is for a single map.
     fake.publish(|change| change.new_weight.insert(1, 0x9000));
     fake.settle();
     assert_eq!(fake.client.osdmap().unwrap().epoch, 2);
 }
 
 #[test]
-fn maps_that_do_not_follow_make_the_client_ask_for_what_is_between() {
+fn the_client_requests_missing_maps() {
     let mut fake = Fake::ready(1, 1);
     for n in 1..5 {
         fake.publish_quietly(|change| change.new_weight.insert(0, n));
@@ -204,7 +204,7 @@ fn maps_that_do_not_follow_make_the_client_ask_for_what_is_between() {
 }
 
 #[test]
-fn a_change_that_cannot_be_used_makes_the_client_ask_for_a_whole_map() {
+fn the_client_requests_a_full_map_after_an_invalid_increment() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     let mut damaged = onego_ceph::osdmap::Incremental { fsid: FSID, epoch: 2, ..Default::default() };
@@ -219,7 +219,7 @@ fn a_change_that_cannot_be_used_makes_the_client_ask_for_a_whole_map() {
 }
 
 #[test]
-fn a_whole_map_that_cannot_be_used_fails_those_who_wait_for_it() {
+fn an_invalid_full_map_fails_waiting_requests() {
     let mut fake = Fake::new(1, 1);
     let good = fake.whole.insert(1, vec![1, 2, 3]).unwrap();
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -229,11 +229,11 @@ fn a_whole_map_that_cannot_be_used_fails_those_who_wait_for_it() {
     fake.whole.insert(1, good);
     fake.publish(|change| change.new_weight.insert(0, 0x1_0000));
     fake.settle();
-    assert!(has_map(&fake), "the next one may be better");
+    assert!(has_map(&fake), "the next one may be valid");
 }
 
 #[test]
-fn maps_of_another_cluster_are_refused() {
+fn maps_of_another_cluster_are_rejected() {
     let mut fake = Fake::ready(1, 1);
     let conn = fake.connections(Node::Mon(0))[0];
     let stranger = MapUpdate { newest: 9, ..MapUpdate::default() };
@@ -244,7 +244,7 @@ fn maps_of_another_cluster_are_refused() {
 }
 
 #[test]
-fn a_monitor_that_talks_nonsense_is_left_for_another() {
+fn a_monitor_that_sends_garbage_is_replaced() {
     let mut fake = Fake::ready(2, 1);
     let session = (0..2).find(|mon| !fake.connections(Node::Mon(*mon)).is_empty()).unwrap();
     let conn = fake.connections(Node::Mon(session))[0];

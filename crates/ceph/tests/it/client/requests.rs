@@ -1,4 +1,4 @@
-//! Requests to objects, when nothing goes wrong and when the cluster changes under them.
+//! Object requests, without failures and while the cluster changes.
 
 use crate::client::fake::{Fake, Node, POOL, SECOND, append, pool, read, write};
 use onego_buf::{List, SegmentMut};
@@ -10,7 +10,7 @@ use onego_ceph::types::{HObject, PgId};
 use std::time::Duration;
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_data_is_read_back() {
     let mut fake = Fake::ready(1, 3);
     for n in 0..20 {
         let object = ObjectName::from(format!("object{n}").as_str());
@@ -31,7 +31,7 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
-fn requests_that_come_before_the_map_wait_for_it() {
+fn requests_wait_for_the_first_map() {
     let mut fake = Fake::new(1, 1);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"b"));
     fake.settle();
@@ -39,7 +39,7 @@ fn requests_that_come_before_the_map_wait_for_it() {
 }
 
 #[test]
-fn a_failure_comes_with_the_reply() {
+fn a_reply_reports_a_failure() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(read(&ObjectName::from("nothing"), 10));
     fake.settle();
@@ -47,7 +47,7 @@ fn a_failure_comes_with_the_reply() {
 }
 
 #[test]
-fn nonsense_is_refused_with_all_that_was_given() {
+fn invalid_requests_are_returned() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     let nonsense = [
@@ -77,7 +77,7 @@ fn nonsense_is_refused_with_all_that_was_given() {
 }
 
 #[test]
-fn bounds_on_what_is_in_flight_push_back() {
+fn limits_on_requests_in_flight_apply() {
     let mut fake = Fake::with(1, 1, |config| {
         config.osd.max_ops = 3;
         config.osd.max_bytes = 100;
@@ -101,7 +101,7 @@ fn bounds_on_what_is_in_flight_push_back() {
 }
 
 #[test]
-fn a_read_lands_in_the_callers_buffer() {
+fn a_read_fills_the_callers_buffer() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     let bytes: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
@@ -122,7 +122,7 @@ fn a_read_lands_in_the_callers_buffer() {
 }
 
 #[test]
-fn a_buffer_comes_back_from_a_read_that_failed() {
+fn a_failed_read_returns_its_buffer() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(read(&ObjectName::from("a"), 10).read_into(SegmentMut::zeroed(10)));
     fake.settle();
@@ -148,14 +148,14 @@ fn requests_follow_their_group_to_its_new_primary_in_order() {
     }
     assert_eq!(fake.store.objects[&(POOL, object)], [0, 1, 2, 3, 4]);
     assert!(fake.osds[1].seen.iter().all(|(_, attempt, _)| *attempt == 1));
-    // What the old primary says now counts no more.
+    // Replies of the old primary no longer count.
     fake.release(0);
     fake.settle();
     assert!(fake.done.is_empty());
 }
 
 #[test]
-fn a_group_that_moved_away_and_back_within_one_update_gets_its_requests_again() {
+fn requests_are_resent_to_a_group_that_moved_away_and_back_in_one_update() {
     let mut fake = Fake::ready(1, 2);
     let object = fake.object_on(0);
     let group = fake.group(&object);
@@ -172,7 +172,7 @@ fn a_group_that_moved_away_and_back_within_one_update_gets_its_requests_again() 
 }
 
 #[test]
-fn requests_to_a_group_that_is_split_are_sent_again() {
+fn requests_to_a_split_group_are_resent() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let objects: Vec<ObjectName> = fake.objects_on(0).take(20).collect();
@@ -191,7 +191,7 @@ fn requests_to_a_group_that_is_split_are_sent_again() {
 }
 
 #[test]
-fn a_map_that_demands_it_has_everything_sent_again() {
+fn a_map_can_force_resends() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -208,7 +208,7 @@ fn a_map_that_demands_it_has_everything_sent_again() {
 }
 
 #[test]
-fn what_the_map_forbids_waits_until_it_is_allowed() {
+fn requests_wait_while_the_map_pauses_them() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     let pauses = [map_flag::PAUSEWR, map_flag::PAUSERD, map_flag::FULL];
@@ -224,7 +224,7 @@ fn what_the_map_forbids_waits_until_it_is_allowed() {
         assert_eq!(fake.take_done(tickets[usize::from(reads)]).map(|done| done.ticket), None, "{pause:#x}");
         fake.take_done(tickets[usize::from(!reads)]).unwrap().into_reply().ok();
         assert_eq!(fake.take_done(urgent).is_some(), pause != map_flag::PAUSEWR);
-        // No one asks for the map again: the client has subscribed to all.
+        // The map is not requested again: the client has subscribed to all.
         fake.publish(|change| change.new_flags = Some(flags));
         fake.settle();
         fake.take_done(tickets[usize::from(reads)]).unwrap().into_reply().unwrap();
@@ -233,7 +233,7 @@ fn what_the_map_forbids_waits_until_it_is_allowed() {
 }
 
 #[test]
-fn writes_to_a_full_pool_wait_and_those_in_flight_are_sent_again() {
+fn writes_to_a_full_pool_wait_and_are_resent() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     fake.osds[0].hold = true;
@@ -257,7 +257,7 @@ fn writes_to_a_full_pool_wait_and_those_in_flight_are_sent_again() {
 }
 
 #[test]
-fn a_pool_that_never_was_is_not_found_once_the_newest_map_says_so() {
+fn requests_to_an_unknown_pool_fail_with_the_newest_map() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(Request::one(99, ObjectName::from("a"), Op::Stat));
     fake.settle();
@@ -265,7 +265,7 @@ fn a_pool_that_never_was_is_not_found_once_the_newest_map_says_so() {
 }
 
 #[test]
-fn a_pool_that_is_new_is_found_in_the_newest_map() {
+fn a_new_pool_is_found_in_the_newest_map() {
     let mut fake = Fake::ready(1, 1);
     fake.publish_quietly(|change| change.new_pools.insert(5, pool(4)));
     let ticket = fake.submit(Request::one(5, ObjectName::from("a"), Op::Create { exclusive: false }));
@@ -274,7 +274,7 @@ fn a_pool_that_is_new_is_found_in_the_newest_map() {
 }
 
 #[test]
-fn requests_to_a_pool_that_is_deleted_fail() {
+fn requests_to_a_deleted_pool_fail() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -311,7 +311,7 @@ fn object_of(op: &OsdOp) -> HObject {
 }
 
 #[test]
-fn a_backoff_holds_requests_back_until_it_is_lifted() {
+fn a_backoff_holds_back_requests_until_it_ends() {
     let mut fake = Fake::ready(1, 1);
     let object = ObjectName::from("a");
     fake.osds[0].hold = true;
@@ -345,7 +345,7 @@ fn a_backoff_holds_requests_back_until_it_is_lifted() {
 }
 
 #[test]
-fn a_redirected_request_goes_where_it_is_sent() {
+fn a_redirected_request_is_followed() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.publish(|change| change.new_pools.insert(2, pool(4)));
@@ -359,12 +359,12 @@ fn a_redirected_request_goes_where_it_is_sent() {
 }
 
 #[test]
-fn a_request_that_is_sent_round_in_a_circle_fails() {
+fn a_request_in_a_redirect_loop_fails() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.publish(|change| change.new_pools.insert(2, pool(4)));
     fake.settle();
-    // Answers are taken from the end: as many as may be followed, and one that ends the way.
+    // Answers are taken from the end: as many redirects as are allowed, and one more.
     fake.osds[0].answers = vec![Fake::redirection(2); 8];
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.settle();
@@ -375,7 +375,7 @@ fn a_request_that_is_sent_round_in_a_circle_fails() {
     let error = fake.expect_error(ticket);
     assert!(matches!(error, Error::Mismatch(_)), "{error}");
     assert_eq!(fake.osds[0].answers.len(), 91, "it was sent nine times");
-    // What comes next has all of its tries.
+    // The next request has all of its tries.
     fake.osds[0].answers = vec![Fake::redirection(2); 8];
     let ticket = fake.submit(write(&ObjectName::from("b"), b"x"));
     fake.settle();
@@ -400,16 +400,15 @@ fn a_read_that_a_replica_cannot_serve_goes_to_the_primary() {
         fake.settle();
         assert_eq!(fake.expect_ok(ticket).ops[0].output.to_vec(), b"x");
     }
-    assert!(fake.osds[1].seen.len() > 3, "replicas are asked too");
+    assert!(fake.osds[1].seen.len() > 3, "replicas serve reads too");
 }
 
-/// What an OSD answers that does not want to decide yet.
 fn undecided() -> OsdOpReply {
     OsdOpReply { result: -11, ..OsdOpReply::default() }
 }
 
 #[test]
-fn a_request_that_an_osd_does_not_decide_on_is_made_anew_and_done_once() {
+fn a_request_is_resubmitted_after_eagain_and_applied_once() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.settle();
@@ -418,7 +417,7 @@ fn a_request_that_an_osd_does_not_decide_on_is_made_anew_and_done_once() {
     let ticket = fake.submit(append(&object, b"x"));
     fake.settle();
     let (first, second) = (fake.osds[0].seen[0].0, fake.osds[0].seen[1].0);
-    assert!(first != second, "the OSD remembers what it has answered to the first");
+    assert!(first != second, "the OSD remembers its answer to the first");
     assert_eq!(fake.osds[0].seen.len(), 2, "the third does not follow at once");
     assert!(fake.take_done(ticket).is_none());
     fake.advance(Duration::from_secs(1));
@@ -428,7 +427,7 @@ fn a_request_that_an_osd_does_not_decide_on_is_made_anew_and_done_once() {
 }
 
 #[test]
-fn a_request_that_is_made_anew_again_and_again_pauses_and_can_be_taken_back() {
+fn repeated_resubmissions_are_delayed_and_can_be_cancelled() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.settle();
@@ -447,7 +446,7 @@ fn a_request_that_is_made_anew_again_and_again_pauses_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_reply_of_another_shape_fails_the_request() {
+fn a_mismatching_reply_fails_the_request() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(read(&ObjectName::from("a"), 1));
@@ -459,7 +458,7 @@ fn a_reply_of_another_shape_fails_the_request() {
 }
 
 #[test]
-fn requests_may_be_to_a_group() {
+fn requests_can_address_a_group() {
     let mut fake = Fake::ready(1, 1);
     let mut request =
         Request::one(POOL, ObjectName::default(), Op::PgNls { count: 10, epoch: 0, cursor: List::new() });

@@ -1,4 +1,4 @@
-//! What a client says it waits for, and why.
+//! Reported waits of a client, with their causes.
 
 use crate::client::fake::{Fake, Health, Node, POOL, SECOND, osd_addr, pool, write};
 use onego_ceph::client::{Awaited, Error, Waiting};
@@ -14,7 +14,7 @@ fn waiting(fake: &Fake) -> Waiting {
 }
 
 #[test]
-fn without_a_monitor_the_client_says_which_it_tries_and_why_none_answers() {
+fn a_wait_for_monitors_reports_addresses_and_cause() {
     let mut fake = Fake::new(1, 1);
     fake.set_health(Node::Mon(0), Health::Dead);
     fake.advance(3 * SECOND);
@@ -28,7 +28,7 @@ fn without_a_monitor_the_client_says_which_it_tries_and_why_none_answers() {
 }
 
 #[test]
-fn a_monitor_that_never_answers_is_a_cause_too() {
+fn a_silent_monitor_is_a_cause_too() {
     let mut fake = Fake::new(1, 1);
     fake.set_health(Node::Mon(0), Health::Silent);
     fake.advance(4 * SECOND);
@@ -37,7 +37,7 @@ fn a_monitor_that_never_answers_is_a_cause_too() {
 }
 
 #[test]
-fn requests_tell_of_the_osd_that_they_cannot_reach() {
+fn a_wait_for_an_unreachable_osd_reports_it() {
     let mut fake = Fake::ready(1, 1);
     fake.set_health(Node::Osd(0), Health::Dead);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
@@ -52,7 +52,7 @@ fn requests_tell_of_the_osd_that_they_cannot_reach() {
 }
 
 #[test]
-fn a_request_that_an_osd_has_waits_for_its_reply_or_the_end_of_its_backoff() {
+fn a_wait_for_a_reply_differs_from_one_for_a_backoff() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let object = ObjectName::from("a");
@@ -75,7 +75,7 @@ fn a_request_that_an_osd_has_waits_for_its_reply_or_the_end_of_its_backoff() {
 }
 
 #[test]
-fn a_full_pool_a_pause_and_osds_that_are_down_are_told_apart() {
+fn full_pools_pauses_and_down_osds_are_distinguished() {
     let mut fake = Fake::ready(1, 1);
     fake.publish(|change| change.new_pools.insert(POOL, OsdPool { flags: pool_flag::FULL, ..pool(8) }));
     fake.want_map();
@@ -97,6 +97,6 @@ fn a_full_pool_a_pause_and_osds_that_are_down_are_told_apart() {
     assert!(matches!(waiting(&fake).target, Awaited::Primary(_)), "{:?}", waiting(&fake));
     fake.set_health(Node::Mon(0), Health::Dead);
     fake.advance(SECOND);
-    assert!(matches!(waiting(&fake).target, Awaited::Monitor(_)), "only a monitor tells of another map");
+    assert!(matches!(waiting(&fake).target, Awaited::Monitor(_)), "only a monitor sends another map");
     assert!(fake.take_done(ticket).is_none());
 }

@@ -12,7 +12,7 @@ fn target(object: &ObjectName) -> WatchTarget {
     WatchTarget { pool: POOL, object: object.clone(), namespace: Vec::new() }
 }
 
-/// A cluster with a watch that is established, and its name on the wire.
+/// Returns a cluster with an established watch, and its cookie.
 fn watching(osds: usize) -> (Fake, ObjectName, WatchId, u64) {
     let mut fake = Fake::ready(1, osds);
     let object = fake.object_on(0);
@@ -39,7 +39,7 @@ fn notice(cookie: u64, event: WatchEvent) -> WatchNotify {
 }
 
 #[test]
-fn notifications_come_to_the_watcher_and_are_acknowledged() {
+fn notifications_reach_the_watcher_and_are_acknowledged() {
     let (mut fake, _, id, cookie) = watching(1);
     let conn = fake.connections(Node::Osd(0))[0];
     fake.send(conn, 0, &notice(cookie, WatchEvent::Notify));
@@ -84,7 +84,7 @@ fn a_connection_with_a_watch_is_not_idle() {
 }
 
 #[test]
-fn a_watch_that_the_osd_has_forgotten_is_lost_once() {
+fn a_forgotten_watch_is_reported_lost_once() {
     let (mut fake, _, id, cookie) = watching(1);
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];
     fake.break_connections(Node::Osd(0));
@@ -98,7 +98,7 @@ fn a_watch_that_the_osd_has_forgotten_is_lost_once() {
 }
 
 #[test]
-fn a_watch_of_nothing_fails() {
+fn a_watch_of_a_missing_object_fails() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];
     let ticket = fake.ticket();
@@ -108,7 +108,7 @@ fn a_watch_of_nothing_fails() {
 }
 
 #[test]
-fn a_watch_that_is_given_up_is_gone() {
+fn an_ended_watch_is_gone() {
     let (mut fake, _, id, cookie) = watching(1);
     let ticket = fake.ticket();
     fake.client.unwatch(fake.now, id, ticket);
@@ -124,7 +124,7 @@ fn a_watch_that_is_given_up_is_gone() {
     assert!(matches!(fake.take_done(ticket).unwrap().outcome, Err(Error::Invalid(_))));
 }
 
-/// Sends the end of a notification as OSDs do: the answers are the message's data.
+/// Sends the end of a notification like an OSD: the answers are the message's data.
 fn complete(fake: &mut Fake, cookie: u64, notify_id: u64) {
     let mut data = Writer::new();
     data.count(1);
@@ -174,7 +174,7 @@ fn a_notification_ends_with_the_watchers_answers() {
 }
 
 #[test]
-fn a_notification_of_nobody_there_fails_and_one_that_nobody_ends_times_out() {
+fn notifications_fail_without_an_object_and_time_out_without_an_end() {
     let mut fake = Fake::with(1, 1, |config| config.osd.request_timeout = Some(SECOND));
     fake.settle();
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];

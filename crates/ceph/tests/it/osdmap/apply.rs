@@ -1,4 +1,4 @@
-//! What incremental maps change, beyond what a monitor alone can be made to change.
+//! Incremental maps with changes that a monitor alone cannot be made to emit.
 
 use super::random::{self, Shape};
 use onego_ceph::osdmap::{
@@ -16,7 +16,7 @@ fn map() -> OsdMap {
     map
 }
 
-/// A change of `map` that changes nothing yet.
+/// Returns an increment of `map` without changes.
 fn next(map: &OsdMap) -> Incremental {
     Incremental {
         fsid: map.fsid,
@@ -27,7 +27,7 @@ fn next(map: &OsdMap) -> Incremental {
     }
 }
 
-/// Applies the change after a way over the wire.
+/// Applies the increment after a round trip through its encoding.
 fn apply(map: &mut OsdMap, change: &Incremental) -> Result<(), MapError> {
     let received = Incremental::from_bytes(&change.to_bytes()).unwrap();
     assert_eq!(&received, change);
@@ -35,7 +35,7 @@ fn apply(map: &mut OsdMap, change: &Incremental) -> Result<(), MapError> {
 }
 
 #[test]
-fn a_change_of_another_cluster_or_epoch_is_refused() {
+fn an_increment_of_another_cluster_or_epoch_is_rejected() {
     let map = map();
     let other = Incremental { fsid: Uuid([9; 16]), ..next(&map) };
     assert!(matches!(apply(&mut map.clone(), &other), Err(MapError::OtherCluster { .. })));
@@ -49,7 +49,7 @@ fn a_change_of_another_cluster_or_epoch_is_refused() {
 }
 
 #[test]
-fn an_osd_that_the_map_has_no_room_for_is_refused() {
+fn an_osd_beyond_max_osd_is_rejected() {
     let map = map();
     for osd in [-1, 20, i32::MAX] {
         let mut changes = vec![next(&map); 4];
@@ -66,7 +66,7 @@ fn an_osd_that_the_map_has_no_room_for_is_refused() {
 }
 
 #[test]
-fn a_whole_map_takes_the_place_of_the_old_one() {
+fn a_full_map_replaces_the_old_one() {
     let mut map = map();
     let mut whole = random::map(Shape { seed: 6, osds: 10, osds_per_host: 1, pgs: 40 });
     whole.fsid = map.fsid;
@@ -83,7 +83,7 @@ fn a_whole_map_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn the_checksum_of_the_result_is_checked_where_it_can_be_known() {
+fn the_checksum_of_a_reproducible_result_is_verified() {
     let map = map();
     let mut good = map.clone();
     apply(&mut good, &next(&map)).unwrap();
@@ -97,7 +97,7 @@ fn the_checksum_of_the_result_is_checked_where_it_can_be_known() {
 }
 
 #[test]
-fn an_osd_that_is_destroyed_is_forgotten_and_one_that_comes_up_is_reached() {
+fn a_destroyed_osd_is_cleared_and_a_new_one_has_its_address() {
     let mut map = map();
     let osd = (0..20).find(|osd| map.is_up(*osd)).unwrap();
     let mut change = next(&map);
@@ -123,7 +123,7 @@ fn an_osd_that_is_destroyed_is_forgotten_and_one_that_comes_up_is_reached() {
 }
 
 #[test]
-fn settings_of_new_releases_come_and_go() {
+fn settings_of_new_releases_are_applied() {
     let mut map = map();
     let network = "any:10.9.0.0:0/16".parse().unwrap();
     let mode = StretchMode { enabled: true, bucket_count: 2, degraded: 0, recovering: 1, bucket: 8 };
@@ -151,7 +151,7 @@ fn settings_of_new_releases_come_and_go() {
 }
 
 #[test]
-fn snapshots_wait_in_a_queue_until_they_are_purged() {
+fn removed_snapshots_are_queued_until_purged() {
     let mut map = map();
     map.removed_snaps_queue.clear();
     let snaps = |start, len| {
@@ -174,7 +174,7 @@ fn snapshots_wait_in_a_queue_until_they_are_purged() {
 }
 
 #[test]
-fn a_damaged_map_is_refused_by_its_checksum() {
+fn a_damaged_map_is_rejected_by_its_checksum() {
     let bytes = random::map(Shape { seed: 1, osds: 10, osds_per_host: 2, pgs: 20 }).to_bytes();
     for at in (0..bytes.len()).step_by(97) {
         let mut damaged = bytes.clone();

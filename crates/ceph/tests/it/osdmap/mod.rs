@@ -1,4 +1,4 @@
-//! OSD maps: incremental maps, and maps that clusters have sent.
+//! OSD maps: increments, and recorded maps of clusters.
 
 mod apply;
 mod random;

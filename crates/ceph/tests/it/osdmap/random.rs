@@ -15,18 +15,18 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How large a map is to be.
+/// Size of a map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) seed: u64,
     pub(crate) osds: usize,
     pub(crate) osds_per_host: usize,
-    /// Placement groups over all pools, about.
+    /// Approximate number of placement groups of all pools.
     pub(crate) pgs: u32,
 }
 
-/// A random map: OSDs that are up and down, in and out and not there; pools of both kinds; and all that moves
-/// placement groups about.
+/// Generates a map: OSDs that are up or down, in or out, or missing; pools of both kinds; and everything that moves
+/// placement groups.
 pub(crate) fn map(shape: Shape) -> OsdMap {
     let rng = &mut SmallRng::seed_from_u64(shape.seed);
     let mut map = OsdMap {
@@ -117,8 +117,8 @@ fn random_osd(rng: &mut SmallRng, map: &mut OsdMap, osd: usize) {
     };
 }
 
-/// Hosts with disks of different sizes below one root. Rule 0 is for replicas, 1 for shards, each on a host of its
-/// own as long as there are some; rule 2 is for shards on disks.
+/// Hosts with disks of different sizes below one root. Rule 0 is for replicas, 1 for shards, each on its own host
+/// as long as there are enough; rule 2 is for shards on disks.
 fn crush(rng: &mut SmallRng, shape: Shape) -> CrushMap {
     let disks: Vec<i32> = (0..shape.osds as i32).collect();
     let mut map = CrushMap::flat(&[], Layout::HostPerDevice);
@@ -158,7 +158,7 @@ fn crush(rng: &mut SmallRng, shape: Shape) -> CrushMap {
     map
 }
 
-/// Other weights, for all pools and for the second one.
+/// Alternative weights, for all pools and for the second one.
 fn choose_args(rng: &mut SmallRng, map: &mut CrushMap) {
     for key in [-1, 2] {
         let mut args = BTreeMap::new();
@@ -206,7 +206,7 @@ fn pool(rng: &mut SmallRng, shape: Shape, id: i64, pgs: u32) -> Pool {
     pool
 }
 
-/// Fills in what placement does not ask for.
+/// Sets the fields that do not affect placement.
 fn describe(rng: &mut SmallRng, pool: &mut Pool, id: i64) {
     if pool.kind == PoolKind::Erasure {
         pool.erasure_code_profile = "default".into();
@@ -223,7 +223,7 @@ fn describe(rng: &mut SmallRng, pool: &mut Pool, id: i64) {
         pool.hit_set_params = HitSetParams::Bloom { fpp_micro: 50_000, target_size: 6, seed: 1 };
     }
     if rng.random() {
-        // Older releases write stretched pools in a version of their own.
+        // Older releases encode stretched pools in their own version.
         pool.version = 30;
         pool.peering_crush =
             Some(PeeringCrush { bucket_count: 2, bucket_target: 3, bucket_barrier: 1, mandatory_member: -1 });
@@ -264,7 +264,7 @@ fn describe(rng: &mut SmallRng, pool: &mut Pool, id: i64) {
     };
 }
 
-/// Chooses OSDs by hand for about a tenth of all groups in each way there is.
+/// Adds explicit placements of each kind for about a tenth of all groups.
 fn move_groups(rng: &mut SmallRng, map: &mut OsdMap) {
     let max = map.max_osd as i32;
     for (&id, pool) in &map.pools {

@@ -1,11 +1,11 @@
-//! The maps of a cluster of Ceph 20.2, as its monitor kept them.
+//! Maps of a cluster of Ceph 20.2, as stored by its monitor.
 
 use onego_ceph::crush::{CrushMap, MsrTunables, Tunables};
 use onego_ceph::osdmap::{Incremental, OsdMap, release};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
-/// What stands in the file, one after the other: incremental maps, and last a whole one.
+/// Returns the maps in the file: incremental maps, followed by a full one.
 fn recorded() -> Vec<&'static [u8]> {
     let mut r = Reader::new(include_bytes!("../../data/osdmap-20.2.bin"));
     let mut maps = Vec::new();
@@ -25,7 +25,7 @@ fn every_incremental_map_of_ceph_20_leads_to_the_map_whose_checksum_it_gives() {
         let change = Incremental::from_bytes(bytes).unwrap();
         assert_eq!(&change.to_bytes(), bytes, "incremental map {}", change.epoch);
         map.apply(&change).unwrap_or_else(|error| panic!("incremental map {}: {error}", change.epoch));
-        // Also where applying does not look, because the whole map before it could not be encoded again.
+        // Also checked where `apply` cannot, because the full map before could not be reproduced.
         assert!(map.reproducible);
         assert_eq!(map.crc(), change.full_crc, "map {}", change.epoch);
         new_crush += usize::from(!change.crush.is_empty());
@@ -40,12 +40,12 @@ fn every_incremental_map_of_ceph_20_leads_to_the_map_whose_checksum_it_gives() {
 }
 
 #[test]
-fn tunables_that_no_whole_map_has_do_not_outlive_the_incremental_map_that_brings_them() {
+fn msr_tunables_do_not_outlive_their_incremental_map() {
     let mut map = OsdMap::default();
     let changes = recorded().into_iter().map(|bytes| Incremental::from_bytes(bytes).unwrap());
     let changes: Vec<_> = changes.take(59).inspect(|change| map.apply(change).unwrap()).collect();
     let crush = CrushMap::from_bytes(&changes[58].crush).unwrap();
     assert_eq!(crush.tunables.msr, Some(MsrTunables { descents: 7, collision_tries: 9 }));
-    // Nobody who begins with a whole map has them, and so no OSD has after its next map.
+    // A client that starts with a full map lacks them, and so does every OSD after its next map.
     assert_eq!(map.crush.tunables, Tunables { msr: None, ..crush.tunables });
 }

@@ -1,4 +1,4 @@
-//! Maps decode to what `crushtool` decompiles, and damaged ones are refused or harmless.
+//! Maps equal the output of `crushtool -d`, and damaged ones are rejected or harmless.
 
 use super::random::{self, Random};
 use super::{CRUSHTOOL, Folder, Inputs, compare_mappings, compile, crushtool, load, text};
@@ -8,13 +8,13 @@ use onego_testkit::{NeedyTest, needy_tests};
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     CRUSHTOOL;
-    maps_decode_to_what_crushtool_decompiles,
-    a_new_clusters_map_is_what_crushtool_takes_it_for,
-    a_map_that_is_cut_short_is_refused_or_was_once_whole,
-    a_map_with_wrong_bytes_is_refused_or_harmless,
+    maps_equal_the_output_of_crushtool,
+    a_new_clusters_map_is_decompiled_by_crushtool,
+    a_truncated_map_is_rejected_unless_it_is_an_older_encoding,
+    a_corrupted_map_is_rejected_or_harmless,
 ];
 
-fn maps_decode_to_what_crushtool_decompiles() {
+fn maps_equal_the_output_of_crushtool() {
     let folder = Folder::new();
     let mut random = Random(11);
     for n in 0..40 {
@@ -30,7 +30,7 @@ fn maps_decode_to_what_crushtool_decompiles() {
     }
 }
 
-fn a_new_clusters_map_is_what_crushtool_takes_it_for() {
+fn a_new_clusters_map_is_decompiled_by_crushtool() {
     let folder = Folder::new();
     let file = folder.path("flat");
     for (layout, devices, result_max) in [
@@ -50,21 +50,21 @@ fn a_new_clusters_map_is_what_crushtool_takes_it_for() {
     }
 }
 
-/// A map with something of everything.
+/// Returns a map that uses every feature.
 fn rich_map() -> CrushMap {
     let folder = Folder::new();
     let text = random::map(&mut Random(5), &["list", "tree", "straw", "straw2"], false);
     load(&compile(&folder, &text))
 }
 
-fn a_map_that_is_cut_short_is_refused_or_was_once_whole() {
+fn a_truncated_map_is_rejected_unless_it_is_an_older_encoding() {
     let bytes = rich_map().to_bytes();
     let whole = (0..bytes.len()).filter(|&len| CrushMap::from_bytes(&bytes[..len]).is_ok()).count();
-    // Encodings have grown at the end: after the names, and after each of the tunables or groups of them.
+    // Encodings have grown at the end: after the names, and after each tunable or group of tunables.
     assert!(whole <= 8, "{whole} shorter maps decode");
 }
 
-fn a_map_with_wrong_bytes_is_refused_or_harmless() {
+fn a_corrupted_map_is_rejected_or_harmless() {
     let map = rich_map();
     let bytes = map.to_bytes();
     let weights = vec![WEIGHT_ONE; map.max_devices as usize];

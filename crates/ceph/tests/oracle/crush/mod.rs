@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CRUSHTOOL: &[Need] = &[Need::Program("crushtool")];
 
-/// A folder of one test, removed when it ends.
+/// Directory of one test, removed at its end.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -33,12 +33,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // It is below the system's folder for temporary files: nothing is lost if this fails.
+        // It is a temporary directory, so a failure is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// What crushtool prints, given those arguments.
+/// Returns the output of crushtool with these arguments.
 pub(super) fn crushtool<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
     let arguments: Vec<&str> = arguments.into_iter().collect();
     let output = Command::new("crushtool").args(&arguments).output().expect("crushtool was found on PATH");
@@ -47,7 +47,7 @@ pub(super) fn crushtool<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Str
     String::from_utf8(output.stdout).expect("crushtool prints UTF-8")
 }
 
-/// A map that crushtool wrote, which must encode to the same bytes again.
+/// Reads a map that crushtool wrote, which must encode to the same bytes again.
 pub(super) fn load(file: &Path) -> CrushMap {
     let bytes = std::fs::read(file).expect("crushtool wrote the map");
     let map = CrushMap::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -60,21 +60,21 @@ pub(super) fn compile(folder: &Folder, text: &str) -> PathBuf {
     let (source, compiled) = (folder.path("map.txt"), folder.path("map"));
     std::fs::write(&source, text).expect("a file in our folder");
     let (from, to) = (source.to_str().unwrap(), compiled.to_str().unwrap());
-    // crushtool's exit code is no sign of success here.
+    // crushtool's exit code does not indicate success here.
     let _ = std::fs::remove_file(&compiled);
     let output = crushtool(["-c", from, "--enable-unsafe-tunables", "-o", to]);
     assert!(compiled.exists(), "crushtool refuses the map: {output}\n{text}");
     compiled
 }
 
-/// What to map, and with which devices partly or wholly out.
+/// Inputs to map, with devices partly or fully out.
 pub(super) struct Inputs {
     pub(super) xs: std::ops::RangeInclusive<u32>,
     pub(super) result_max: usize,
     pub(super) reweights: Vec<(i32, f32)>,
 }
 
-/// Compares our mappings by all rules with crushtool's, and returns how many those were.
+/// Compares the mappings by all rules with crushtool's, and returns their number.
 pub(super) fn compare_mappings(file: &Path, map: &CrushMap, inputs: &Inputs) -> usize {
     let mut arguments: Vec<String> = ["--test", "--show-mappings", "-i", file.to_str().unwrap()]
         .map(str::to_owned)
@@ -99,7 +99,7 @@ pub(super) fn compare_mappings(file: &Path, map: &CrushMap, inputs: &Inputs) -> 
     compared
 }
 
-/// The weights that crushtool tests with: the devices of the map are in, unless it was told otherwise.
+/// Returns the weights that crushtool tests with: by default all devices of the map are in.
 fn device_weights(map: &CrushMap, reweights: &[(i32, f32)]) -> Vec<u32> {
     let mut weights = vec![0; map.max_devices as usize];
     for &device in map.buckets.iter().flatten().flat_map(|bucket| &bucket.items) {

@@ -1,4 +1,4 @@
-//! Placement is Ceph's own, for every kind of bucket, step and tunable.
+//! Placement equals Ceph's, for every kind of bucket, step and tunable.
 
 use super::random::{self, Random};
 use super::{CRUSHTOOL, Folder, Inputs, compare_mappings, compile, crushtool, load};
@@ -6,17 +6,17 @@ use onego_testkit::{NeedyTest, needy_tests};
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     CRUSHTOOL;
-    random_maps_of_all_algorithms_map_as_crushtool_maps_them,
+    random_maps_of_all_algorithms_map_like_crushtool,
     random_maps_of_straw2_map_as_crushtool_maps_them,
-    random_maps_with_device_classes_map_as_crushtool_maps_them,
-    built_maps_of_each_algorithm_map_as_crushtool_maps_them,
+    random_maps_with_device_classes_map_like_crushtool,
+    built_maps_of_each_algorithm_map_like_crushtool,
     a_large_straw2_bucket_maps_as_crushtool_maps_it,
     weights_of_32768_and_more_map_as_crushtool_maps_them,
 ];
 
 const ALGORITHMS: &[&str] = &["uniform", "list", "tree", "straw", "straw2"];
 
-/// Devices out or partly out, as an operator would have them.
+/// Devices that are fully or partly out.
 fn reweights(random: &mut Random, devices: i32) -> Vec<(i32, f32)> {
     let percent = *random.pick(&[0, 5, 30, 60]);
     (0..devices)
@@ -48,7 +48,7 @@ fn compare_random_maps(seed: u64, maps: usize, algorithms: &'static [&'static st
     compared
 }
 
-fn random_maps_of_all_algorithms_map_as_crushtool_maps_them() {
+fn random_maps_of_all_algorithms_map_like_crushtool() {
     assert_eq!(compare_random_maps(1, 16, ALGORITHMS, false), 16 * 2 * 6 * 500);
 }
 
@@ -56,11 +56,11 @@ fn random_maps_of_straw2_map_as_crushtool_maps_them() {
     assert_eq!(compare_random_maps(2, 12, &["straw2"], false), 12 * 2 * 6 * 500);
 }
 
-fn random_maps_with_device_classes_map_as_crushtool_maps_them() {
+fn random_maps_with_device_classes_map_like_crushtool() {
     assert_eq!(compare_random_maps(3, 10, &["list", "straw", "straw2"], true), 10 * 2 * 6 * 500);
 }
 
-fn built_maps_of_each_algorithm_map_as_crushtool_maps_them() {
+fn built_maps_of_each_algorithm_map_like_crushtool() {
     let folder = Folder::new();
     for (n, algorithm) in ALGORITHMS.iter().enumerate() {
         let file = folder.path(algorithm);
@@ -77,7 +77,7 @@ fn built_maps_of_each_algorithm_map_as_crushtool_maps_them() {
     }
 }
 
-/// A bucket of that many devices makes use of much of the logarithm's tables.
+/// A bucket with that many devices covers much of the logarithm's tables.
 fn a_large_straw2_bucket_maps_as_crushtool_maps_it() {
     let folder = Folder::new();
     let file = folder.path("large");
@@ -88,7 +88,7 @@ fn a_large_straw2_bucket_maps_as_crushtool_maps_it() {
     assert_eq!(compare_mappings(&file, &map, &inputs), 1000);
 }
 
-/// Peers take weights for signed numbers, so that the heaviest items lose; see `bucket_straw2_choose`.
+/// Peers treat weights as signed numbers, so the heaviest items lose; see `bucket_straw2_choose`.
 fn weights_of_32768_and_more_map_as_crushtool_maps_them() {
     let folder = Folder::new();
     let file = compile(

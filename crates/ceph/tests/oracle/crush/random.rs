@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A generator of numbers that are the same in every run (SplitMix64).
+/// Deterministic pseudo-random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -14,7 +14,6 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number in the range.
     pub(crate) fn in_range(&mut self, range: std::ops::RangeInclusive<i64>) -> i64 {
         range.start() + (self.next() % (range.end() - range.start() + 1) as u64) as i64
     }
@@ -28,13 +27,11 @@ impl Random {
     }
 }
 
-/// A node of the hierarchy that is being generated.
 struct RandomNode {
     name: String,
     weight: f64,
 }
 
-/// A map that is being generated.
 struct Generator<'r> {
     random: &'r mut Random,
     text: String,
@@ -44,10 +41,10 @@ struct Generator<'r> {
     straw2: Vec<(i64, usize)>,
 }
 
-/// A map of devices in hosts in racks below a root, of random shape, with rules of all sorts of steps.
+/// Generates a map of devices in hosts in racks below a root, of random shape, with rules of all kinds of steps.
 ///
-/// `algorithms` are those of its buckets; with device classes there must be no "uniform" among them, of which
-/// crushtool cannot make an empty shadow.
+/// `algorithms` are those of its buckets; with device classes they must not include "uniform", of which
+/// crushtool cannot create an empty shadow.
 pub(crate) fn map(random: &mut Random, algorithms: &'static [&'static str], classes: bool) -> String {
     let mut generator =
         Generator { random, text: String::new(), algorithms, next_id: -1, straw2: Vec::new() };
@@ -112,7 +109,7 @@ impl Generator<'_> {
     fn bucket(&mut self, kind: &str, name: String, mut items: Vec<RandomNode>) -> RandomNode {
         let algorithm = *self.random.pick(self.algorithms);
         if algorithm == "uniform" {
-            // All its items weigh the same, and something.
+            // All its items have the same non-zero weight.
             let weight = items[0].weight.max(1.0);
             items.iter_mut().for_each(|item| item.weight = weight);
         }
@@ -173,7 +170,7 @@ impl Generator<'_> {
         writeln!(self.text, "  step {steps}").unwrap();
     }
 
-    /// Replacements for some buckets, in the set that crushtool tests with.
+    /// Adds alternatives for some buckets, to the set that crushtool tests with.
     fn choose_args(&mut self) {
         if self.straw2.is_empty() || self.random.chance(40) {
             return;

@@ -1,10 +1,10 @@
-//! A map in crushtool's language, as `crushtool -d` prints it but for comments and layout.
+//! Formats a map in crushtool's language, like `crushtool -d` except for comments and layout.
 
 use std::collections::BTreeSet;
 
 use onego_ceph::crush::{Bucket, ChooseArgs, CrushMap, Rule, Step, StepOp, Tunables, Weights};
 
-/// The lines of a text without comments, blank lines and surplus space.
+/// Returns the lines of a text without comments, blank lines and surplus space.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     text.lines()
         .map(|line| line.split('#').next().unwrap().split_whitespace().collect::<Vec<_>>().join(" "))
@@ -12,7 +12,7 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The map as such lines.
+/// Returns the lines of a map.
 pub(crate) fn decompile(map: &CrushMap) -> Vec<String> {
     let mut out = tunables(&map.tunables);
     for device in 0..map.max_devices {
@@ -24,7 +24,7 @@ pub(crate) fn decompile(map: &CrushMap) -> Vec<String> {
     out.extend(map.type_names.iter().map(|(id, name)| format!("type {id} {name}")));
     let mut written = BTreeSet::new();
     for bucket in map.buckets.iter().flatten() {
-        // A shadow's name is that of its bucket, "~", and that of the class: it is written nowhere.
+        // The name of a shadow is not stored: it is that of its bucket, "~", and that of the class.
         if !map.item_names[&bucket.id].contains('~') {
             decompile_tree(map, bucket, &mut written, &mut out);
         }
@@ -60,7 +60,7 @@ fn tunables(of: &Tunables) -> Vec<String> {
     .collect()
 }
 
-/// A bucket after those that it holds.
+/// Formats a bucket after its children.
 fn decompile_tree(map: &CrushMap, bucket: &Bucket, written: &mut BTreeSet<i32>, out: &mut Vec<String>) {
     if written.insert(bucket.id) {
         for child in bucket.items.iter().filter_map(|&item| map.bucket(item)) {

@@ -1,4 +1,4 @@
-//! A small cluster of Ceph's own daemons.
+//! A small cluster of Ceph's daemons.
 
 use super::{missing, output, run};
 use onego_testkit::loopback::own_address;
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const FSID: &str = "9a1f7a3e-0f53-4c33-8a5f-5d4d1e3f2b10";
-/// The monitor's port, at an address that no other program listens at.
+/// Port of the monitor, at an address that no other program uses.
 const PORT: u16 = 3300;
-/// Bounds each wait for a daemon.
+/// Timeout of each wait for a daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bounds one question whether the monitor answers: a client that met the monitor at its start is given up for a new one.
+/// Timeout of one request to the monitor: a client that connected during its start is replaced.
 const ONE_TRY: Duration = Duration::from_secs(10);
-/// Lines of a daemon's log that a failure prints.
+/// Number of lines of a daemon's log in a failure message.
 const LOG_LINES: usize = 60;
 
-/// A daemon of the cluster, ended when dropped.
+/// Daemon of the cluster, killed on drop.
 pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
 }
 
 impl Daemon {
-    /// Starts the command; what it says goes to `log`.
+    /// Starts the command, with its output in `log`.
     fn spawn(mut command: Command, log: PathBuf) -> Self {
         let file = File::create(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -38,7 +38,7 @@ impl Daemon {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Whether it runs, and the end of its log, for the message of a failure.
+    /// Returns whether it is running, and the end of its log, for a failure message.
     fn report(&mut self) -> String {
         let state = match self.child.try_wait() {
             Ok(None) => "runs".to_owned(),
@@ -55,13 +55,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It is gone already if that fails.
+        // A failure means that it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A monitor and, if wanted, OSDs that keep their data in memory.
+/// Monitor and, optionally, OSDs that keep their data in memory.
 pub(crate) struct Cluster {
     dir: TempDir,
     monitor: Daemon,
@@ -73,7 +73,7 @@ impl Cluster {
         let dir = TempDir::new().unwrap();
         let path = dir.path().display();
         let address = own_address();
-        // By default, a monitor ends where 95 percent of the disk are used, however large that is.
+        // By default, a monitor exits when 95 percent of the disk are used, regardless of its size.
         let config = format!(
             "[global]\nfsid = {FSID}\nmon host = [v2:{address}:{PORT}/0]\n\
              public addr = {address}\ncluster addr = {address}\n\
@@ -114,7 +114,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the OSD of that id, which exists in the map, and waits until it is up.
+    /// Starts the OSD with that id, which exists in the map, and waits until it is up.
     pub(crate) fn start_osd(&mut self, id: &str, uuid: &str) -> Daemon {
         fs::create_dir_all(self.dir.path().join(format!("osd.{id}"))).unwrap();
         let mkfs = output(program(&self.dir, "ceph-osd").args(["-i", id, "--mkfs", "--osd-uuid", uuid]));
@@ -128,7 +128,7 @@ impl Cluster {
         daemon
     }
 
-    /// Gives commands to Ceph's own client, one after the other. They may fail: what matters is what they change.
+    /// Runs commands with Ceph's client. They may fail: only their changes matter.
     pub(crate) fn ceph(&mut self, commands: &[&str]) -> String {
         let mut command = ceph(&self.dir, PATIENCE);
         let mut child = command
@@ -150,9 +150,9 @@ impl Cluster {
         text.into_owned()
     }
 
-    /// Ends the monitor and gives the folder of its store, which stays as long as this value.
+    /// Stops the monitor and returns the directory of its store, which lives as long as this value.
     pub(crate) fn stop_monitor(&mut self) -> PathBuf {
-        // What it has acknowledged is in the store.
+        // Acknowledged changes are in the store.
         let _ = self.monitor.child.kill();
         let _ = self.monitor.child.wait();
         self.dir.path().join("mon/store.db")
@@ -171,7 +171,7 @@ fn daemon(dir: &TempDir, name: &str, id: &str) -> Daemon {
     Daemon::spawn(command, dir.path().join(format!("{name}.{id}.log")))
 }
 
-/// Ceph's own client, which is killed after that long.
+/// Ceph's client, which is killed after that time.
 fn ceph(dir: &TempDir, limit: Duration) -> Command {
     let mut command = Command::new("timeout");
     command.arg(limit.as_secs().to_string()).args(["ceph", "-c"]).arg(dir.path().join("ceph.conf"));

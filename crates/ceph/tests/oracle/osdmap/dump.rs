@@ -1,4 +1,4 @@
-//! What maps say, compared with what Ceph's `osdmaptool` says of them.
+//! Contents of maps, compared with the output of Ceph's `osdmaptool`.
 
 use super::random::Shape;
 use super::{OSDMAPTOOL, json, load, osdmaptool, random, simple, store};
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     OSDMAPTOOL;
-    maps_of_osdmaptool_say_to_us_what_they_say_to_it,
-    maps_of_ours_say_to_osdmaptool_what_they_say_to_us,
+    osdmaptools_maps_have_the_same_contents_here,
+    our_maps_have_the_same_contents_in_osdmaptool,
 ];
 
 fn assert_dumps_same(map: &OsdMap, file: &Path) {
@@ -19,7 +19,7 @@ fn assert_dumps_same(map: &OsdMap, file: &Path) {
     json::assert_same(&json::osdmap(map), &theirs, "");
 }
 
-fn maps_of_osdmaptool_say_to_us_what_they_say_to_it() {
+fn osdmaptools_maps_have_the_same_contents_here() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("osdmap");
     for (osds, pg_bits) in [(1, 0), (3, 4), (17, 6), (250, 3)] {
@@ -29,7 +29,7 @@ fn maps_of_osdmaptool_say_to_us_what_they_say_to_it() {
     }
 }
 
-fn maps_of_ours_say_to_osdmaptool_what_they_say_to_us() {
+fn our_maps_have_the_same_contents_in_osdmaptool() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("osdmap");
     for seed in 0..20 {

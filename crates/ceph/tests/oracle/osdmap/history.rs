@@ -1,5 +1,5 @@
-//! The history of a real cluster: each incremental map that a Ceph monitor made, applied to the map before, must give
-//! the whole map that the monitor made, byte for byte.
+//! History of a real cluster: applying each of a Ceph monitor's incremental maps to the previous map must yield
+//! the monitor's full map, byte for byte.
 
 use super::cluster::Cluster;
 use super::run;
@@ -11,16 +11,16 @@ use std::path::Path;
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     &[Need::Program("monmaptool"), Need::Program("ceph-mon"), Need::Program("ceph-osd"), Need::Program("ceph"), Need::Program("ceph-kvstore-tool")];
-    each_change_that_a_monitor_made_gives_the_map_that_it_made,
+    incremental_maps_of_a_monitor_yield_its_full_maps,
 ];
 
-/// What a monitor that has ended kept of the maps, by key.
+/// Maps in a stopped monitor's store, by key.
 fn maps(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let words = [Path::new("rocksdb"), store, Path::new("dump"), Path::new("osdmap")];
     parse_dump(&run("ceph-kvstore-tool", &words))
 }
 
-/// Reads a listing of keys and values, of which lines of nothing but zeros are left out.
+/// Parses a listing of keys and values, which omits lines of zeros.
 fn parse_dump(dump: &str) -> BTreeMap<String, Vec<u8>> {
     let mut values = BTreeMap::new();
     let mut current: &mut Vec<u8> = &mut Vec::new();
@@ -38,7 +38,7 @@ fn parse_dump(dump: &str) -> BTreeMap<String, Vec<u8>> {
     values
 }
 
-/// Applies all incremental maps one after the other. Gives how many those were.
+/// Applies all incremental maps in order. Returns their number.
 fn replay(maps: &BTreeMap<String, Vec<u8>>) -> u32 {
     let mut map = OsdMap::default();
     for epoch in 1.. {
@@ -54,7 +54,7 @@ fn replay(maps: &BTreeMap<String, Vec<u8>>) -> u32 {
     map.epoch
 }
 
-fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
+fn incremental_maps_of_a_monitor_yield_its_full_maps() {
     let mut cluster = Cluster::start();
     let uuid = "11111111-2222-3333-4444-000000000000";
     cluster.ceph(&[&format!("osd new {uuid}")]);
@@ -74,7 +74,7 @@ fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
         assert!(place.contains(&expected), "{expected} for {name} in {space:?}: {place}");
     }
 
-    // The last of them, with a wrong checksum.
+    // The last one, with a wrong checksum.
     let mut map = OsdMap::from_bytes(&maps[&format!("full_{}", epoch - 1)]).unwrap();
     let mut change = Incremental::from_bytes(&maps[&epoch.to_string()]).unwrap();
     change.full_crc ^= 1;
@@ -89,12 +89,12 @@ const OBJECTS: [(&str, &str); 4] = [
     ("rbd_data.1.0000000000000007", "tenant-1"),
 ];
 
-/// Every kind of change that a monitor makes of its own or when it is told to.
+/// Makes a monitor emit every kind of change.
 const COMMANDS: [&str; 56] = [
     "osd down 0",
     "osd new 11111111-2222-3333-4444-000000000001",
     "osd new 11111111-2222-3333-4444-000000000002",
-    // A monitor of 16.2 dies of OSDs that are in without ever having been marked so.
+    // A monitor of 16.2 crashes if OSDs are in without ever having been marked in.
     "osd out 1 2",
     "osd in 1 2",
     "osd crush add osd.0 1.0 root=default host=h0",

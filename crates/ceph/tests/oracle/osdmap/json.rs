@@ -1,4 +1,4 @@
-//! A map as JSON, as `osdmaptool --dump json` prints it.
+//! Formats a map as JSON, like `osdmaptool --dump json`.
 
 use onego_ceph::osdmap::{HitSetParams, IntervalSet, OsdMap, Pool, PoolOption, state};
 use onego_ceph::types::{PgId, Utime};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// What we do not say again: it is all derived from what is compared.
+/// Omitted fields, which are derived from the compared ones.
 const DERIVED: [&str; 10] = [
     "flags_set",
     "min_compat_client",
@@ -45,7 +45,6 @@ const RELEASES: [&str; 21] = [
     "tentacle",
 ];
 
-/// The whole map.
 pub(crate) fn osdmap(map: &OsdMap) -> Value {
     let osds: Vec<usize> = (0..map.max_osd).filter(|osd| map.exists(*osd as i32)).collect();
     json!({
@@ -74,7 +73,7 @@ pub(crate) fn osdmap(map: &OsdMap) -> Value {
             "mappings": items.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "pg_temp": by_pg(&map.pg_temp, "osds"),
-        // osdmaptool prints the two of each entry side by side.
+        // osdmaptool prints both parts of each entry next to each other.
         "primary_temp": map.primary_temp.iter()
             .flat_map(|(pg, osd)| [json!(pg.to_string()), json!(osd)]).collect::<Vec<_>>(),
         "blocklist": until(&map.blocklist),
@@ -194,7 +193,7 @@ fn tiering(pool: &Pool) -> Value {
     })
 }
 
-/// The options that the tests set, by their numbers (ceph `src/osd/osd_types.h`, pool_opts_t::key_t).
+/// Options that the tests set, by number (ceph `src/osd/osd_types.h`, pool_opts_t::key_t).
 fn options(options: &BTreeMap<i32, PoolOption>) -> Value {
     let name = |key: &i32| match key {
         6 => "compression_mode",
@@ -249,7 +248,7 @@ fn osd_xinfo(map: &OsdMap, id: usize) -> Value {
     })
 }
 
-/// Addresses, as monmaptool prints them too.
+/// Formats addresses, also as in monmaptool.
 pub(crate) fn addrs(addrs: &AddrVec) -> Value {
     let kind = |addr: &EntityAddr| match addr.kind {
         AddrKind::None => "none",
@@ -301,7 +300,7 @@ fn until<A: Display>(map: &BTreeMap<A, Utime>) -> Value {
     map.iter().map(|(addr, until)| (addr.to_string(), json!(time(*until)))).collect::<Map<_, _>>().into()
 }
 
-/// Times of the first ten years are spans to Ceph (ceph `src/include/utime.h`, utime_t::localtime).
+/// Formats a time. Those of the first ten years are durations for Ceph (ceph `src/include/utime.h`, utime_t::localtime).
 pub(crate) fn time(time: Utime) -> String {
     let micros = time.nsec / 1000;
     if time.sec < 60 * 60 * 24 * 365 * 10 {
@@ -313,9 +312,9 @@ pub(crate) fn time(time: Utime) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}+0000")
 }
 
-/// Year, month and day of a number of days after 1970-01-01.
+/// Returns year, month and day of a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years start in March here, so that leap days come last; an era is 400 years.
+    // Years start in March here, so that leap days are at the end; an era has 400 years.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -332,7 +331,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Asserts that two dumps say the same, but for what is derived and for the last digits of numbers.
+/// Asserts that two dumps are equal, except for derived fields and the last digits of numbers.
 pub(crate) fn assert_same(ours: &Value, theirs: &Value, path: &str) {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {

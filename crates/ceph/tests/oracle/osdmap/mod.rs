@@ -18,7 +18,7 @@ use std::process::{Command, Output};
 
 const OSDMAPTOOL: &[Need] = &[Need::Program("osdmaptool")];
 
-/// What the program prints, given those arguments.
+/// Returns the output of the program with these arguments.
 pub(crate) fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     let output = output(Command::new(program).args(arguments));
     let error = String::from_utf8_lossy(&output.stderr);
@@ -26,12 +26,12 @@ pub(crate) fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     String::from_utf8(output.stdout).unwrap_or_else(|_| panic!("{program} does not print UTF-8"))
 }
 
-/// Runs the program to its end, which may be a bad one.
+/// Runs the program to its end, successful or not.
 pub(crate) fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{}", missing(command, &error)))
 }
 
-/// Says what to do if a program cannot be run.
+/// Formats the error of a program that cannot be run, with advice.
 pub(crate) fn missing(command: &Command, error: &std::io::Error) -> String {
     let program = command.get_program().to_string_lossy();
     format!(
@@ -39,7 +39,7 @@ pub(crate) fn missing(command: &Command, error: &std::io::Error) -> String {
     )
 }
 
-/// A map that one of Ceph's programs wrote. It must encode again to the bytes of the file.
+/// Reads a map that one of Ceph's programs wrote. It must encode to the same bytes again.
 pub(crate) fn load(file: &Path) -> OsdMap {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let map = OsdMap::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -47,19 +47,18 @@ pub(crate) fn load(file: &Path) -> OsdMap {
     map
 }
 
-/// Writes a map to a file.
 pub(crate) fn store(map: &OsdMap, file: &Path) {
     std::fs::write(file, map.to_bytes()).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
-/// What osdmaptool says, given a map and those arguments.
+/// Returns the output of osdmaptool with a map and these arguments.
 pub(crate) fn osdmaptool(file: &Path, arguments: &[&str]) -> String {
     let mut all = vec![file.as_os_str()];
     all.extend(arguments.iter().map(OsStr::new));
     run("osdmaptool", &all)
 }
 
-/// A new map with one pool, made by osdmaptool.
+/// Returns a new map with one pool, created by osdmaptool.
 pub(crate) fn simple(file: &Path, osds: usize, pg_bits: u32) -> OsdMap {
     let (osds, bits) = (osds.to_string(), pg_bits.to_string());
     osdmaptool(file, &["--createsimple", &osds, "--with-default-pool", "--pg-bits", &bits, "--clobber"]);

@@ -1,4 +1,4 @@
-//! What monitor maps say, compared with what Ceph's `monmaptool` says of them.
+//! Contents of monitor maps, compared with the output of Ceph's `monmaptool`.
 
 use super::{json, run};
 use onego_ceph::monmap::{MonInfo, MonMap};
@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     &[Need::Program("monmaptool")];
-    maps_of_monmaptool_say_to_us_what_they_say_to_it,
-    maps_of_ours_say_to_monmaptool_what_they_say_to_us,
+    monmaptools_maps_have_the_same_contents_here,
+    our_maps_have_the_same_contents_in_monmaptool,
 ];
 
-/// A map as `monmaptool --print` prints it, from its epoch on.
+/// Formats a map like `monmaptool --print`, from its epoch on.
 fn print(map: &MonMap) -> String {
     let release = match map.min_mon_release {
         0 => "unknown",
@@ -51,7 +51,7 @@ fn load(file: &Path) -> MonMap {
     map
 }
 
-fn maps_of_monmaptool_say_to_us_what_they_say_to_it() {
+fn monmaptools_maps_have_the_same_contents_here() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("monmap");
     let path = file.to_str().unwrap();
@@ -68,7 +68,7 @@ fn maps_of_monmaptool_say_to_us_what_they_say_to_it() {
     assert_prints_same(&load(&file), &file);
 }
 
-fn maps_of_ours_say_to_monmaptool_what_they_say_to_us() {
+fn our_maps_have_the_same_contents_in_monmaptool() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("monmap");
     let time = Utime { sec: 1_700_000_000, nsec: 123_456_000 };

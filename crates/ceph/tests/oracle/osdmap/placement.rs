@@ -1,4 +1,4 @@
-//! Where placement groups and objects are, compared with what Ceph's `osdmaptool` says.
+//! Placement of groups and objects, compared with Ceph's `osdmaptool`.
 
 use super::random::Shape;
 use super::{OSDMAPTOOL, load, osdmaptool, random, simple, store};
@@ -11,12 +11,12 @@ use tempfile::TempDir;
 
 pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     OSDMAPTOOL;
-    groups_of_random_maps_are_where_osdmaptool_says,
-    groups_that_osdmaptool_balanced_are_where_it_says,
-    objects_are_where_osdmaptool_says,
+    groups_of_random_maps_are_placed_like_osdmaptool,
+    groups_balanced_by_osdmaptool_are_placed_like_it,
+    objects_are_placed_like_osdmaptool,
 ];
 
-/// The OSDs and the primary in `([1,2,3], p1)` after `name`.
+/// Parses the OSDs and the primary in `([1,2,3], p1)` after `name`.
 fn parse_set(line: &str, name: &str) -> (Vec<i32>, i32) {
     let set = line.split_once(&format!(" {name} ([")).unwrap_or_else(|| panic!("no {name} in {line}")).1;
     let (osds, rest) = set.split_once("], p").unwrap();
@@ -25,7 +25,7 @@ fn parse_set(line: &str, name: &str) -> (Vec<i32>, i32) {
     (osds, primary.parse().unwrap())
 }
 
-/// Compares where all groups of a map are. Gives how many those are.
+/// Compares the placement of all groups of a map. Returns their number.
 fn compare(map: &OsdMap, file: &Path) -> usize {
     let theirs = osdmaptool(file, &["--test-map-pgs-dump-all"]);
     let mut workspace = Workspace::default();
@@ -42,7 +42,7 @@ fn compare(map: &OsdMap, file: &Path) -> usize {
     compared
 }
 
-fn groups_of_random_maps_are_where_osdmaptool_says() {
+fn groups_of_random_maps_are_placed_like_osdmaptool() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("osdmap");
     let mut compared = 0;
@@ -56,11 +56,11 @@ fn groups_of_random_maps_are_where_osdmaptool_says() {
     assert!(compared >= 100_000, "{compared}");
 }
 
-fn groups_that_osdmaptool_balanced_are_where_it_says() {
+fn groups_balanced_by_osdmaptool_are_placed_like_it() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("osdmap");
     for (seed, osds) in [(1, 12), (2, 40)] {
-        // Of such a map nothing is moved but by osdmaptool.
+        // Only osdmaptool moves groups of such a map.
         let mut map = random::map(Shape { seed, osds, osds_per_host: 2, pgs: 2000 });
         map.pg_temp.clear();
         map.primary_temp.clear();
@@ -77,7 +77,7 @@ fn groups_that_osdmaptool_balanced_are_where_it_says() {
     }
 }
 
-fn objects_are_where_osdmaptool_says() {
+fn objects_are_placed_like_osdmaptool() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("osdmap");
     let mut map = simple(&file, 9, 5);

@@ -1,5 +1,5 @@
-//! A cluster in memory, on virtual time, that does what a test tells it to: monitors that know maps and answer
-//! commands, and OSDs that serve requests, hold them back, or fall silent. It speaks the real protocol to a real
+//! A scripted cluster in memory, on virtual time: its monitors have maps and answer
+//! commands; its OSDs serve requests, hold them back, or fall silent. It speaks the real protocol to a real
 //! [`Client`] and moves its bytes.
 
 mod nodes;
@@ -27,20 +27,20 @@ use std::time::Duration;
 pub(crate) const POOL: i64 = 1;
 pub(crate) const FSID: Uuid = Uuid([7; 16]);
 
-/// One of the cluster's processes.
+/// Process of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Mon(usize),
     Osd(usize),
 }
 
-/// What happens to those who connect to a node.
+/// Behavior of a node towards its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    /// Connections are refused.
+    /// It refuses connections.
     Dead,
-    /// Nothing is ever answered.
+    /// It never answers.
     Silent,
 }
 
@@ -49,7 +49,7 @@ struct Wire {
     node: Node,
     server: Connection,
     to_client: VecDeque<u8>,
-    /// Where the client wants the next bytes: it has been asked, as engines ask before there are any.
+    /// Destination of the client's next bytes, requested in advance as by engines.
     landing: Option<Landing>,
     /// The connection breaks after this many more bytes to the client.
     breaks_after: Option<usize>,
@@ -65,15 +65,15 @@ pub(crate) struct Fake {
     pub(crate) whole: BTreeMap<Epoch, Vec<u8>>,
     pub(crate) mons: Vec<Mon>,
     pub(crate) osds: Vec<Osd>,
-    /// What is in the pools, and what was written in which order.
+    /// Contents of the pools, with the order of writes.
     pub(crate) store: nodes::Store,
     pub(crate) done: Vec<Completion<u32>>,
     pub(crate) events: Vec<Event>,
-    /// Since when each group has had the primary that it has.
+    /// Epoch since which each group has had its current primary.
     pub(crate) same_primary_since: BTreeMap<PgId, Epoch>,
-    /// Connections that were opened to each node.
+    /// Number of connections opened to each node.
     pub(crate) opened: BTreeMap<Node, usize>,
-    /// The global id that each connection was opened with.
+    /// Global id with which each connection was opened.
     pub(crate) peers: HashMap<ConnId, u64>,
     wires: Vec<Wire>,
     /// The next connection to this OSD breaks after this many bytes to the client.
@@ -104,7 +104,7 @@ pub(crate) fn read(object: &ObjectName, length: u64) -> Request {
     Request::one(POOL, object.clone(), Op::Read { offset: 0, length })
 }
 
-/// A pool of one copy an object, so that each OSD is primary of some groups.
+/// Pool with one copy per object, so that each OSD is primary of some groups.
 pub(crate) fn pool(pg_num: u32) -> OsdPool {
     OsdPool { size: 1, min_size: 1, pg_num, pgp_num: pg_num, ..OsdPool::default() }
 }
@@ -131,7 +131,7 @@ impl Fake {
         Self::with(mons, osds, |_| {})
     }
 
-    /// A cluster, and a client of it whose settings are changed by `adjust`.
+    /// Returns a cluster with a client, whose configuration `adjust` changes.
     pub(crate) fn with(mons: usize, osds: usize, adjust: impl FnOnce(&mut Config)) -> Self {
         let addrs = (0..mons).map(|mon| AddrVec(vec![mon_addr(mon)]));
         let mut config = Config::new(addrs, "admin", Pool::new(1 << 24));
@@ -164,7 +164,7 @@ impl Fake {
         }
     }
 
-    /// A cluster whose client has its first map.
+    /// Returns a cluster whose client has its first map.
     pub(crate) fn ready(mons: usize, osds: usize) -> Self {
         let mut fake = Self::new(mons, osds);
         fake.settle();
@@ -179,7 +179,7 @@ impl Fake {
         }
     }
 
-    /// From now on those who connect to a node find it like this. Connections that are open break unless it is up.
+    /// Changes the behavior of a node. Breaks its open connections unless it is up.
     pub(crate) fn set_health(&mut self, node: Node, health: Health) {
         *self.health(node) = health;
         if health != Health::Up {
@@ -196,7 +196,7 @@ impl Fake {
         }
     }
 
-    /// Breaks the connections to a node when it has sent `bytes` more bytes, the next one if there is none.
+    /// Breaks the connections to a node after `bytes` more bytes, or the next one if there is none.
     pub(crate) fn break_after(&mut self, node: Node, bytes: usize) {
         match self.wires.iter_mut().find(|wire| wire.node == node) {
             Some(wire) => wire.breaks_after = Some(bytes),
@@ -204,7 +204,7 @@ impl Fake {
         }
     }
 
-    /// Holds back what a node sends after `bytes` more bytes on its connection.
+    /// Holds back the output of a node after `bytes` more bytes on its connection.
     pub(crate) fn stall_after(&mut self, node: Node, bytes: usize) {
         self.wires
             .iter_mut()
@@ -212,7 +212,7 @@ impl Fake {
             .for_each(|wire| wire.stalls_after = Some(bytes));
     }
 
-    /// Holds nothing back any more.
+    /// Stops holding back output.
     pub(crate) fn unstall(&mut self) {
         self.wires.iter_mut().for_each(|wire| wire.stalls_after = None);
     }
@@ -223,7 +223,7 @@ impl Fake {
         }
     }
 
-    /// Takes a connection out, and gives the client back the buffer that is out for it.
+    /// Removes a connection, and returns its buffer to the client.
     fn drop_wire(&mut self, conn: ConnId) -> bool {
         let Some(at) = self.wires.iter().position(|wire| wire.conn == conn) else { return false };
         let wire = self.wires.swap_remove(at);
@@ -233,7 +233,7 @@ impl Fake {
         true
     }
 
-    /// Lets everything happen that happens at once.
+    /// Runs everything that is due now.
     pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
             let acted = self.act();
@@ -243,7 +243,7 @@ impl Fake {
                 return;
             }
         }
-        panic!("the client and the cluster do not come to rest");
+        panic!("the client and the cluster do not become idle");
     }
 
     fn collect(&mut self) {
@@ -280,7 +280,7 @@ impl Fake {
                 Node::Mon(mon) => mon_addr(*mon).sock == Some(addr),
                 Node::Osd(osd) => osd_addr(*osd, 0).sock == Some(addr),
             })
-            .expect("the client connects to nodes of the cluster alone");
+            .expect("the client only connects to nodes of the cluster");
         *self.opened.entry(node).or_default() += 1;
         match *self.health(node) {
             Health::Silent => return,
@@ -325,7 +325,6 @@ impl Fake {
         }
     }
 
-    /// Handles the messages that a node has received.
     fn serve(&mut self, conn: ConnId) {
         while let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) {
             match wire.server.poll() {
@@ -340,17 +339,15 @@ impl Fake {
         }
     }
 
-    /// The server's end of a connection, if it is still open.
+    /// Returns the server side of a connection, if it is still open.
     pub(crate) fn server(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.wires.iter_mut().find(|wire| wire.conn == conn).map(|wire| &mut wire.server)
     }
 
-    /// The connections to a node.
     pub(crate) fn connections(&self, node: Node) -> Vec<ConnId> {
         self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect()
     }
 
-    /// Moves bytes to the client.
     fn deliver(&mut self) -> bool {
         let mut moved = false;
         for conn in self.wires.iter().map(|wire| wire.conn).collect::<Vec<_>>() {
@@ -376,7 +373,7 @@ impl Fake {
         moved
     }
 
-    /// Gives the client the next bytes where it wants them.
+    /// Delivers the next bytes to the client's destination.
     fn land(&mut self, conn: ConnId) -> bool {
         let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) else { return false };
         let landing = wire.landing.get_or_insert_with(|| self.client.landing(conn));
@@ -405,7 +402,6 @@ impl Fake {
         true
     }
 
-    /// Lets time pass.
     pub(crate) fn advance(&mut self, wait: Duration) {
         let until = self.now + wait;
         self.settle();
@@ -418,13 +414,13 @@ impl Fake {
         self.settle();
     }
 
-    /// The next epoch of the map, as `change` makes it, given to those who have asked for it.
+    /// Publishes the next epoch of the map, changed by `change`, to its subscribers.
     pub(crate) fn publish<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         self.publish_quietly(change);
         self.tell_subscribers();
     }
 
-    /// The next epoch of the map, which is not published yet.
+    /// Creates the next epoch of the map without publishing it.
     pub(crate) fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         let mut next = Incremental { fsid: FSID, epoch: self.map.epoch + 1, ..Incremental::default() };
         next.new_ratios = onego_ceph::osdmap::Ratios { nearfull: -1.0, full: -1.0, backfillfull: -1.0 };
@@ -442,7 +438,7 @@ impl Fake {
         self.whole.insert(next.epoch, self.map.to_bytes());
     }
 
-    /// Maps from `start` on, as a monitor gives them.
+    /// Returns the maps from `start` on, as sent by a monitor.
     pub(crate) fn update_from(&self, start: Epoch) -> MapUpdate {
         let newest = self.map.epoch;
         let mut update = MapUpdate { fsid: FSID, oldest: 1, newest, ..MapUpdate::default() };
@@ -474,34 +470,33 @@ impl Fake {
         Some(self.done.remove(at))
     }
 
-    /// Takes the completion of a request that must have succeeded.
+    /// Takes the completion of a successful request.
     pub(crate) fn expect_ok(&mut self, ticket: u32) -> OpReply {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap()
     }
 
-    /// Takes the completion of a request that must have failed.
+    /// Takes the completion of a failed request.
     pub(crate) fn expect_error(&mut self, ticket: u32) -> Error {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap_err()
     }
 
-    /// The placement group of an object.
     pub(crate) fn group(&self, object: &ObjectName) -> PgId {
         let pool = &self.map.pools[&POOL];
         pool.pg(pool.object_pg(POOL, object, b"", b"", -1))
     }
 
-    /// Has the client ask for the next map.
+    /// Makes the client request the next map.
     pub(crate) fn want_map(&mut self) {
         self.client.want_newer_map(self.now);
         self.settle();
     }
 
-    /// An object whose primary is that OSD.
+    /// Returns an object whose primary is that OSD.
     pub(crate) fn object_on(&self, osd: i32) -> ObjectName {
         self.objects_on(osd).next().unwrap()
     }
 
-    /// Objects whose primary is that OSD.
+    /// Returns objects whose primary is that OSD.
     pub(crate) fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
         (0..1000).map(|n| ObjectName::from(format!("object{n}").as_str())).filter(move |name| {
             let raw = self.map.pools[&POOL].object_pg(POOL, name, b"", b"", -1);

@@ -1,4 +1,4 @@
-//! What the monitors and OSDs of the cluster in memory do.
+//! Monitors and OSDs of the scripted cluster.
 
 use super::{Fake, Health, Node};
 use onego_buf::List;
@@ -13,16 +13,15 @@ use onego_msgr::encoding::Encode;
 use onego_wire::ConnId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A monitor.
 pub(crate) struct Mon {
     pub(crate) health: Health,
-    /// Commands that it was given.
+    /// Received commands.
     pub(crate) commands: Vec<String>,
-    /// It leaves questions unanswered.
+    /// It does not answer requests.
     pub(crate) mute: bool,
-    /// Connections that wait for the OSD map, from which epoch on, and whether once.
+    /// Connections that wait for the OSD map: first epoch, and whether once.
     waiting: Vec<(ConnId, Epoch, bool)>,
-    /// Subscriptions to the OSD map that it was asked for.
+    /// Received subscriptions to the OSD map.
     pub(crate) subscriptions: Vec<(Epoch, bool)>,
 }
 
@@ -38,7 +37,6 @@ impl Mon {
     }
 }
 
-/// A request that an OSD holds back.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) conn: ConnId,
@@ -46,19 +44,18 @@ pub(crate) struct Held {
     pub(crate) op: OsdOp,
 }
 
-/// An OSD.
 pub(crate) struct Osd {
     pub(crate) health: Health,
     /// Requests are kept in `held` instead of being served.
     pub(crate) hold: bool,
     pub(crate) held: Vec<Held>,
-    /// Everything that came: transaction, attempt, object.
+    /// Received requests: transaction, attempt, object.
     pub(crate) seen: Vec<(u64, i32, String)>,
-    /// Backoffs that the client has acknowledged.
+    /// Acknowledged backoffs.
     pub(crate) acknowledged: Vec<u64>,
-    /// A connection that brings a request to this object ends at once.
+    /// A connection with a request to this object ends immediately.
     pub(crate) poison: Option<ObjectName>,
-    /// What requests get instead of being served, the next one first.
+    /// Scripted replies, the next one last.
     pub(crate) answers: Vec<OsdOpReply>,
     /// Watches: cookie and generation of the last registration, and pings.
     pub(crate) watches: BTreeMap<u64, (WatchOp, u32)>,
@@ -83,13 +80,12 @@ impl Osd {
     }
 }
 
-/// What is in the pools.
 #[derive(Default)]
 pub(crate) struct Store {
     pub(crate) objects: BTreeMap<(i64, ObjectName), Vec<u8>>,
     /// Writes in the order in which they were applied.
     pub(crate) writes: Vec<(ObjectName, Vec<u8>)>,
-    /// Changes that were applied, by transaction: those that come again are not applied again.
+    /// Applied changes by transaction: resent ones are not applied again.
     applied: BTreeSet<u64>,
 }
 
@@ -136,7 +132,6 @@ impl Store {
 }
 
 impl Fake {
-    /// A message for a node.
     pub(super) fn message(&mut self, node: Node, conn: ConnId, mut message: Message) {
         let tid = message.header.tid;
         match (node, message.header.kind) {
@@ -183,7 +178,6 @@ impl Fake {
         }
     }
 
-    /// Sends maps to those who have asked for them.
     pub(crate) fn tell_subscribers(&mut self) {
         let newest = self.map.epoch;
         for mon in 0..self.mons.len() {
@@ -201,7 +195,6 @@ impl Fake {
         }
     }
 
-    /// Sends a message to the client.
     pub(crate) fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
         if let Some(server) = self.server(conn) {
             server.send_payload(tid, payload);
@@ -222,7 +215,6 @@ impl Fake {
         if state.hold { state.held.push(held) } else { self.answer(osd, &held) }
     }
 
-    /// Serves a request.
     pub(crate) fn answer(&mut self, osd: usize, held: &Held) {
         let Held { conn, tid, op } = held;
         let state = &mut self.osds[osd];
@@ -256,7 +248,7 @@ impl Fake {
         self.send(*conn, *tid, &reply);
     }
 
-    /// Serves all that an OSD held back, and from now on what comes.
+    /// Serves the held requests of an OSD, and later ones immediately.
     pub(crate) fn release(&mut self, osd: usize) {
         self.osds[osd].hold = false;
         for held in std::mem::take(&mut self.osds[osd].held) {
@@ -264,7 +256,7 @@ impl Fake {
         }
     }
 
-    /// OSDs forget the requests that they hold back if they would drop them by the newest map.
+    /// Drops the held requests that real OSDs would drop by the newest map.
     pub(crate) fn drop_misdirected(&mut self) {
         for osd in 0..self.osds.len() {
             let held = std::mem::take(&mut self.osds[osd].held);
@@ -272,8 +264,8 @@ impl Fake {
         }
     }
 
-    /// An OSD drops what is not for it, and what was sent before the group began to be its own without a break or was
-    /// split (ceph PG.cc, PG::can_discard_op).
+    /// Returns whether an OSD drops a request: it is not the primary, or the request was sent before the group's current
+    /// interval or its last split (ceph PG.cc, PG::can_discard_op).
     fn would_drop(&self, osd: usize, op: &OsdOp) -> bool {
         let pg = op.pg.pg;
         let since = self.same_primary_since.get(&pg).copied().unwrap_or(0);
@@ -286,13 +278,13 @@ impl Fake {
         !serves || op.epoch < since.max(resend)
     }
 
-    /// Asks the client to leave a range of objects of a request's group alone, or no longer.
+    /// Starts or ends a backoff for a range of objects in a request's group.
     pub(crate) fn backoff(&mut self, held: &Held, op: BackoffOp, id: u64, begin: HObject, end: HObject) {
         let epoch = self.map.epoch;
         self.send(held.conn, 0, &Backoff { pg: held.op.pg, epoch, op, id, begin, end });
     }
 
-    /// A reply that sends a request to another pool.
+    /// Returns a reply that redirects a request to another pool.
     pub(crate) fn redirection(pool: i64) -> OsdOpReply {
         let locator = onego_ceph::types::ObjectLocator { pool, ..Default::default() };
         OsdOpReply {
