@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-/// Decodes an object and encodes it again.
 type Recode = fn(&[u8]) -> Result<Vec<u8>, String>;
 
 fn recode<T: Decode + Encode>(bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -86,13 +85,11 @@ const KEYLESS: [&str; 3] = [
     "CryptoKey/8dd6bb7329a71449b0a1b292b5999164",
 ];
 
-/// Results for the objects of one type in one version.
 #[derive(Default)]
 struct Count {
     identical: usize,
     /// Decoded completely, but of another version than the encoded one.
     other_version: usize,
-    /// Rejected as expected.
     refused: usize,
     failed: usize,
 }

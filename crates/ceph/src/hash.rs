@@ -3,7 +3,6 @@
 //! All but the directory cache's rest on Robert Jenkins' 96-bit mix (burtleburtle.net/bob/hash/evahash.html).
 //! Sources: ceph `src/common/ceph_hash.cc`, `src/crush/hash.c`.
 
-/// Mixes three words reversibly.
 #[inline(always)]
 fn mix(a: &mut u32, b: &mut u32, c: &mut u32) {
     *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> 13);

@@ -86,7 +86,6 @@ impl Decode for MgrModule {
 
 impl Encode for MgrModule {
     fn encode(&self, w: &mut Writer) {
-        /// No option.
         const EMPTY: [u8; 4] = [0; 4];
         write_envelope(w, 2, 1, |w| {
             w.string(&self.name);

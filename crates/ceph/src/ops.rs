@@ -652,7 +652,6 @@ impl Op {
         }
     }
 
-    /// Returns the input of an omap operation.
     fn encode_omap_input(&self) -> List {
         let mut w = Writer::new();
         match self {
@@ -815,7 +814,6 @@ fn xattr(w: &mut Writer, name: &[u8], value: &List, compare: u8, mode: u8) -> Li
     input
 }
 
-/// Concatenates `head`, the 32-bit length of `list`, and `list`.
 fn sized_list(mut head: Writer, list: &List) -> List {
     head.count(list.len());
     let mut all = List::from(head.into_vec());

@@ -44,7 +44,6 @@ impl fmt::Display for MonAccess {
     }
 }
 
-/// Constraint on a command's argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Constraint {
     Equal(String),

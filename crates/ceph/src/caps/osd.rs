@@ -24,7 +24,6 @@ impl OsdAccess {
     /// All four kinds.
     pub const ALL: Self = Self(0xf);
 
-    /// Number of sets of accesses.
     const SETS: u8 = 16;
 
     /// Returns the union.
@@ -103,7 +102,6 @@ impl Tag {
     }
 }
 
-/// Objects of a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Scope {
     pool: Option<String>,
@@ -118,7 +116,6 @@ impl Scope {
             && self.tag.as_ref().is_none_or(|tag| tag.fits(notes))
     }
 
-    /// Returns whether it covers all objects of its pools.
     fn is_whole_pools(&self) -> bool {
         self.namespace.is_none() && self.object_prefix.is_empty()
     }

@@ -20,7 +20,6 @@ impl<'a> Scanner<'a> {
         self.rest.is_empty()
     }
 
-    /// Runs `read`; consumes nothing if it fails.
     pub(super) fn attempt<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
         let before = *self;
         let found = read(self);
@@ -34,7 +33,6 @@ impl<'a> Scanner<'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Reads at least one white-space character.
     pub(super) fn spaces(&mut self) -> Option<()> {
         let before = self.rest.len();
         self.skip_spaces();
@@ -48,7 +46,6 @@ impl<'a> Scanner<'a> {
         rest.is_some()
     }
 
-    /// Reads this text, which must be next.
     pub(super) fn expect(&mut self, text: &str) -> Option<()> {
         self.literal(text).then_some(())
     }
@@ -68,7 +65,6 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Reads at least one character of a kind.
     pub(super) fn run(&mut self, of: impl Fn(char) -> bool) -> Option<&'a str> {
         let end = self.rest.find(|c| !of(c)).unwrap_or(self.rest.len());
         let (found, rest) = self.rest.split_at(end);
@@ -76,7 +72,6 @@ impl<'a> Scanner<'a> {
         (!found.is_empty()).then_some(found)
     }
 
-    /// Reads a word or a non-empty quoted text.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         self.attempt(|scanner| scanner.text_or_nothing().filter(|text| !text.is_empty()))
     }

@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// Maximum number of queued events: a caller that never polls must not grow the client.
 const MAX_EVENTS: usize = 4096;
 
-/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A monitor, by its index in the list of known ones.
@@ -66,7 +65,6 @@ pub(crate) struct Hub<T> {
     /// The identity of this client, with its tickets. The global id from the first monitor session identifies it to all peers:
     /// OSDs recognize resent requests by it. It changes only when no monitor accepts the old ticket any more.
     principal: Principal,
-    /// Local address of the last connection.
     local: Option<IpAddr>,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
@@ -135,7 +133,6 @@ impl<T> Hub<T> {
         &mut self.principal
     }
 
-    /// Returns the time at which a ticket is to be renewed.
     pub(crate) fn renewal_due(&self) -> Option<Time> {
         self.principal.deadline()
     }
@@ -183,7 +180,6 @@ impl<T> Hub<T> {
         }
     }
 
-    /// Handles an opened connection; `local` is this side's address.
     pub(crate) fn opened(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
         self.local = Some(local.ip());
         if let Some(link) = self.link(conn) {
@@ -214,7 +210,6 @@ impl<T> Hub<T> {
         self.end(conn)
     }
 
-    /// Handles the end of a connection.
     pub(crate) fn end(&mut self, conn: ConnId) -> Option<Ended> {
         let link = self.links.get_mut(conn)?;
         let known_over = std::mem::replace(&mut link.over, true);
@@ -225,7 +220,6 @@ impl<T> Hub<T> {
         (!known_over).then_some(Ended { role, connection })
     }
 
-    /// Returns the destination of a connection's next bytes.
     pub(crate) fn landing(&mut self, conn: ConnId) -> Landing {
         let Some(link) = self.link(conn) else { return Landing::default() };
         let landing = link.connection.landing();

@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Requests that only read, and requests that may change something.
 const KINDS: &[&str] = &["read", "write"];
 
 /// Maximum number of pools with their own metrics. Requests to others count for the pool `other`.
 const POOLS_MAX: usize = 256;
 
-/// Number of that pool.
 const OTHER: i64 = -1;
 
 const REQUESTS: OperationNames = OperationNames {
@@ -100,13 +98,11 @@ impl Collect for ClientFigures {
     }
 }
 
-/// Recorder of the metrics, on the client's thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
     figures: ClientFigures,
     recorders: FxHashMap<i64, Recorder>,
     slow: Duration,
-    /// Time of the client's last call.
     now: Time,
 }
 
@@ -194,7 +190,6 @@ impl Meter {
         );
     }
 
-    /// Moves a request in flight to another pool.
     pub(crate) fn redirect(&mut self, from: i64, to: i64, map: Option<&OsdMap>) {
         if let Some(recorder) = self.recorders.get(&from).or_else(|| self.recorders.get(&OTHER)) {
             recorder.forget();

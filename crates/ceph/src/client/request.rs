@@ -111,7 +111,6 @@ impl Request {
         self
     }
 
-    /// Returns the caller's flags and those that the operations require.
     pub(crate) fn all_flags(&self) -> u32 {
         self.ops.iter().fold(self.flags | flag::ON_DISK | flag::KNOWN_REDIRECT, |flags, (op, _)| {
             let reads = op.reads() || matches!(op, Op::Call { .. });
@@ -119,13 +118,11 @@ impl Request {
         })
     }
 
-    /// Returns the bytes that the request carries.
     pub(crate) fn payload(&self) -> u64 {
         let is_read = |op: &Op| matches!(op, Op::Read { .. } | Op::SparseRead { .. });
         self.ops.iter().filter(|(op, _)| !is_read(op)).map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the bytes that count against [`super::OsdConfig::max_bytes`].
     pub(crate) fn cost(&self) -> u64 {
         self.ops.iter().map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
     }
@@ -165,7 +162,6 @@ pub struct OpReply {
 }
 
 impl OpReply {
-    /// Returns the number of bytes read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ops.iter().map(|op| op.output.len() as u64).sum::<u64>() + self.filled as u64
     }

@@ -183,7 +183,6 @@ impl Bucket {
 /// Number of hashes computed in parallel: they are most of the work, and each is one long dependency chain.
 const LANES: usize = 8;
 
-/// Returns the hashes of the input, each of up to [`LANES`] ids, and the attempt.
 #[inline]
 fn hash_lanes(x: u32, ids: &[i32], r: u32) -> [u32; LANES] {
     let mut lanes = [0; LANES];

@@ -90,7 +90,6 @@ impl CrushMap {
         location
     }
 
-    /// Returns whether `item` is the bucket `top` or below it.
     fn is_below(&self, top: i32, item: i32, depth: usize) -> bool {
         if top == item {
             return true;
@@ -134,7 +133,6 @@ impl CrushMap {
         Ok(bucket.items.iter().copied().zip(weights.iter().copied()).collect())
     }
 
-    /// Changes the weight of a bucket's item.
     fn weigh_in(&mut self, bucket: i32, item: i32, weight: u32, depth: usize) -> Edit {
         let mut contents = self.contents(bucket)?;
         contents.iter_mut().filter(|(id, _)| *id == item).for_each(|(_, old)| *old = weight);
@@ -185,7 +183,6 @@ impl CrushMap {
         Ok(id)
     }
 
-    /// Removes an item from all buckets.
     fn unlink(&mut self, item: i32) -> Edit {
         for bucket in self.parents(item) {
             let mut contents = self.contents(bucket)?;

@@ -62,14 +62,11 @@ static FINE: [u64; 256] = {
     table
 };
 
-/// Error of most entries of the fine table.
 const FINE_EXCESS: u64 = 0x1_4770_0000;
 
-/// Entries of the fine table without an error.
 const FINE_EXACT: [usize; 21] =
     [0, 1, 203, 216, 222, 233, 237, 238, 239, 243, 244, 245, 246, 248, 249, 250, 251, 252, 253, 254, 255];
 
-/// Entries of the fine table with another error.
 const FINE_ODD: [(usize, u64); 23] = [
     (56, 0x1_3ed9_b9b0),
     (127, 0x3a4f_4285),

@@ -46,7 +46,6 @@ impl Deref for ObjectName {
     }
 }
 
-/// Converts a text (see [`text`]).
 impl From<&str> for ObjectName {
     fn from(name: &str) -> Self {
         Self::new(&text::to_bytes(name))

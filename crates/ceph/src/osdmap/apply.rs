@@ -156,7 +156,6 @@ impl OsdMap {
         }
     }
 
-    /// Returns the index of an OSD in the lists of this map.
     fn index(&self, osd: i32) -> Result<usize, MapError> {
         let index = usize::try_from(osd).ok().filter(|index| *index < self.max_osd);
         index.ok_or(MapError::NoSuchOsd { osd, max_osd: self.max_osd })
@@ -353,7 +352,6 @@ impl OsdMap {
     }
 }
 
-/// Adds new entries and removes old ones.
 fn update<'a, K: Ord + Copy + 'a, V: Clone>(
     map: &mut BTreeMap<K, V>,
     new: &BTreeMap<K, V>,
@@ -365,7 +363,6 @@ fn update<'a, K: Ord + Copy + 'a, V: Clone>(
     }
 }
 
-/// Sets flags, or removes the entries of empty ones.
 fn update_flags(map: &mut BTreeMap<i32, u32>, new: &BTreeMap<i32, u32>) {
     for (&id, &flags) in new {
         if flags == 0 {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 pub(super) const WRAPPER_VERSION: u8 = 8;
 /// Oldest reader that understands the wrapper.
 const WRAPPER_COMPAT: u8 = 7;
-/// Length of the wrapper's header.
 const WRAPPER_HEADER: usize = 6;
 
 /// Decodes a wrapper: `body` decodes the two parts, `tail` the bytes after the checksum. Returns the
@@ -193,7 +192,6 @@ impl OsdMap {
         }
     }
 
-    /// Sets and clears the flags that the required release implies.
     pub(super) fn normalize_flags(&mut self) {
         if self.require_osd_release >= release::NAUTILUS {
             self.flags |= flag::PGLOG_HARDLIMIT;

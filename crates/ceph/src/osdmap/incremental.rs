@@ -344,7 +344,6 @@ impl Incremental {
     }
 
     fn encode_osd(&self, w: &mut Writer) {
-        /// Encoding of "no release".
         const NO_RELEASE: u8 = u8::MAX;
         self.new_heartbeat_back_up.encode(w);
         self.new_up_thru.encode(w);

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// Set of numbers as disjoint, non-adjacent intervals.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalSet {
-    /// Start and length of each interval.
     intervals: BTreeMap<u64, u64>,
 }
 

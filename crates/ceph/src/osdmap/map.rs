@@ -119,7 +119,6 @@ pub struct OsdMap {
 }
 
 impl Default for OsdMap {
-    /// Returns an empty map of epoch 0.
     fn default() -> Self {
         Self {
             version: Self::VERSION,

@@ -119,12 +119,10 @@ impl OsdMap {
         self.keep_if(pool, osds, Self::is_up);
     }
 
-    /// Returns whether the OSD is in the map and marked out.
     fn is_out(&self, osd: i32) -> bool {
         usize::try_from(osd).ok().and_then(|osd| self.osd_weight.get(osd)) == Some(&0)
     }
 
-    /// Applies explicit placements, except to OSDs that are marked out.
     fn apply_upmap(&self, pg: PgId, osds: &mut Vec<i32>) {
         if let Some(chosen) = self.pg_upmap.get(&pg) {
             if chosen.iter().any(|osd| self.is_out(*osd)) {
@@ -182,7 +180,6 @@ impl OsdMap {
         primary
     }
 
-    /// Returns the temporary OSDs of a group, without those that are down.
     fn temporary(&self, pool: &Pool, pg: PgId) -> Vec<i32> {
         let mut osds = self.pg_temp.get(&pg).cloned().unwrap_or_default();
         self.remove_down(pool, &mut osds);
@@ -228,7 +225,6 @@ mod tests {
 
     const PG: PgId = PgId { pool: 1, seed: 0 };
 
-    /// Returns a map of five OSDs, all up and in, with a pool whose only group is explicitly placed on the first four.
     fn map(kind: PoolKind) -> OsdMap {
         let crush = Arc::new(CrushMap::flat(&[0, 1, 2, 3, 4], Layout::OneHost));
         let mut map = OsdMap { crush, ..OsdMap::default() };

@@ -308,7 +308,6 @@ impl Pool {
 
     /// Returns the hash of an object: of its locator key or, without one, of its name, together with its namespace.
     pub fn hash_object(&self, name: &[u8], key: &[u8], namespace: &[u8]) -> u32 {
-        /// Separates namespace and name.
         const SEPARATOR: u8 = 0o37;
         let name = if key.is_empty() { name } else { key };
         if namespace.is_empty() {
@@ -346,7 +345,6 @@ impl Pool {
         }
     }
 
-    /// Returns whether this shard never becomes primary.
     pub(super) fn is_nonprimary_shard(&self, shard: usize) -> bool {
         shard < 128 && self.nonprimary_shards >> shard & 1 != 0
     }

@@ -126,7 +126,6 @@ impl Layout {
         rows * self.stripe_unit + rest.saturating_sub(column).min(self.stripe_unit)
     }
 
-    /// Returns the object and the offset in it of the image's byte `at`.
     fn locate(&self, at: u64) -> (u64, u64) {
         let units_per_object = self.object_size() / self.stripe_unit;
         let unit = at / self.stripe_unit;

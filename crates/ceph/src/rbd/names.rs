@@ -19,7 +19,6 @@ pub fn valid_image_name(name: &str) -> bool {
     !name.is_empty() && text::to_bytes(name).len() <= 96 && !name.contains(['/', '@'])
 }
 
-/// Number of hexadecimal digits of the largest object number.
 const MAX_DIGITS: usize = 16;
 
 /// Names of an image's data objects.

@@ -18,7 +18,6 @@ fn counts_beyond_the_encoding_are_rejected() {
     }
 }
 
-/// Returns a map of these buckets, with one rule that chooses devices below bucket -1.
 fn map_of(buckets: Vec<Bucket>) -> CrushMap {
     let mut map = CrushMap::flat(&[0], Layout::OneHost);
     map.buckets = buckets.into_iter().map(Some).collect();

@@ -29,7 +29,6 @@ const _: () = assert!(MAX_TABLE + 2 * MAX_LINGERS <= 1 << 16);
 const NOTIFY_TIMEOUT: u32 = 10;
 
 impl<T> Objects<T> {
-    /// Watches an object. Completes when the watch is established.
     pub(crate) fn watch(&mut self, now: Time, hub: &mut Hub<T>, target: WatchTarget, ticket: T) -> WatchId {
         let what = What::Watch { timeout: self.config.watch_timeout };
         self.linger(now, hub, target, what, None, ticket)
@@ -131,7 +130,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Submits a request without a waiting caller.
     fn send_linger(
         &mut self,
         now: Time,
@@ -183,7 +181,6 @@ impl<T> Objects<T> {
         self.send_linger(now, hub, target, op, Owner::Nobody, flag::READ);
     }
 
-    /// Removes a watch or notification, with its requests.
     fn forget(&mut self, id: WatchId) -> Option<Linger<T>> {
         let linger = self.lingers.by_id.remove(&id)?;
         for tid in [linger.request, linger.ping].into_iter().flatten() {
@@ -282,7 +279,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Handles a message about a watch or notification.
     pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Result<(), Error> {
         let data = std::mem::take(&mut message.data);
         let notice: WatchNotify = message.decode()?;

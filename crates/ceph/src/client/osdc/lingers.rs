@@ -29,16 +29,13 @@ pub(super) struct Linger<T> {
     pub(super) what: What,
     /// Caller's ticket, until the watch is established or the notification has ended.
     pub(super) ticket: Option<T>,
-    /// The OSD has established the watch.
     pub(super) committed: bool,
     /// Time of the newest registration or ping.
     pub(super) asked: Time,
     /// Time of the newest one that the OSD has answered: the watch was established then.
     pub(super) confirmed: Option<Time>,
     pub(super) lost: bool,
-    /// Number of reconnects.
     pub(super) generation: u32,
-    /// In-flight registration and ping.
     pub(super) request: Option<u64>,
     pub(super) ping: Option<u64>,
     pub(super) interval: Option<Interval>,

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<T> Objects<T> {
-    /// Returns the epoch of the last valid map.
     #[inline]
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
@@ -180,7 +179,6 @@ impl<T> Objects<T> {
 
 #[derive(Debug, Clone, Copy)]
 enum Step<'a> {
-    /// Increment from the previous epoch.
     Change(&'a [u8]),
     Whole(&'a [u8]),
 }

@@ -30,7 +30,6 @@ pub(crate) struct Wishes {
     pub(crate) map: Option<Epoch>,
     /// Whether to subscribe permanently instead of once.
     pub(crate) forever: bool,
-    /// Whether to query the newest epoch.
     pub(crate) newest: bool,
 }
 
@@ -38,15 +37,12 @@ pub(crate) struct Wishes {
 pub(crate) struct Objects<T> {
     pub(super) config: OsdConfig,
     pub(super) table: Table<T>,
-    /// Callers' requests in flight, and their cost in bytes.
     pub(super) in_flight: usize,
     pub(super) bytes: u64,
     pub(super) targets: Targets,
-    /// Epoch of the last valid map.
     pub(super) epoch: Epoch,
     /// Own epoch at the last update that did not follow it.
     pub(super) gap_after: Epoch,
-    /// Indexed by OSD id.
     pub(super) sessions: Vec<Option<Box<OsdSession>>>,
     pub(super) lingers: Lingers<T>,
     pub(super) tells: Tells<T>,
@@ -97,12 +93,10 @@ impl<T> Objects<T> {
         self.meter.figures()
     }
 
-    /// Returns the number of callers' requests in flight, and their cost in bytes.
     pub(crate) fn load(&self) -> (usize, u64) {
         (self.in_flight, self.bytes)
     }
 
-    /// Returns whether any request is in flight, including those without a caller.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.table.len() > 0 || !self.tells.is_empty()
@@ -119,13 +113,11 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Takes the needs since the last call.
     #[inline]
     pub(crate) fn take_wishes(&mut self) -> Option<Wishes> {
         if self.wishes == Wishes::default() { None } else { Some(std::mem::take(&mut self.wishes)) }
     }
 
-    /// Requests a map that is newer than the current one.
     pub(super) fn wish_newer(&mut self) {
         self.wishes.map = Some(if self.epoch == 0 { 0 } else { self.epoch + 1 });
         // While requests are paused, the map that ends the pause must not be missed.
@@ -136,7 +128,6 @@ impl<T> Objects<T> {
         self.wish_newer();
     }
 
-    /// Checks that the limits admit a request of this cost.
     #[inline]
     pub(super) fn check_room(&self, cost: u64) -> Result<(), Error> {
         if self.in_flight >= self.config.max_ops {
@@ -351,7 +342,6 @@ impl<T> Objects<T> {
     }
 }
 
-/// Checks that a request is valid.
 fn check(request: &Request, cost: u64) -> Result<(), Error> {
     if request.ops.is_empty() {
         return Err(Error::Invalid("it has no operations"));

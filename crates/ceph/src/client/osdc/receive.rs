@@ -18,7 +18,6 @@ use std::sync::Arc;
 /// would loop forever between two that redirect to each other.
 const MAX_REDIRECTS: u32 = 8;
 
-/// Supplies connections with callers' buffers.
 pub(crate) struct Places<'a, T> {
     pub(crate) objects: &'a mut Objects<T>,
     pub(crate) conn: ConnId,
@@ -111,7 +110,6 @@ impl<T> Objects<T> {
         self.take_reply(now, hub, tid, reply, placed);
     }
 
-    /// Handles the reply to the last attempt.
     #[inline]
     fn take_reply(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, reply: OsdReply, placed: Option<usize>) {
         let Some(op) = self.table.get_mut(tid) else { return };
@@ -161,7 +159,6 @@ impl<T> Objects<T> {
         self.launch(now, hub, tid);
     }
 
-    /// Handles the start or the end of a backoff.
     fn backoff(
         &mut self,
         now: Time,

@@ -40,7 +40,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Resolves a request's target by the current map.
     #[inline]
     pub(super) fn aim(&mut self, tid: u64) -> Result<OpTarget, Astray> {
         let Some(op) = self.table.get_mut(tid) else { return Err(Astray::NoMap) };
@@ -75,7 +74,6 @@ impl<T> Objects<T> {
         void
     }
 
-    /// Handles a request without a target in the current map.
     pub(super) fn stray(&mut self, hub: &mut Hub<T>, tid: u64, astray: Astray) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.osd = NOBODY;
@@ -106,7 +104,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Records that the newest epoch is being queried.
     pub(crate) fn asking_newest(&mut self) {
         self.asked_newest = Some(self.table.last());
     }
@@ -186,7 +183,6 @@ impl<T> Objects<T> {
         self.launch(now, hub, tid);
     }
 
-    /// Sends the requests whose delay is over.
     pub(super) fn send_postponed(&mut self, now: Time, hub: &mut Hub<T>) {
         for tid in self.table.ordered(|op| op.not_before.is_some_and(|at| at <= now)) {
             if let Some(op) = self.table.get_mut(tid) {
@@ -196,7 +192,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends all pending requests to an OSD, in order.
     pub(super) fn send_all(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         for tid in self.table.ordered(|op| op.osd == osd && op.sent_on.is_none()) {
             self.send(now, hub, tid);
@@ -231,7 +226,6 @@ impl<T> Objects<T> {
         self.sessions.get_mut(usize::try_from(osd).ok()?)?.as_deref_mut()
     }
 
-    /// Returns the session with an OSD if it uses this connection.
     pub(super) fn session_on(&mut self, osd: i32, conn: ConnId) -> Option<&mut OsdSession> {
         self.session(osd).filter(|session| session.conn == Some(conn))
     }
@@ -277,7 +271,6 @@ impl<T> Objects<T> {
         (op.rejections >= MAX_REJECTIONS).then_some(tid)
     }
 
-    /// Marks all requests on this connection as not sent.
     fn void(&mut self, conn: ConnId) {
         self.tells.void(conn);
         for tid in self.table.ordered(|op| op.sent_on == Some(conn)) {
@@ -297,7 +290,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Reclaims the buffers of a connection that has ended.
     pub(crate) fn bury(&mut self, now: Time, hub: &mut Hub<T>, ended: Ended) {
         if let Some(connection) = ended.connection {
             self.last_words(now, hub, connection);

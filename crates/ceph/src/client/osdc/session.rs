@@ -31,7 +31,6 @@ pub(super) struct OsdSession {
     pub(super) ready: bool,
     /// Consecutive connections that ended without a message, and the delay before the next.
     retries: Retry,
-    /// Error of the last of them.
     failure: Option<Error>,
     pub(super) retry_at: Option<Time>,
     pub(super) used_at: Time,
@@ -47,7 +46,6 @@ pub(super) struct OsdSession {
 /// requests, there would never be a reply. It admits one request, and two more for each message that arrives.
 #[derive(Debug)]
 struct Caution {
-    /// Number of requests that may be sent.
     turns: u32,
     until: Time,
 }
@@ -144,7 +142,6 @@ impl OsdSession {
     }
 }
 
-/// Ranges of objects for which the OSD has requested a backoff.
 #[derive(Debug, Default)]
 pub(super) struct Backoffs {
     ranges: BTreeMap<SpgId, Vec<Range>>,
@@ -184,7 +181,6 @@ impl Backoffs {
         self.ranges.retain(|_, ranges| !ranges.is_empty());
     }
 
-    /// Returns whether a request must be held back.
     pub(super) fn hold(&self, message: &OsdOp) -> bool {
         self.ranges.get(&message.pg).is_some_and(|ranges| {
             let object = object_of(message);

@@ -17,11 +17,9 @@ const SLOT_BITS: u32 = 16;
 /// No OSD serves the request: there is no map, no pool, or no OSD that is up.
 pub(super) const NOBODY: i32 = -1;
 
-/// Recipient of a request's result.
 #[derive(Debug)]
 pub(super) enum Owner<T> {
     Caller(T),
-    /// Registration of a watch.
     Register(WatchId),
     Ping(WatchId),
     Unwatch(T),
@@ -38,11 +36,8 @@ pub(super) struct PendingOp<T> {
     pub(super) message: OsdOp,
     /// Pool of the request; a tier or a redirect may set another one in `message`.
     pub(super) pool: i64,
-    /// The hash in `message` is known.
     pub(super) hashed: bool,
-    /// OSD that serves the request, or [`NOBODY`].
     pub(super) osd: i32,
-    /// The OSD is a replica.
     pub(super) replica: bool,
     /// Number of groups in the pool when the group was determined.
     pub(super) pg_num: u32,
@@ -50,18 +45,14 @@ pub(super) struct PendingOp<T> {
     pub(super) paused: bool,
     /// Connection of the last attempt, while its reply is expected.
     pub(super) sent_on: Option<ConnId>,
-    /// Time of the last attempt.
     pub(super) sent_at: Time,
-    /// Time of submission.
     pub(super) since: Time,
     /// Epoch of the map at the last attempt.
     pub(super) sent_epoch: Epoch,
     pub(super) attempts: i32,
-    /// Consecutive connections that ended with only this request on them.
     pub(super) rejections: u32,
     /// Original id: the request gets another one when it is resubmitted.
     submitted_as: u64,
-    /// Consecutive resubmissions.
     pub(super) renewals: u32,
     pub(super) redirects: u32,
     pub(super) not_before: Option<Time>,
@@ -75,7 +66,6 @@ pub(super) struct PendingOp<T> {
     pub(super) pool_missing_since: Epoch,
     /// Caller's buffer, or the rest of it while a payload is received into its front.
     pub(super) buffer: Option<SegmentMut>,
-    /// The connection holds a part of the buffer.
     pub(super) landing: bool,
     /// The request has failed, and only waits for its buffer.
     pub(super) failed: Option<Error>,
@@ -179,7 +169,6 @@ impl<T> PendingOp<T> {
 /// Slot of a request. It is filled and cleared in place, because a request is large.
 #[derive(Debug)]
 struct Slot<T> {
-    /// 0: the slot is free.
     tid: u64,
     op: PendingOp<T>,
 }
@@ -192,7 +181,6 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Maximum number of requests, including those of watches.
     pub(super) const MAX: usize = 1 << SLOT_BITS;
 
     pub(super) fn new() -> Self {
@@ -251,7 +239,6 @@ impl<T> Table<T> {
         self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid).map(|slot| &slot.op)
     }
 
-    /// Removes a request. Returns its owner, buffer and cost.
     #[inline]
     pub(super) fn remove(&mut self, tid: u64) -> Option<(Owner<T>, Option<SegmentMut>, u64)> {
         let slot = self.slot(tid);

@@ -22,17 +22,13 @@ const MAX_KEPT: u32 = 1 << 16;
 pub(super) struct OpTarget {
     pub(super) pg: SpgId,
     pub(super) pg_num: u32,
-    /// The OSD, or [`NOBODY`].
     pub(super) osd: i32,
-    /// The OSD is a replica instead of the primary.
     pub(super) replica: bool,
-    /// The map pauses the request.
     pub(super) paused: bool,
     /// OSDs drop requests that were sent with maps before this epoch.
     pub(super) resend_before: Epoch,
 }
 
-/// Reason why a request has no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Astray {
     NoMap,
@@ -41,7 +37,6 @@ pub(super) enum Astray {
     BadPool,
 }
 
-/// Cached placement of a group.
 #[derive(Debug, Clone)]
 struct Group {
     primary: i32,
@@ -49,7 +44,6 @@ struct Group {
     acting: SmallVec<[i32; 4]>,
 }
 
-/// Cached properties of a pool.
 #[derive(Debug)]
 struct PoolTargets {
     pg_num: u32,
@@ -64,16 +58,12 @@ struct PoolTargets {
     resend_before: Epoch,
     /// By seed; `None`: not computed yet for this map.
     groups: Vec<Option<Group>>,
-    /// The last group beyond the cached ones.
     beyond: Option<Group>,
 }
 
-/// The map, with cached placements.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// Accepted versions of the messenger protocol.
     versions: Versions,
-    /// Whether to connect to the OSDs' cluster addresses.
     as_osd: bool,
     map: Option<Arc<OsdMap>>,
     pools: FxHashMap<i64, PoolTargets>,
@@ -87,7 +77,6 @@ impl Targets {
         Self { versions, as_osd, ..Self::default() }
     }
 
-    /// Returns the address of an OSD, if it is up.
     pub(super) fn addr(&self, osd: i32) -> Option<EntityAddr> {
         let map = self.map.as_ref()?;
         if self.as_osd {
@@ -137,12 +126,10 @@ impl Targets {
         self.reads_paused || self.writes_paused || self.pools.values().any(|pool| pool.full)
     }
 
-    /// Returns whether the pool is full, so that writes to it wait.
     pub(super) fn is_full(&self, pool: i64) -> bool {
         self.pools.get(&pool).is_some_and(|pool| pool.full)
     }
 
-    /// Returns whether reads are paused, and with them pings of watches.
     pub(super) fn reads_paused(&self) -> bool {
         self.reads_paused
     }
@@ -240,7 +227,6 @@ fn osd_addr(map: &OsdMap, osd: i32, versions: Versions) -> Option<EntityAddr> {
     map.client_addr(osd)?.reached_by(versions).copied()
 }
 
-/// Returns whether a replica may serve the request.
 fn wants_replica(flags: u32) -> bool {
     flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0
 }

@@ -56,7 +56,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Sends all pending commands to an OSD, in order.
     pub(super) fn send_tells(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
         let on_it = self.tells.pending.iter().filter(|(_, tell)| tell.osd == osd);
         let tids: Vec<u64> = on_it.map(|(tid, _)| *tid).collect();

@@ -47,7 +47,6 @@ impl<T> Tells<T> {
         self.pending.values().filter_map(|tell| Some(tell.deadline?.0)).min()
     }
 
-    /// Marks all commands on this connection as not sent.
     pub(super) fn void(&mut self, conn: ConnId) {
         for tell in self.pending.values_mut().filter(|tell| tell.sent_on == Some(conn)) {
             tell.sent_on = None;

@@ -25,7 +25,6 @@ impl<T> Objects<T> {
         })
     }
 
-    /// Returns the wait of a request.
     pub(super) fn explain(&self, now: Time, op: &PendingOp<T>) -> Waiting {
         let (target, cause) = self.awaited(op);
         let cause = cause.cloned().map(Box::new);
@@ -58,7 +57,6 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Returns the wait of a request to a pool that the map pauses.
     fn pause(&self, pool: i64) -> Awaited {
         let map = self.targets.map();
         match map.and_then(|map| Some((map.pool_names.get(&pool)?, map.pools.get(&pool)?))) {

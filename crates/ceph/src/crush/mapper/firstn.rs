@@ -6,7 +6,6 @@ use super::settings::Settings;
 use super::state::{Exhausted, Found, Mapper};
 use crate::crush::bucket::Bucket;
 
-/// Parameters of a "firstn" step, or of its search for a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Firstn {
     kind: i32,
@@ -37,7 +36,6 @@ impl Firstn {
     }
 }
 
-/// Items chosen so far by a "firstn" step.
 struct Chosen<'o> {
     items: &'o mut [i32],
     leaves: Option<&'o mut [i32]>,
@@ -49,10 +47,8 @@ enum Attempt {
     Chosen(i32),
     /// The item is unsuitable, but another attempt may succeed.
     Failed {
-        /// It was already chosen.
         collides: bool,
     },
-    /// There is no item of that type here.
     Hopeless,
 }
 

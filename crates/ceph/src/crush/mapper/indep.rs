@@ -8,7 +8,6 @@ use crate::crush::bucket::{Bucket, Weights};
 use crate::crush::map::ITEM_NONE;
 use std::ops::Range;
 
-/// Parameters of an "indep" step, or of its search for a leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Indep {
     kind: i32,

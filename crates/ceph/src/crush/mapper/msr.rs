@@ -15,7 +15,6 @@ use std::ops::Range;
 /// Maximum number of choose steps in a block: more than the levels of any hierarchy. Each takes a level of recursion.
 const MAX_STEPS: usize = 64;
 
-/// Memory of such a rule.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     /// For each choose step of a block, the items chosen for each place: a share of places starts with the items
@@ -68,12 +67,10 @@ struct Search<'s, 'a> {
     mapper: &'s mut Mapper<'a>,
     positional: bool,
     tunables: MsrTunables,
-    /// Choose steps of the block.
     steps: &'s [Step],
     used: &'s mut Vec<i32>,
     undo: &'s mut Vec<i32>,
     result: &'s mut [i32],
-    /// Number of devices in the result.
     found: usize,
 }
 
@@ -196,7 +193,6 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(None)
     }
 
-    /// Descends from `bucket` to an item of that type, or a device.
     fn descend(
         &mut self,
         mut bucket: &'a Bucket,
@@ -269,7 +265,6 @@ mod tests {
         Bucket, ChooseArg, ChooseArgs, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE,
     };
 
-    /// Returns two hosts of two devices, and a rule for two devices on each of two hosts.
     fn map(kind: u8, choose_args: bool) -> CrushMap {
         const W: u32 = WEIGHT_ONE;
         let mut map = CrushMap::flat(&[0, 1, 2, 3], Layout::OneHost);

@@ -3,7 +3,6 @@
 use crate::crush::rule::{Step, StepOp};
 use crate::crush::tunables::Tunables;
 
-/// Settings of the steps, from the map's tunables and the rule's steps.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
     pub(super) tries: u32,

@@ -9,11 +9,9 @@ use crate::hash::crush_hash32_2;
 /// Undefined place of a positional rule.
 pub(super) const ITEM_UNDEF: i32 = ITEM_NONE - 1;
 
-/// The work limit is exceeded.
 #[derive(Debug)]
 pub(super) struct Exhausted;
 
-/// Constant state of one mapping.
 pub(super) struct Mapper<'a> {
     pub(super) map: &'a CrushMap,
     pub(super) choose_args: Option<&'a ChooseArgs>,
@@ -23,7 +21,6 @@ pub(super) struct Mapper<'a> {
     pub(super) work_left: usize,
 }
 
-/// Result of a bucket's choice for a step that wants items of one type.
 pub(super) enum Found<'a> {
     /// An item of that type, with its bucket if it is one.
     Wanted(Option<&'a Bucket>),
@@ -34,7 +31,6 @@ pub(super) enum Found<'a> {
 }
 
 impl<'a> Mapper<'a> {
-    /// Accounts for work to be done.
     pub(super) fn spend(&mut self, work: usize) -> Result<(), Exhausted> {
         self.work_left = self.work_left.checked_sub(work).ok_or(Exhausted)?;
         Ok(())
@@ -65,7 +61,6 @@ impl<'a> Mapper<'a> {
         Ok(bucket.items.get(at).copied())
     }
 
-    /// Returns whether the device is out for this input.
     pub(super) fn is_out(&self, device: i32) -> bool {
         let weight = usize::try_from(device).ok().and_then(|at| self.weights.get(at));
         match weight {

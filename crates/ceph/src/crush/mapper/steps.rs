@@ -48,7 +48,6 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Chooses below each of the previous step's items.
 fn choose(
     mapper: &mut Mapper<'_>,
     step: &Step,

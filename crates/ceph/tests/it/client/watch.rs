@@ -12,7 +12,6 @@ fn target(object: &ObjectName) -> WatchTarget {
     WatchTarget { pool: POOL, object: object.clone(), namespace: Vec::new() }
 }
 
-/// Returns a cluster with an established watch, and its cookie.
 fn watching(osds: usize) -> (Fake, ObjectName, WatchId, u64) {
     let mut fake = Fake::ready(1, osds);
     let object = fake.object_on(0);

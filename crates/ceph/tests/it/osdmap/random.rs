@@ -15,13 +15,11 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Size of a map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) seed: u64,
     pub(crate) osds: usize,
     pub(crate) osds_per_host: usize,
-    /// Approximate number of placement groups of all pools.
     pub(crate) pgs: u32,
 }
 
@@ -158,7 +156,6 @@ fn crush(rng: &mut SmallRng, shape: Shape) -> CrushMap {
     map
 }
 
-/// Alternative weights, for all pools and for the second one.
 fn choose_args(rng: &mut SmallRng, map: &mut CrushMap) {
     for key in [-1, 2] {
         let mut args = BTreeMap::new();
@@ -264,7 +261,6 @@ fn describe(rng: &mut SmallRng, pool: &mut Pool, id: i64) {
     };
 }
 
-/// Adds explicit placements of each kind for about a tenth of all groups.
 fn move_groups(rng: &mut SmallRng, map: &mut OsdMap) {
     let max = map.max_osd as i32;
     for (&id, pool) in &map.pools {

@@ -50,7 +50,6 @@ fn a_new_clusters_map_is_decompiled_by_crushtool() {
     }
 }
 
-/// Returns a map that uses every feature.
 fn rich_map() -> CrushMap {
     let folder = Folder::new();
     let text = random::map(&mut Random(5), &["list", "tree", "straw", "straw2"], false);

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CRUSHTOOL: &[Need] = &[Need::Program("crushtool")];
 
-/// Directory of one test, removed at its end.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +37,6 @@ impl Drop for Folder {
     }
 }
 
-/// Returns the output of crushtool with these arguments.
 pub(super) fn crushtool<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
     let arguments: Vec<&str> = arguments.into_iter().collect();
     let output = Command::new("crushtool").args(&arguments).output().expect("crushtool was found on PATH");
@@ -55,7 +53,6 @@ pub(super) fn load(file: &Path) -> CrushMap {
     map
 }
 
-/// Compiles crushtool's language.
 pub(super) fn compile(folder: &Folder, text: &str) -> PathBuf {
     let (source, compiled) = (folder.path("map.txt"), folder.path("map"));
     std::fs::write(&source, text).expect("a file in our folder");
@@ -99,7 +96,6 @@ pub(super) fn compare_mappings(file: &Path, map: &CrushMap, inputs: &Inputs) -> 
     compared
 }
 
-/// Returns the weights that crushtool tests with: by default all devices of the map are in.
 fn device_weights(map: &CrushMap, reweights: &[(i32, f32)]) -> Vec<u32> {
     let mut weights = vec![0; map.max_devices as usize];
     for &device in map.buckets.iter().flatten().flat_map(|bucket| &bucket.items) {

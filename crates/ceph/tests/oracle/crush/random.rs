@@ -170,7 +170,6 @@ impl Generator<'_> {
         writeln!(self.text, "  step {steps}").unwrap();
     }
 
-    /// Adds alternatives for some buckets, to the set that crushtool tests with.
     fn choose_args(&mut self) {
         if self.straw2.is_empty() || self.random.chance(40) {
             return;

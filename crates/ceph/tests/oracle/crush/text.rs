@@ -12,7 +12,6 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the lines of a map.
 pub(crate) fn decompile(map: &CrushMap) -> Vec<String> {
     let mut out = tunables(&map.tunables);
     for device in 0..map.max_devices {
@@ -60,7 +59,6 @@ fn tunables(of: &Tunables) -> Vec<String> {
     .collect()
 }
 
-/// Formats a bucket after its children.
 fn decompile_tree(map: &CrushMap, bucket: &Bucket, written: &mut BTreeSet<i32>, out: &mut Vec<String>) {
     if written.insert(bucket.id) {
         for child in bucket.items.iter().filter_map(|&item| map.bucket(item)) {

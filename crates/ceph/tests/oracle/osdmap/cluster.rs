@@ -10,23 +10,18 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const FSID: &str = "9a1f7a3e-0f53-4c33-8a5f-5d4d1e3f2b10";
-/// Port of the monitor, at an address that no other program uses.
 const PORT: u16 = 3300;
-/// Timeout of each wait for a daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout of one request to the monitor: a client that connected during its start is replaced.
 const ONE_TRY: Duration = Duration::from_secs(10);
-/// Number of lines of a daemon's log in a failure message.
 const LOG_LINES: usize = 60;
 
-/// Daemon of the cluster, killed on drop.
 pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
 }
 
 impl Daemon {
-    /// Starts the command, with its output in `log`.
     fn spawn(mut command: Command, log: PathBuf) -> Self {
         let file = File::create(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -61,14 +56,12 @@ impl Drop for Daemon {
     }
 }
 
-/// Monitor and, optionally, OSDs that keep their data in memory.
 pub(crate) struct Cluster {
     dir: TempDir,
     monitor: Daemon,
 }
 
 impl Cluster {
-    /// Starts the monitor and waits until it answers.
     pub(crate) fn start() -> Self {
         let dir = TempDir::new().unwrap();
         let path = dir.path().display();
@@ -100,7 +93,6 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until the monitor answers a command.
     fn wait_for_monitor(&mut self) {
         let begin = Instant::now();
         loop {
@@ -114,7 +106,6 @@ impl Cluster {
         }
     }
 
-    /// Starts the OSD with that id, which exists in the map, and waits until it is up.
     pub(crate) fn start_osd(&mut self, id: &str, uuid: &str) -> Daemon {
         fs::create_dir_all(self.dir.path().join(format!("osd.{id}"))).unwrap();
         let mkfs = output(program(&self.dir, "ceph-osd").args(["-i", id, "--mkfs", "--osd-uuid", uuid]));

@@ -14,7 +14,6 @@ pub(crate) const TESTS: &[NeedyTest] = &needy_tests![
     incremental_maps_of_a_monitor_yield_its_full_maps,
 ];
 
-/// Maps in a stopped monitor's store, by key.
 fn maps(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let words = [Path::new("rocksdb"), store, Path::new("dump"), Path::new("osdmap")];
     parse_dump(&run("ceph-kvstore-tool", &words))
@@ -81,7 +80,6 @@ fn incremental_maps_of_a_monitor_yield_its_full_maps() {
     assert!(map.apply(&change).unwrap_err().to_string().contains("checksum"));
 }
 
-/// Objects by name and namespace.
 const OBJECTS: [(&str, &str); 4] = [
     ("rbd_directory", ""),
     ("rbd_directory", "space"),

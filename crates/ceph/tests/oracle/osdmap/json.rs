@@ -312,7 +312,6 @@ pub(crate) fn time(time: Utime) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}+0000")
 }
 
-/// Returns year, month and day of a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     // Years start in March here, so that leap days are at the end; an era has 400 years.
     let days = days + 719_468;

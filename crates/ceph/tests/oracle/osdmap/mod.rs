@@ -18,7 +18,6 @@ use std::process::{Command, Output};
 
 const OSDMAPTOOL: &[Need] = &[Need::Program("osdmaptool")];
 
-/// Returns the output of the program with these arguments.
 pub(crate) fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     let output = output(Command::new(program).args(arguments));
     let error = String::from_utf8_lossy(&output.stderr);
@@ -26,7 +25,6 @@ pub(crate) fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> String {
     String::from_utf8(output.stdout).unwrap_or_else(|_| panic!("{program} does not print UTF-8"))
 }
 
-/// Runs the program to its end, successful or not.
 pub(crate) fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{}", missing(command, &error)))
 }
@@ -51,14 +49,12 @@ pub(crate) fn store(map: &OsdMap, file: &Path) {
     std::fs::write(file, map.to_bytes()).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
-/// Returns the output of osdmaptool with a map and these arguments.
 pub(crate) fn osdmaptool(file: &Path, arguments: &[&str]) -> String {
     let mut all = vec![file.as_os_str()];
     all.extend(arguments.iter().map(OsStr::new));
     run("osdmaptool", &all)
 }
 
-/// Returns a new map with one pool, created by osdmaptool.
 pub(crate) fn simple(file: &Path, osds: usize, pg_bits: u32) -> OsdMap {
     let (osds, bits) = (osds.to_string(), pg_bits.to_string());
     osdmaptool(file, &["--createsimple", &osds, "--with-default-pool", "--pg-bits", &bits, "--clobber"]);

@@ -27,18 +27,15 @@ use std::time::Duration;
 pub(crate) const POOL: i64 = 1;
 pub(crate) const FSID: Uuid = Uuid([7; 16]);
 
-/// Process of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Mon(usize),
     Osd(usize),
 }
 
-/// Behavior of a node towards its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    /// It refuses connections.
     Dead,
     /// It never answers.
     Silent,
@@ -51,9 +48,7 @@ struct Wire {
     to_client: VecDeque<u8>,
     /// Destination of the client's next bytes, requested in advance as by engines.
     landing: Option<Landing>,
-    /// The connection breaks after this many more bytes to the client.
     breaks_after: Option<usize>,
-    /// The connection stalls after this many more bytes to the client.
     stalls_after: Option<usize>,
 }
 
@@ -65,15 +60,12 @@ pub(crate) struct Fake {
     pub(crate) whole: BTreeMap<Epoch, Vec<u8>>,
     pub(crate) mons: Vec<Mon>,
     pub(crate) osds: Vec<Osd>,
-    /// Contents of the pools, with the order of writes.
     pub(crate) store: nodes::Store,
     pub(crate) done: Vec<Completion<u32>>,
     pub(crate) events: Vec<Event>,
     /// Epoch since which each group has had its current primary.
     pub(crate) same_primary_since: BTreeMap<PgId, Epoch>,
-    /// Number of connections opened to each node.
     pub(crate) opened: BTreeMap<Node, usize>,
-    /// Global id with which each connection was opened.
     pub(crate) peers: HashMap<ConnId, u64>,
     wires: Vec<Wire>,
     /// The next connection to this OSD breaks after this many bytes to the client.
@@ -164,7 +156,6 @@ impl Fake {
         }
     }
 
-    /// Returns a cluster whose client has its first map.
     pub(crate) fn ready(mons: usize, osds: usize) -> Self {
         let mut fake = Self::new(mons, osds);
         fake.settle();
@@ -187,7 +178,6 @@ impl Fake {
         }
     }
 
-    /// Breaks the connections to a node.
     pub(crate) fn break_connections(&mut self, node: Node) {
         let broken: Vec<ConnId> =
             self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect();
@@ -212,7 +202,6 @@ impl Fake {
             .for_each(|wire| wire.stalls_after = Some(bytes));
     }
 
-    /// Stops holding back output.
     pub(crate) fn unstall(&mut self) {
         self.wires.iter_mut().for_each(|wire| wire.stalls_after = None);
     }
@@ -339,7 +328,6 @@ impl Fake {
         }
     }
 
-    /// Returns the server side of a connection, if it is still open.
     pub(crate) fn server(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.wires.iter_mut().find(|wire| wire.conn == conn).map(|wire| &mut wire.server)
     }
@@ -420,7 +408,6 @@ impl Fake {
         self.tell_subscribers();
     }
 
-    /// Creates the next epoch of the map without publishing it.
     pub(crate) fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         let mut next = Incremental { fsid: FSID, epoch: self.map.epoch + 1, ..Incremental::default() };
         next.new_ratios = onego_ceph::osdmap::Ratios { nearfull: -1.0, full: -1.0, backfillfull: -1.0 };
@@ -438,7 +425,6 @@ impl Fake {
         self.whole.insert(next.epoch, self.map.to_bytes());
     }
 
-    /// Returns the maps from `start` on, as sent by a monitor.
     pub(crate) fn update_from(&self, start: Epoch) -> MapUpdate {
         let newest = self.map.epoch;
         let mut update = MapUpdate { fsid: FSID, oldest: 1, newest, ..MapUpdate::default() };
@@ -450,7 +436,6 @@ impl Fake {
         update
     }
 
-    /// Submits a request and returns its ticket.
     pub(crate) fn submit(&mut self, request: Request) -> u32 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
@@ -463,19 +448,16 @@ impl Fake {
         self.next_ticket
     }
 
-    /// Takes the completion with that ticket.
     pub(crate) fn take_done(&mut self, ticket: u32) -> Option<Completion<u32>> {
         self.collect();
         let at = self.done.iter().position(|completion| completion.ticket == ticket)?;
         Some(self.done.remove(at))
     }
 
-    /// Takes the completion of a successful request.
     pub(crate) fn expect_ok(&mut self, ticket: u32) -> OpReply {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap()
     }
 
-    /// Takes the completion of a failed request.
     pub(crate) fn expect_error(&mut self, ticket: u32) -> Error {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap_err()
     }
@@ -485,18 +467,15 @@ impl Fake {
         pool.pg(pool.object_pg(POOL, object, b"", b"", -1))
     }
 
-    /// Makes the client request the next map.
     pub(crate) fn want_map(&mut self) {
         self.client.want_newer_map(self.now);
         self.settle();
     }
 
-    /// Returns an object whose primary is that OSD.
     pub(crate) fn object_on(&self, osd: i32) -> ObjectName {
         self.objects_on(osd).next().unwrap()
     }
 
-    /// Returns objects whose primary is that OSD.
     pub(crate) fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
         (0..1000).map(|n| ObjectName::from(format!("object{n}").as_str())).filter(move |name| {
             let raw = self.map.pools[&POOL].object_pg(POOL, name, b"", b"", -1);

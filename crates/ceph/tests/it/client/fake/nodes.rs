@@ -15,13 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Mon {
     pub(crate) health: Health,
-    /// Received commands.
     pub(crate) commands: Vec<String>,
-    /// It does not answer requests.
     pub(crate) mute: bool,
     /// Connections that wait for the OSD map: first epoch, and whether once.
     waiting: Vec<(ConnId, Epoch, bool)>,
-    /// Received subscriptions to the OSD map.
     pub(crate) subscriptions: Vec<(Epoch, bool)>,
 }
 
@@ -46,12 +43,10 @@ pub(crate) struct Held {
 
 pub(crate) struct Osd {
     pub(crate) health: Health,
-    /// Requests are kept in `held` instead of being served.
     pub(crate) hold: bool,
     pub(crate) held: Vec<Held>,
     /// Received requests: transaction, attempt, object.
     pub(crate) seen: Vec<(u64, i32, String)>,
-    /// Acknowledged backoffs.
     pub(crate) acknowledged: Vec<u64>,
     /// A connection with a request to this object ends immediately.
     pub(crate) poison: Option<ObjectName>,
@@ -278,13 +273,11 @@ impl Fake {
         !serves || op.epoch < since.max(resend)
     }
 
-    /// Starts or ends a backoff for a range of objects in a request's group.
     pub(crate) fn backoff(&mut self, held: &Held, op: BackoffOp, id: u64, begin: HObject, end: HObject) {
         let epoch = self.map.epoch;
         self.send(held.conn, 0, &Backoff { pg: held.op.pg, epoch, op, id, begin, end });
     }
 
-    /// Returns a reply that redirects a request to another pool.
     pub(crate) fn redirection(pool: i64) -> OsdOpReply {
         let locator = onego_ceph::types::ObjectLocator { pool, ..Default::default() };
         OsdOpReply {
