@@ -54,8 +54,7 @@ pub(crate) enum Purpose {
         result: i32,
         attempts: u32,
     },
-    /// The completion is ignored.
-    Nobody,
+    Ignored,
 }
 
 /// The layer that drives a machine: it carries out the machine's requests.

@@ -26,7 +26,7 @@ pub use request::{
 
 use hub::{Ended, Hub, Role};
 use mon::{Ask, Asker, FromMonitor, Monitors};
-use osdc::{Objects, Places};
+use osdc::{Objecter, Places};
 
 use crate::messages::{GetPoolStats, MonCommand, PoolOp, Statfs, Tell};
 use crate::monmap::MonMap;
@@ -47,7 +47,7 @@ use std::sync::Arc;
 pub struct Client<T> {
     hub: Hub<T>,
     monitors: Monitors<T>,
-    objects: Objects<T>,
+    objects: Objecter<T>,
 }
 
 impl<T> Client<T> {
@@ -64,9 +64,9 @@ impl<T> Client<T> {
         let credentials = Arc::new(config.credentials.clone());
         let principal =
             Principal::new(credentials, auth::service::OSD, Entropy::from(config.secret_seed.clone()));
-        let (monitors, objects) = (Monitors::new(config), Objects::new(config));
+        let (monitors, objects) = (Monitors::new(config), Objecter::new(config));
         let mut client = Self { hub: Hub::new(to_monitors, to_osds, principal), monitors, objects };
-        client.settle(now);
+        client.forward_wishes(now);
         client.monitors.start(now, &mut client.hub);
         client
     }
@@ -75,7 +75,7 @@ impl<T> Client<T> {
     #[inline]
     pub fn submit(&mut self, now: Time, request: Request, ticket: T) -> Result<OpId, Box<Rejected<T>>> {
         let result = self.objects.submit(now, &mut self.hub, request, ticket);
-        self.settle(now);
+        self.forward_wishes(now);
         result
     }
 
@@ -157,7 +157,7 @@ impl<T> Client<T> {
     pub fn tell(&mut self, now: Time, osd: i32, command: &str, input: List, ticket: T) {
         let message = Tell { fsid: Uuid::default(), command: vec![command.to_owned()], input };
         self.objects.tell(now, &mut self.hub, osd, message, ticket);
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     /// Sends a command to the session's monitor itself, like `ceph tell`. Ends with [`Outcome::Command`].
@@ -181,14 +181,14 @@ impl<T> Client<T> {
     /// waits for a change. Its arrival is an [`Event::Map`].
     pub fn want_newer_map(&mut self, now: Time) {
         self.objects.want_newer_map();
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     /// Watches an object. Ends with [`Outcome::Watching`] when the watch is established; from then on notifications
     /// come as [`Event::Notify`].
     pub fn watch(&mut self, now: Time, target: WatchTarget, ticket: T) -> WatchId {
         let id = self.objects.watch(now, &mut self.hub, target, ticket);
-        self.settle(now);
+        self.forward_wishes(now);
         id
     }
 
@@ -200,20 +200,20 @@ impl<T> Client<T> {
     /// Ends a watch. Ends with [`Outcome::Unwatched`].
     pub fn unwatch(&mut self, now: Time, id: WatchId, ticket: T) {
         self.objects.unwatch(now, &mut self.hub, id, ticket);
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     /// Notifies the watchers of an object, and gives them `timeout` seconds to answer. Ends with
     /// [`Outcome::Notified`].
     pub fn notify(&mut self, now: Time, target: WatchTarget, payload: List, timeout: Option<u32>, ticket: T) {
         self.objects.notify(now, &mut self.hub, target, payload, timeout, ticket);
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     /// Answers a notification.
     pub fn acknowledge(&mut self, now: Time, id: WatchId, notify_id: u64, reply: List) {
         self.objects.acknowledge(now, &mut self.hub, id, notify_id, reply);
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     /// Returns the next completion.
@@ -300,7 +300,7 @@ impl<T> Client<T> {
         self.monitors.close(&mut self.hub);
         for conn in self.hub.connections() {
             if let Some(ended) = self.hub.close(conn) {
-                self.objects.bury(now, &mut self.hub, ended);
+                self.objects.reclaim_buffers(now, &mut self.hub, ended);
             }
         }
         self.objects.close(&mut self.hub);
@@ -308,14 +308,14 @@ impl<T> Client<T> {
 
     /// Forwards requests between object client and monitor session.
     #[inline]
-    fn settle(&mut self, now: Time) {
+    fn forward_wishes(&mut self, now: Time) {
         if let Some(wishes) = self.objects.take_wishes() {
             if let Some(start) = wishes.map {
                 self.monitors.want_osdmap(&mut self.hub, start, !wishes.forever);
             }
             if wishes.newest {
                 self.objects.asking_newest();
-                self.monitors.ask(now, &mut self.hub, Asker::Objects, Ask::Version("osdmap".to_owned()));
+                self.monitors.ask(now, &mut self.hub, Asker::Objecter, Ask::Version("osdmap".to_owned()));
             }
         }
     }
@@ -350,7 +350,7 @@ impl<T> Client<T> {
             self.hub.wake_by(deadline);
             self.hub.announce(conn);
         }
-        self.settle(now);
+        self.forward_wishes(now);
     }
 
     #[inline]
@@ -401,12 +401,12 @@ impl<T> Client<T> {
     fn ended(&mut self, now: Time, conn: ConnId, ended: Ended, error: Error) {
         let role = ended.role;
         self.hub.failed(now, role, &error);
-        self.objects.bury(now, &mut self.hub, ended);
+        self.objects.reclaim_buffers(now, &mut self.hub, ended);
         match role {
             Role::Monitor(monitor) => self.monitors.lost(now, &mut self.hub, conn, monitor, error),
             Role::Osd(osd) => self.objects.lost(now, &mut self.hub, osd, conn, error),
         }
-        self.settle(now);
+        self.forward_wishes(now);
     }
 }
 
@@ -443,7 +443,7 @@ impl<T> Machine for Client<T> {
 
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
         match self.hub.landed(now, conn, place, filled) {
-            Some(connection) => self.objects.last_words(now, &mut self.hub, connection),
+            Some(connection) => self.objects.drain_events(now, &mut self.hub, connection),
             None => self.poll_connection(now, conn),
         }
     }
@@ -478,6 +478,6 @@ impl<T> Machine for Client<T> {
         }
         self.monitors.timeout(now, &mut self.hub);
         self.objects.timeout(now, &mut self.hub);
-        self.settle(now);
+        self.forward_wishes(now);
     }
 }

@@ -104,7 +104,7 @@ impl<T> OpenImage<T> {
     ) {
         let Purpose::Ancestral { read, index } = ticket.0 else { return };
         self.part_read(now, host, read, index, bytes);
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     fn part_read(

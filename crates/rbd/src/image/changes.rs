@@ -1,7 +1,7 @@
 //! Writes, zeroing and trims.
 
 use super::machine::OpenImage;
-use super::running::{Gather, Running, SpecialPiece, collect};
+use super::running::{Gather, InflightIo, SpecialPiece, collect};
 use crate::flush::WriteEpoch;
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::Io;
@@ -67,7 +67,7 @@ impl<T> OpenImage<T> {
         }
         let Changes { outstanding, special, .. } = changes;
         let gather = Gather::Changes { epoch, special };
-        self.ios.insert(Running { token, offset: 0, length: 0, outstanding, error: None, gather });
+        self.ios.insert(InflightIo { token, offset: 0, length: 0, outstanding, error: None, gather });
         self.changing += 1;
         if outstanding == 0 {
             self.finish(now, host, key);

@@ -113,7 +113,7 @@ impl<T> OpenImage<T> {
             tracing::warn!(image = self.facts.id, snap, %error, "cannot update the object map of a snapshot");
             let flags = image_flag::OBJECT_MAP_INVALID;
             let op = SetFlags { flags, mask: flags, snap }.call();
-            host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::Nobody));
+            host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::Ignored));
         }
         let Some(copy) = self.copyups.get_mut(&object) else { return };
         copy.marks = copy.marks.saturating_sub(1);

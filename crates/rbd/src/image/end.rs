@@ -20,19 +20,19 @@ impl<T> OpenImage<T> {
             Ok(client::Outcome::Watching(watch)) => {
                 self.watch = WatchState::Watching(watch);
                 // The header may have changed since the last read, before the watch was established.
-                return self.refresh_for(host, Waiter::Nobody);
+                return self.refresh_for(host, Waiter::None);
             }
             Ok(_) => ClientError::Mismatch("it is of another kind"),
             Err(error) => error,
         };
         if error.errno() == errno::ENOENT {
-            self.die(Error::Removed);
+            self.poison(Error::Removed);
         }
         // A caller that opens the image gets the error. An image that is already open retries.
         let is_opening = self.refresh.next.iter().any(|waiter| matches!(waiter, Waiter::Caller(_)));
-        if self.death.is_some() || is_opening {
+        if self.fatal_error.is_some() || is_opening {
             self.watch = WatchState::Ended;
-            self.die(error.into());
+            self.poison(error.into());
         } else {
             self.watch = WatchState::Waiting(now + WATCH_RETRY);
             host.wake_at(now + WATCH_RETRY);
@@ -45,42 +45,42 @@ impl<T> OpenImage<T> {
             return;
         }
         tracing::warn!(image = self.facts.id, %error, "lost the watch of an image");
-        host.unwatch(watch, Ticket(Purpose::Nobody));
+        host.unwatch(watch, Ticket(Purpose::Ignored));
         if crate::error::is_blocklisted(error) {
             self.watch = WatchState::Ended;
-            self.die(Error::Blocklisted);
+            self.poison(Error::Blocklisted);
         } else {
             self.watch = WatchState::Pending;
             host.watch(self.facts.header.clone(), Ticket(Purpose::Watch));
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Fails all waiting callers of a poisoned image.
-    pub(super) fn bury(&mut self, host: &mut impl Host<T>) {
-        let Some(death) = self.death.clone() else { return };
+    pub(super) fn fail_waiters(&mut self, host: &mut impl Host<T>) {
+        let Some(fatal_error) = self.fatal_error.clone() else { return };
         while let Some(held) = self.held.pop_front() {
-            self.end_change(host, held.epoch, held.token, Err(death.clone()));
+            self.end_change(host, held.epoch, held.token, Err(fatal_error.clone()));
         }
         self.set_lock(LockState::Free);
         let lock = &mut self.lock;
         lock.step += 1;
-        lock.takers.drain(..).for_each(|token| host.finished(token, Err(death.clone())));
+        lock.takers.drain(..).for_each(|token| host.finished(token, Err(fatal_error.clone())));
         lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
-        self.pauses.give_up().for_each(|token| host.finished(token, Err(death.clone())));
+        self.pauses.give_up().for_each(|token| host.finished(token, Err(fatal_error.clone())));
         self.break_operations_off(host);
-        self.fail_resizes(host, &death);
+        self.fail_resizes(host, &fatal_error);
         let refresh = &mut self.refresh;
         for waiter in refresh.current.drain(..).chain(refresh.next.drain(..)) {
             if let Waiter::Caller(token) = waiter {
-                host.finished(token, Err(death.clone()));
+                host.finished(token, Err(fatal_error.clone()));
             }
         }
         // Requests that wait for the map fail like those in flight: the cluster refuses them.
         self.drop_map(host);
     }
 
-    pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
+    pub(super) fn process_close(&mut self, host: &mut impl Host<T>) {
         if self.is_closing() && !self.operations.is_idle() {
             self.break_operations_off(host);
         }

@@ -101,8 +101,8 @@ impl<T> OpenImage<T> {
         !self.held.is_empty() || !self.lock.takers.is_empty() || self.is_resizing() || self.pauses.is_any()
     }
 
-    pub(super) fn settle_lock(&mut self, host: &mut impl Host<T>) {
-        self.settle_cookie(host);
+    pub(super) fn process_lock(&mut self, host: &mut impl Host<T>) {
+        self.renew_cookie(host);
         let is_idle = self.changing == 0 && self.is_map_idle();
         match &self.lock.state {
             LockState::Free => {
@@ -127,7 +127,7 @@ impl<T> OpenImage<T> {
                 // Without the feature the image has no lock any more, whatever is in flight.
                 if must_go && !(self.has_lock() && self.operations.is_committed()) {
                     self.set_lock(LockState::Draining);
-                    self.settle_lock(host);
+                    self.process_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
                     self.lock_map(host);
                 } else if !self.facts.state.has_map() && self.map.as_ref().is_some_and(|map| !map.is_failing)
@@ -374,7 +374,7 @@ impl<T> OpenImage<T> {
             Ok(()) if self.facts.state.has_map() => self.lock_map(host),
             Ok(()) => self.begin_holding(host),
         }
-        self.settle_lock(host);
+        self.process_lock(host);
     }
 
     fn lock_map(&mut self, host: &mut impl Host<T>) {
@@ -446,7 +446,7 @@ impl<T> OpenImage<T> {
             self.facts.header.clone(),
             acquired.to_bytes().into(),
             NOTIFY_TIMEOUT,
-            Ticket(Purpose::Nobody),
+            Ticket(Purpose::Ignored),
         );
         self.give_lock(host);
     }
@@ -483,7 +483,7 @@ impl<T> OpenImage<T> {
             self.facts.header.clone(),
             released.to_bytes().into(),
             NOTIFY_TIMEOUT,
-            Ticket(Purpose::Nobody),
+            Ticket(Purpose::Ignored),
         );
         self.lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
         // The client that requested it comes first.
@@ -525,7 +525,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Updates the lock's cookie to a new watch, so that others see that the owner is alive.
-    fn settle_cookie(&mut self, host: &mut impl Host<T>) {
+    fn renew_cookie(&mut self, host: &mut impl Host<T>) {
         let Some(watch) = self.watch_id() else { return };
         if !self.lock.state.is_owned() || self.lock.is_renaming || self.lock.handle == watch.cookie() {
             return;
@@ -554,7 +554,7 @@ impl<T> OpenImage<T> {
             self.set_lock(LockState::Free);
             self.drop_map(host);
         }
-        self.settle_lock(host);
+        self.process_lock(host);
     }
 }
 

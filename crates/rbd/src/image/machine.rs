@@ -4,7 +4,7 @@ use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
 use super::resize::Resize;
-use super::running::{Gather, ObjectCopy, Running};
+use super::running::{Gather, InflightIo, ObjectCopy};
 use super::sealed_state::{Holds, SealedChange};
 use super::state::pauses::Pauses;
 use super::state::under_way::Operations;
@@ -36,7 +36,7 @@ pub(super) const WATCH_RETRY: Duration = Duration::from_secs(2);
 pub struct OpenImage<T> {
     pub(super) facts: ImageFacts,
     pub(super) view: Arc<ImageView>,
-    pub(super) ios: Slab<Running<T>>,
+    pub(super) ios: Slab<InflightIo<T>>,
     pub(super) writes: Writes<T>,
     pub(super) changing: usize,
     /// Changes may go out at once.
@@ -44,7 +44,7 @@ pub struct OpenImage<T> {
     /// Something waits until nothing is in flight.
     pub(super) is_draining: bool,
     pub(super) held: VecDeque<Held<T>>,
-    pub(super) death: Option<Error>,
+    pub(super) fatal_error: Option<Error>,
     pub(super) watch: WatchState,
     pub(super) lock: Lock<T>,
     pub(super) map: Option<MapInUse>,
@@ -156,7 +156,7 @@ impl<T> OpenImage<T> {
             is_open: false,
             is_draining: false,
             held: VecDeque::new(),
-            death: None,
+            fatal_error: None,
             watch,
             lock: Lock::default(),
             map: None,
@@ -221,15 +221,15 @@ impl<T> OpenImage<T> {
             }
         }
         self.lock.takers.retain(|token| !unwanted(token));
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Submits a request. Its bounds are checked now and, if it is held back, again when it goes out: the caller's view of the
     /// size may be stale.
     #[inline]
     pub fn submit(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
-        if let Some(death) = &self.death {
-            return host.finished(token, Err(death.clone()));
+        if let Some(fatal_error) = &self.fatal_error {
+            return host.finished(token, Err(fatal_error.clone()));
         }
         if let Err(error) = io.check(self.view.size())
             && (self.is_open || !io.writes())
@@ -261,13 +261,13 @@ impl<T> OpenImage<T> {
         }
         let epoch = self.writes.begin();
         self.held.push_back(Held { io, token, epoch });
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Checks that the image accepts changes; fails with the reason if it does not.
     pub fn check_writable(&self) -> Result<(), Error> {
-        if let Some(death) = &self.death {
-            return Err(death.clone());
+        if let Some(fatal_error) = &self.fatal_error {
+            return Err(fatal_error.clone());
         }
         if matches!(self.watch, WatchState::Unneeded) || self.facts.is_snapshot() {
             return Err(Error::ReadOnly);
@@ -294,7 +294,7 @@ impl<T> OpenImage<T> {
     /// Ends an operation that has called [`hold_lock`](Self::hold_lock), whatever its result.
     pub fn release_hold(&mut self, now: Time, host: &mut impl Host<T>) {
         self.lock.holders = self.lock.holders.saturating_sub(1);
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Acquires the exclusive lock as a change does: it is released when others request it.
@@ -304,7 +304,7 @@ impl<T> OpenImage<T> {
             Ok(()) if !self.has_lock() => host.finished(token, Ok(Outcome::Done)),
             Ok(()) => {
                 self.lock.takers.push(token);
-                self.settle(now, host);
+                self.process(now, host);
             }
         }
     }
@@ -312,25 +312,25 @@ impl<T> OpenImage<T> {
     /// Fails all requests from now on, as if the cluster had blocklisted this client. Finishes `token` once no change is in
     /// flight: then the lock may be broken, without cutting a connection that others share.
     pub fn fence(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
-        self.die(Error::Blocklisted);
+        self.poison(Error::Blocklisted);
         self.lock.fencers.push(token);
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Releases the exclusive lock. The next change acquires it again.
     pub fn unlock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         self.lock.is_pinned = false;
-        if self.death.is_some() || !self.lock.state.is_owned() {
+        if self.fatal_error.is_some() || !self.lock.state.is_owned() {
             return host.finished(token, Ok(Outcome::Done));
         }
         self.lock.leavers.push(token);
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Reads the header again.
     pub fn refresh(&mut self, host: &mut impl Host<T>, token: T) {
-        match &self.death {
-            Some(death) => host.finished(token, Err(death.clone())),
+        match &self.fatal_error {
+            Some(fatal_error) => host.finished(token, Err(fatal_error.clone())),
             None => self.refresh_for(host, Waiter::Caller(token)),
         }
     }
@@ -346,7 +346,7 @@ impl<T> OpenImage<T> {
                 }
             }
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Closes the image without draining requests in flight: a full cluster may never complete them.
@@ -385,10 +385,10 @@ impl<T> OpenImage<T> {
             Err(error) => is_blocklisted(error),
         };
         if refused && !matches!(purpose, Purpose::Unwatch) {
-            self.die(Error::Blocklisted);
+            self.poison(Error::Blocklisted);
         }
         match purpose {
-            Purpose::Piece { .. } | Purpose::Nobody => {}
+            Purpose::Piece { .. } | Purpose::Ignored => {}
             Purpose::Ancestral { read, index } => self.part_completed(now, host, read, index, outcome),
             Purpose::CopyUp { object } => self.copied_up(now, host, object, reply(outcome)),
             Purpose::Mark { object, snap } => self.marked(host, object, snap, &reply(outcome)),
@@ -408,7 +408,7 @@ impl<T> OpenImage<T> {
                 self.end_told(host, (id, result, attempts), is_known);
             }
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Handles the timer that was set by [`Host::wake_at`].
@@ -424,7 +424,7 @@ impl<T> OpenImage<T> {
             self.watch = WatchState::Pending;
             host.watch(self.facts.header.clone(), Ticket(Purpose::Watch));
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Returns the time at which [`due`](Self::due) must be called.
@@ -438,16 +438,16 @@ impl<T> OpenImage<T> {
         self.facts.state.features.contains(Features::EXCLUSIVE_LOCK)
     }
 
-    pub(super) fn settle(&mut self, now: Time, host: &mut impl Host<T>) {
-        if self.death.is_some() {
-            self.bury(host);
+    pub(super) fn process(&mut self, now: Time, host: &mut impl Host<T>) {
+        if self.fatal_error.is_some() {
+            self.fail_waiters(host);
             if self.changing == 0 {
                 self.lock.fencers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
             }
         }
-        self.settle_pauses(host);
-        self.settle_lock(host);
-        self.settle_resize(host);
+        self.process_pauses(host);
+        self.process_lock(host);
+        self.process_resize(host);
         self.is_open = self.may_write();
         // Changes that end within the loop must not start another one.
         self.is_draining = false;
@@ -461,10 +461,10 @@ impl<T> OpenImage<T> {
             }
         }
         if self.held.len() < held {
-            self.settle_lock(host);
+            self.process_lock(host);
             self.is_open = self.may_write();
         }
-        self.settle_end(host);
+        self.process_close(host);
         self.is_draining = self.is_closing()
             || self.is_resizing()
             || self.pauses.is_any()
@@ -477,7 +477,7 @@ impl<T> OpenImage<T> {
             false => matches!(self.watch, WatchState::Watching(_)),
         };
         is_ready
-            && self.death.is_none()
+            && self.fatal_error.is_none()
             && !self.is_resizing()
             && !self.pauses.is_any()
             && !self.refresh.is_in_flight
@@ -500,9 +500,9 @@ impl<T> OpenImage<T> {
 
     #[inline]
     pub(super) fn finish(&mut self, now: Time, host: &mut impl Host<T>, io: u32) {
-        let Running { token, error, gather, .. } = self.ios.remove(io as usize);
+        let InflightIo { token, error, gather, .. } = self.ios.remove(io as usize);
         let error =
-            error.map(|error| if error.is_blocklisted() { self.die(Error::Blocklisted) } else { error });
+            error.map(|error| if error.is_blocklisted() { self.poison(Error::Blocklisted) } else { error });
         match gather {
             Gather::Changes { epoch, .. } => {
                 self.changing -= 1;
@@ -511,16 +511,16 @@ impl<T> OpenImage<T> {
             }
             gather => host.finished(token, error.map_or_else(|| gather.outcome(), Err)),
         }
-        if self.is_draining || self.death.is_some() {
-            self.settle(now, host);
+        if self.is_draining || self.fatal_error.is_some() {
+            self.process(now, host);
         }
     }
 
     /// Poisons the image: all further requests fail with `error`.
     #[cold]
-    pub(super) fn die(&mut self, error: Error) -> Error {
+    pub(super) fn poison(&mut self, error: Error) -> Error {
         tracing::error!(image = self.facts.id, %error, "an image failed");
-        self.death.get_or_insert(error).clone()
+        self.fatal_error.get_or_insert(error).clone()
     }
 }
 

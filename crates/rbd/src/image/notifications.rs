@@ -23,9 +23,9 @@ impl<T> OpenImage<T> {
     ) {
         let notification = Notification::from_bytes(&payload.to_segment());
         let answer = match notification {
-            Ok(Notification::HeaderUpdate) if self.death.is_none() => {
+            Ok(Notification::HeaderUpdate) if self.fatal_error.is_none() => {
                 self.refresh_for(host, Waiter::Notifier(watch, notify_id));
-                return self.settle(now, host);
+                return self.process(now, host);
             }
             Ok(Notification::RequestLock { client, .. }) => self.lock_requested(client, host),
             Ok(Notification::AcquiredLock { client }) => {
@@ -38,7 +38,7 @@ impl<T> OpenImage<T> {
             }
             Ok(Notification::Operation(operation)) => {
                 self.operation_requested(host, operation, (watch, notify_id));
-                return self.settle(now, host);
+                return self.process(now, host);
             }
             // An unknown request to the owner. After this answer, the client acquires the lock and does the work
             // itself.
@@ -52,6 +52,6 @@ impl<T> OpenImage<T> {
             }
         };
         host.acknowledge(watch, notify_id, encode(answer));
-        self.settle(now, host);
+        self.process(now, host);
     }
 }

@@ -1,7 +1,7 @@
 //! Reads, and completions of object requests.
 
 use super::machine::{AncestralTarget, OpenImage};
-use super::running::{Gather, Running, pieces};
+use super::running::{Gather, InflightIo, pieces};
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::{Io, STATUS_OBJECTS};
 use onego_buf::{List, SegmentMut};
@@ -69,7 +69,7 @@ impl<T> OpenImage<T> {
             | Io::CopyUp { .. }
             | Io::Flush => return,
         };
-        self.ios.insert(Running { token, offset, length, outstanding, error: None, gather });
+        self.ios.insert(InflightIo { token, offset, length, outstanding, error: None, gather });
         if outstanding == 0 {
             self.finish(now, host, key);
         }

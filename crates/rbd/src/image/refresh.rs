@@ -56,8 +56,8 @@ impl<T> OpenImage<T> {
                 self.learn(state);
                 Ok(())
             }
-            Ok(None) => Err(self.die(Error::Removed)),
-            Err(error) if error.errno() == errno::ENOENT => Err(self.die(Error::Removed)),
+            Ok(None) => Err(self.poison(Error::Removed)),
+            Err(error) if error.errno() == errno::ENOENT => Err(self.poison(Error::Removed)),
             Err(error) => {
                 tracing::warn!(image = self.facts.id, %error, "cannot read the header of an image");
                 Err(Error::from(error))
@@ -68,7 +68,7 @@ impl<T> OpenImage<T> {
                 Waiter::Caller(token) => host.finished(token, result.clone().map(|()| Outcome::Done)),
                 Waiter::Notifier(watch, id) => self.refresh.unanswered.push((watch, id)),
                 Waiter::Lock => self.lock_refreshed(host, &result),
-                Waiter::Nobody => {}
+                Waiter::None => {}
             }
         }
         self.answer_notifiers(host);

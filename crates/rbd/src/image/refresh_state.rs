@@ -16,7 +16,7 @@ pub(super) enum Waiter<T> {
     Caller(T),
     Notifier(WatchId, u64),
     Lock,
-    Nobody,
+    None,
 }
 
 impl<T> Default for Refresh<T> {

@@ -62,7 +62,7 @@ impl<T> OpenImage<T> {
             return host.finished(token, Err(error));
         }
         self.resizes.push_back(Resize { id, size, step: ResizeStep::Draining(token) });
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Sets the size in the header and in the object map. The caller has trimmed the bytes past the new end, and notifies the other
@@ -72,9 +72,9 @@ impl<T> OpenImage<T> {
             Some(Resize { id: first, step: step @ ResizeStep::Trimming, .. }) if *first == id => {
                 *step = ResizeStep::Trimmed(token);
             }
-            _ => return host.finished(token, Err(self.death.clone().unwrap_or(Error::LockLost))),
+            _ => return host.finished(token, Err(self.fatal_error.clone().unwrap_or(Error::LockLost))),
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Ends a size change that the caller gave up, unless the size is being set already.
@@ -85,7 +85,7 @@ impl<T> OpenImage<T> {
             ResizeStep::Trimming | ResizeStep::Broken => self.resizes[at].step = ResizeStep::Cancelled,
             _ => {}
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     fn check_resize(&self, size: u64) -> Result<(), Error> {
@@ -149,7 +149,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Advances the first size change once nothing is in flight that could reach past the new end.
-    pub(super) fn settle_resize(&mut self, host: &mut impl Host<T>) {
+    pub(super) fn process_resize(&mut self, host: &mut impl Host<T>) {
         let is_ready = self.changing == 0
             && self.is_map_idle()
             && !self.refresh.is_in_flight
@@ -161,7 +161,7 @@ impl<T> OpenImage<T> {
             ResizeStep::Cancelled if changing == 0 => {
                 self.resizes.pop_front();
                 self.publish_size();
-                self.settle_resize(host);
+                self.process_resize(host);
             }
             ResizeStep::Draining(token) if is_ready => {
                 resize.step = ResizeStep::Trimming;
@@ -220,8 +220,8 @@ impl<T> OpenImage<T> {
             }
             (step, _) => resize.step = step,
         }
-        self.settle_resize(host);
-        self.settle_lock(host);
+        self.process_resize(host);
+        self.process_lock(host);
     }
 
     fn map_resized(&mut self, host: &mut impl Host<T>, objects: u64, result: &Result<OpReply, ClientError>) {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 #[derive(Debug)]
-pub(super) struct Running<T> {
+pub(super) struct InflightIo<T> {
     pub(super) token: T,
     pub(super) offset: u64,
     pub(super) length: u64,
@@ -154,7 +154,7 @@ pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[Obj
     pieces
 }
 
-impl<T> Running<T> {
+impl<T> InflightIo<T> {
     /// Handles the completion of a piece. `None`: its object does not exist.
     pub(super) fn completed(
         &mut self,

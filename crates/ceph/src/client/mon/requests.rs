@@ -31,7 +31,7 @@ pub(crate) enum Ask {
 pub(crate) enum Asker<T> {
     Caller(T),
     /// The object client, for the newest epoch of the OSD map.
-    Objects,
+    Objecter,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl<T> Requests<T> {
         // The object client's own query ends only with its answer: requests with deadlines wait for it.
         let deadline = match asker {
             Asker::Caller(_) => config.request_timeout.map(|timeout| now + timeout),
-            Asker::Objects => None,
+            Asker::Objecter => None,
         };
         self.waiting.insert(self.last_tid, Request { asker, ask, since: now, deadline });
         self.last_tid
@@ -125,7 +125,7 @@ impl<T> Requests<T> {
         };
         match request.asker {
             Asker::Caller(ticket) => hub.complete(ticket, outcome, None),
-            Asker::Objects => {
+            Asker::Objecter => {
                 if let Ok(Outcome::Version(newest)) = outcome {
                     return Some(Epoch::try_from(newest).unwrap_or(Epoch::MAX));
                 }

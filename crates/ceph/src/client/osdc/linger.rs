@@ -4,8 +4,8 @@
 //! to its OSD is lost. Source: ceph `src/osdc/Objecter.cc`, `LingerOp`;
 //! `doc/dev/osd_internals/watch_notify.rst`; linux `net/ceph/osd_client.c`, linger_*.
 
-use super::lingers::{Linger, What, interval};
-use super::objects::{Objects, watch_error};
+use super::lingers::{Linger, LingerKind, interval};
+use super::objects::{Objecter, watch_error};
 use super::table::Owner;
 use crate::client::config::OsdConfig;
 use crate::client::error::{Error, errno};
@@ -28,9 +28,9 @@ const _: () = assert!(MAX_TABLE + 2 * MAX_LINGERS <= 1 << 16);
 /// Default timeout of a notification in seconds (`client_notify_timeout`).
 const NOTIFY_TIMEOUT: u32 = 10;
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     pub(crate) fn watch(&mut self, now: Time, hub: &mut Hub<T>, target: WatchTarget, ticket: T) -> WatchId {
-        let what = What::Watch { timeout: self.config.watch_timeout };
+        let what = LingerKind::Watch { timeout: self.config.watch_timeout };
         self.linger(now, hub, target, what, None, ticket)
     }
 
@@ -46,7 +46,7 @@ impl<T> Objects<T> {
     ) {
         let timeout = timeout.unwrap_or(NOTIFY_TIMEOUT);
         let patience = self.config.request_timeout.map(|wait| wait + Duration::from_secs(timeout.into()));
-        let what = What::Notify { payload, timeout, notify_id: None };
+        let what = LingerKind::Notify { payload, timeout, notify_id: None };
         self.linger(now, hub, target, what, patience.map(|patience| now + patience), ticket);
     }
 
@@ -55,7 +55,7 @@ impl<T> Objects<T> {
         now: Time,
         hub: &mut Hub<T>,
         target: WatchTarget,
-        what: What,
+        what: LingerKind,
         deadline: Option<Time>,
         ticket: T,
     ) -> WatchId {
@@ -103,7 +103,7 @@ impl<T> Objects<T> {
         }
         let cookie = id.0;
         let (op, owner, flags) = match &mut linger.what {
-            What::Watch { timeout } => {
+            LingerKind::Watch { timeout } => {
                 let (op, generation) = if linger.committed {
                     linger.generation += 1;
                     (WatchOp::Reconnect, linger.generation)
@@ -114,7 +114,7 @@ impl<T> Objects<T> {
                 // It needs no space: the removal of an image must not wait until a full cluster has some.
                 (watch, Owner::Register(id), flag::WRITE | flag::FULL_TRY)
             }
-            What::Notify { payload, timeout, notify_id } => {
+            LingerKind::Notify { payload, timeout, notify_id } => {
                 *notify_id = None;
                 let notify = Operation::Notify { cookie, timeout: *timeout, payload: payload.clone() };
                 (notify, Owner::Notify(id), flag::READ)
@@ -141,7 +141,7 @@ impl<T> Objects<T> {
     ) -> u64 {
         let request = Request::one(target.pool, target.object, op).in_namespace(&target.namespace);
         let tid = self.insert(now, request, flags | flag::ON_DISK | flag::KNOWN_REDIRECT, owner, 0);
-        self.launch(now, hub, tid);
+        self.resolve_and_send(now, hub, tid);
         tid
     }
 
@@ -247,7 +247,7 @@ impl<T> Objects<T> {
         linger.request = None;
         match reply {
             Ok(reply) => {
-                if let What::Notify { notify_id, .. } = &mut linger.what
+                if let LingerKind::Notify { notify_id, .. } = &mut linger.what
                     && let Some(op) = reply.ops.first()
                 {
                     *notify_id = Reader::new(&op.output.to_segment()).u64("notify id").ok();
@@ -265,7 +265,7 @@ impl<T> Objects<T> {
 
     pub(super) fn cancel_notifies(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         let of_them = |linger: &Linger<T>| {
-            matches!(linger.what, What::Notify { .. }) && linger.ticket.as_ref().is_some_and(unwanted)
+            matches!(linger.what, LingerKind::Notify { .. }) && linger.ticket.as_ref().is_some_and(unwanted)
         };
         let ids: Vec<WatchId> =
             self.lingers.by_id.iter().filter(|(_, linger)| of_them(linger)).map(|(id, _)| *id).collect();
@@ -285,17 +285,17 @@ impl<T> Objects<T> {
         let id = WatchId(notice.cookie);
         let Some(linger) = self.lingers.by_id.get(&id) else { return Ok(()) };
         match (notice.event, &linger.what) {
-            (WatchEvent::Disconnect, What::Watch { .. }) => {
+            (WatchEvent::Disconnect, LingerKind::Watch { .. }) => {
                 self.watch_lost(hub, id, &Error::Refused { errno: errno::ENOTCONN });
             }
-            (WatchEvent::Notify, What::Watch { .. }) => hub.tell(Event::Notify {
+            (WatchEvent::Notify, LingerKind::Watch { .. }) => hub.tell(Event::Notify {
                 watch: id,
                 notify_id: notice.notify_id,
                 notifier: notice.notifier,
                 payload: notice.payload.into(),
             }),
             // The end of an earlier attempt does not count; the reply with the id may arrive after this message.
-            (WatchEvent::NotifyComplete, What::Notify { notify_id, .. })
+            (WatchEvent::NotifyComplete, LingerKind::Notify { notify_id, .. })
                 if notify_id.is_none_or(|known| known == notice.notify_id) =>
             {
                 let bytes = if data.is_empty() { notice.payload } else { data.to_vec() };
@@ -308,7 +308,7 @@ impl<T> Objects<T> {
     }
 
     /// Marks the lingers whose placement groups have started a new interval.
-    pub(super) fn aim_lingers(&mut self, skipped: bool) {
+    pub(super) fn update_linger_intervals(&mut self, skipped: bool) {
         let Some(map) = self.targets.map() else { return };
         for linger in self.lingers.by_id.values_mut() {
             let now = interval(map, &linger.target);

@@ -8,7 +8,7 @@ use onego_buf::List;
 use onego_wire::Time;
 use std::collections::BTreeMap;
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum LingerKind {
     Watch { timeout: u32 },
     Notify { payload: List, timeout: u32, notify_id: Option<u64> },
 }
@@ -26,7 +26,7 @@ pub(super) struct Interval {
 #[derive(Debug)]
 pub(super) struct Linger<T> {
     pub(super) target: WatchTarget,
-    pub(super) what: What,
+    pub(super) what: LingerKind,
     /// Caller's ticket, until the watch is established or the notification has ended.
     pub(super) ticket: Option<T>,
     pub(super) committed: bool,

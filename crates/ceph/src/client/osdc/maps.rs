@@ -1,7 +1,7 @@
 //! New maps, and their effect on requests in flight.
 
-use super::objects::Objects;
-use super::target::Astray;
+use super::objects::Objecter;
+use super::target::NoTarget;
 use crate::client::error::Error;
 use crate::client::hub::Hub;
 use crate::client::request::Event;
@@ -13,7 +13,7 @@ use onego_wire::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     #[inline]
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
@@ -80,7 +80,7 @@ impl<T> Objects<T> {
         self.epoch = epoch;
         self.meter.map(&map);
         self.targets.set(map);
-        self.aim_again(hub, skipped);
+        self.resolve_all_targets(hub, skipped);
         Ok(())
     }
 
@@ -101,20 +101,20 @@ impl<T> Objects<T> {
     }
 
     /// Recomputes the targets of all requests, and marks those that must be resent as not sent.
-    fn aim_again(&mut self, hub: &mut Hub<T>, skipped: bool) {
+    fn resolve_all_targets(&mut self, hub: &mut Hub<T>, skipped: bool) {
         for tid in self.table.ordered(|op| op.failed.is_none()) {
-            match self.aim(tid) {
+            match self.resolve_target(tid) {
                 Ok(target) => {
-                    let void = self.take_aim(tid, target) || skipped;
+                    let void = self.apply_target(tid, target) || skipped;
                     if void && let Some(op) = self.table.get_mut(tid) {
                         op.sent_on = None;
                     }
                 }
-                Err(Astray::NoMap) => {}
-                Err(astray) => self.stray(hub, tid, astray),
+                Err(NoTarget::NoMap) => {}
+                Err(no_target) => self.handle_no_target(hub, tid, no_target),
             }
         }
-        self.aim_lingers(skipped);
+        self.update_linger_intervals(skipped);
     }
 
     /// Logs, once each time a pool becomes full, that writes to it wait. There is no other sign of it.
@@ -167,7 +167,7 @@ impl<T> Objects<T> {
         for tid in self.table.ordered(|op| op.sent_on.is_none()) {
             self.send(now, hub, tid);
         }
-        self.aim_tells(now, hub);
+        self.recheck_tells(now, hub);
         self.renew_moved(now, hub);
         let waiting = self.targets.restricts()
             || self.table.iter().any(|op| op.osd == super::table::NOBODY && !op.no_pool);

@@ -23,5 +23,5 @@ mod tells;
 mod waiting;
 
 pub use list::ALL_NAMESPACES;
-pub(super) use objects::Objects;
+pub(super) use objects::Objecter;
 pub(super) use receive::Places;

@@ -34,7 +34,7 @@ pub(crate) struct Wishes {
 }
 
 #[derive(Debug)]
-pub(crate) struct Objects<T> {
+pub(crate) struct Objecter<T> {
     pub(super) config: OsdConfig,
     pub(super) table: Table<T>,
     pub(super) in_flight: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Objects<T> {
     pub(super) closed: bool,
 }
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             config: OsdConfig { max_ops: config.osd.max_ops.min(OsdConfig::MAX_OPS), ..config.osd },
@@ -162,7 +162,7 @@ impl<T> Objects<T> {
         self.meter.begin(request.pool, self.targets.map().map(Arc::as_ref));
         let flags = request.all_flags();
         let tid = self.insert(now, request, flags, Owner::Caller(ticket), cost);
-        self.launch(now, hub, tid);
+        self.resolve_and_send(now, hub, tid);
         Ok(OpId(tid))
     }
 
@@ -273,7 +273,7 @@ impl<T> Objects<T> {
         self.tells.expire(now, hub);
         self.retry(now, hub);
         self.send_postponed(now, hub);
-        self.relax(now, hub);
+        self.end_slow_start(now, hub);
         if self.tick.is_some_and(|tick| tick <= now) {
             self.tick = None;
             self.look_after(now, hub);
@@ -281,7 +281,7 @@ impl<T> Objects<T> {
         let sessions = || self.sessions.iter().flatten();
         let retries =
             sessions().filter(|session| session.conn.is_none()).filter_map(|session| session.retry_at);
-        let careful = sessions().filter_map(|session| session.careful_until());
+        let careful = sessions().filter_map(|session| session.slow_start_until());
         let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
         let postponed = self.table.iter().filter_map(|op| op.not_before);
         let tells = self.tells.deadline();

@@ -1,6 +1,6 @@
 //! Messages from OSDs: replies and backoffs.
 
-use super::objects::Objects;
+use super::objects::Objecter;
 use super::reply::{self, OsdReply};
 use super::session::{OsdSession, contains, object_of};
 use super::table::Owner;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const MAX_REDIRECTS: u32 = 8;
 
 pub(crate) struct Places<'a, T> {
-    pub(crate) objects: &'a mut Objects<T>,
+    pub(crate) objects: &'a mut Objecter<T>,
     pub(crate) conn: ConnId,
 }
 
@@ -33,7 +33,7 @@ impl<T> Placer for Places<'_, T> {
     }
 }
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     /// Returns the buffer for a reply's payload, if its request has a free one. The reply to an abandoned attempt on the
     /// same connection may get it too: the final reply overwrites its bytes.
     fn place(&mut self, conn: ConnId, tid: u64, len: usize) -> Option<SegmentMut> {
@@ -118,7 +118,7 @@ impl<T> Objects<T> {
         }
         if reply.result == errno::EAGAIN {
             // From a replica that lacks the object, or does not have it yet.
-            return self.make_anew(now, hub, tid);
+            return self.retry_with_new_tid(now, hub, tid);
         }
         let OsdReply { result, mut ops, version, user_version, .. } = reply;
         if ops.len() != op.message.ops.len() {
@@ -156,7 +156,7 @@ impl<T> Objects<T> {
         op.message.flags |= flag::REDIRECTED | flag::IGNORE_OVERLAY | flag::IGNORE_CACHE;
         op.hashed = false;
         op.sent_on = None;
-        self.launch(now, hub, tid);
+        self.resolve_and_send(now, hub, tid);
     }
 
     fn backoff(

@@ -1,9 +1,9 @@
 //! Sends requests, and opens and closes connections.
 
-use super::objects::Objects;
+use super::objects::Objecter;
 use super::session::OsdSession;
 use super::table::NOBODY;
-use super::target::{Astray, OpTarget, is_split};
+use super::target::{NoTarget, OpTarget, is_split};
 use crate::client::error::{Error, errno};
 use crate::client::hub::{Ended, Hub, Role};
 use crate::client::request::Event;
@@ -18,13 +18,13 @@ use std::time::Duration;
 /// in between that takes about a second: an OSD that is shutting down has closed its port by then.
 const MAX_REJECTIONS: u32 = 8;
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     /// Resolves a request's target and sends it if possible.
     #[inline]
-    pub(super) fn launch(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
-        match self.aim(tid) {
+    pub(super) fn resolve_and_send(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
+        match self.resolve_target(tid) {
             Ok(target) => {
-                self.take_aim(tid, target);
+                self.apply_target(tid, target);
                 if target.osd == NOBODY || target.paused {
                     self.wish_newer();
                 }
@@ -33,7 +33,7 @@ impl<T> Objects<T> {
                 }
                 self.send(now, hub, tid);
             }
-            Err(astray) => self.stray(hub, tid, astray),
+            Err(no_target) => self.handle_no_target(hub, tid, no_target),
         }
         if self.tick.is_none() {
             self.start_tick(now);
@@ -41,22 +41,22 @@ impl<T> Objects<T> {
     }
 
     #[inline]
-    pub(super) fn aim(&mut self, tid: u64) -> Result<OpTarget, Astray> {
-        let Some(op) = self.table.get_mut(tid) else { return Err(Astray::NoMap) };
+    pub(super) fn resolve_target(&mut self, tid: u64) -> Result<OpTarget, NoTarget> {
+        let Some(op) = self.table.get_mut(tid) else { return Err(NoTarget::NoMap) };
         if !op.hashed {
             if self.targets.map().is_none() {
-                return Err(Astray::NoMap);
+                return Err(NoTarget::NoMap);
             }
             let hash = self.targets.hash(op.pool, &op.message.object, &op.message.locator);
-            op.message.hash = hash.ok_or(Astray::NoPool)?;
+            op.message.hash = hash.ok_or(NoTarget::NoPool)?;
             op.hashed = true;
         }
         self.targets.find(op.pool, op.message.hash, op.message.flags, op.osd, &mut self.random)
     }
 
-    /// Applies a target from [`aim`](Self::aim). Returns whether it invalidates the last attempt.
+    /// Applies a target from [`resolve_target`](Self::resolve_target). Returns whether it invalidates the last attempt.
     #[inline]
-    pub(super) fn take_aim(&mut self, tid: u64, target: OpTarget) -> bool {
+    pub(super) fn apply_target(&mut self, tid: u64, target: OpTarget) -> bool {
         let Some(op) = self.table.get_mut(tid) else { return false };
         let void = op.osd != target.osd
             || op.message.pg != target.pg
@@ -74,14 +74,14 @@ impl<T> Objects<T> {
         void
     }
 
-    pub(super) fn stray(&mut self, hub: &mut Hub<T>, tid: u64, astray: Astray) {
+    pub(super) fn handle_no_target(&mut self, hub: &mut Hub<T>, tid: u64, no_target: NoTarget) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.osd = NOBODY;
         op.sent_on = None;
-        match astray {
-            Astray::NoMap => {}
-            Astray::BadPool => self.fail(hub, tid, Error::Refused { errno: errno::EIO }),
-            Astray::NoPool => {
+        match no_target {
+            NoTarget::NoMap => {}
+            NoTarget::BadPool => self.fail(hub, tid, Error::Refused { errno: errno::EIO }),
+            NoTarget::NoPool => {
                 op.no_pool = true;
                 // It existed when the request was sent, so it was deleted since.
                 if op.attempts > 0 {
@@ -161,7 +161,7 @@ impl<T> Objects<T> {
     /// Resubmits a request under a new tid after EAGAIN, because the OSD remembers its answer to the old one. It goes to the
     /// primary: at once the first time, then with a growing delay (Objecter.cc, handle_osd_op_reply, which does not
     /// delay it).
-    pub(super) fn make_anew(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
+    pub(super) fn retry_with_new_tid(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
         /// First delay; it doubles each time.
         const PAUSE: Duration = Duration::from_millis(10);
         /// Maximum number of doublings: up to 1.3 s.
@@ -180,7 +180,7 @@ impl<T> Objects<T> {
         op.renewals = op.renewals.saturating_add(1);
         let not_before = op.not_before;
         self.wake_by(not_before);
-        self.launch(now, hub, tid);
+        self.resolve_and_send(now, hub, tid);
     }
 
     pub(super) fn send_postponed(&mut self, now: Time, hub: &mut Hub<T>) {
@@ -233,8 +233,8 @@ impl<T> Objects<T> {
     pub(crate) fn ready(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, conn: ConnId) {
         if let Some(session) = self.session_on(osd, conn) {
             session.begin(now);
-            let careful_until = session.careful_until();
-            self.wake_by(careful_until);
+            let slow_start_until = session.slow_start_until();
+            self.wake_by(slow_start_until);
             self.send_all(now, hub, osd);
             self.send_tells(now, hub, osd);
         }
@@ -251,7 +251,7 @@ impl<T> Objects<T> {
         hub.tell(Event::Fault { peer: EntityName::osd(osd), addr: Some(addr), error: error.clone() });
         self.void(conn);
         if let Some(tid) = rejected {
-            self.session(osd).into_iter().for_each(|session| session.absolve(now));
+            self.session(osd).into_iter().for_each(|session| session.reset_backoff(now));
             let error = Box::new(error);
             self.fail(hub, tid, Error::Rejected { osd, tries: MAX_REJECTIONS, error });
         }
@@ -283,21 +283,21 @@ impl<T> Objects<T> {
     pub(super) fn reset(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, error: Error) {
         if let Some(ended) = hub.close(conn) {
             let role = ended.role;
-            self.bury(now, hub, ended);
+            self.reclaim_buffers(now, hub, ended);
             if let Role::Osd(osd) = role {
                 self.lost(now, hub, osd, conn, error);
             }
         }
     }
 
-    pub(crate) fn bury(&mut self, now: Time, hub: &mut Hub<T>, ended: Ended) {
+    pub(crate) fn reclaim_buffers(&mut self, now: Time, hub: &mut Hub<T>, ended: Ended) {
         if let Some(connection) = ended.connection {
-            self.last_words(now, hub, connection);
+            self.drain_events(now, hub, connection);
         }
     }
 
     /// Drains the last events of a connection that has ended.
-    pub(crate) fn last_words(&mut self, now: Time, hub: &mut Hub<T>, mut connection: Connection) {
+    pub(crate) fn drain_events(&mut self, now: Time, hub: &mut Hub<T>, mut connection: Connection) {
         while let Some(event) = connection.poll() {
             if let LinkEvent::Unplaced(header, buffer) = event {
                 self.unplaced(now, hub, header.tid, buffer);
@@ -338,9 +338,9 @@ impl<T> Objects<T> {
     }
 
     /// Sends the requests of sessions whose slow start is over.
-    pub(super) fn relax(&mut self, now: Time, hub: &mut Hub<T>) {
+    pub(super) fn end_slow_start(&mut self, now: Time, hub: &mut Hub<T>) {
         for osd in 0..self.sessions.len() {
-            if self.sessions[osd].as_deref_mut().is_some_and(|session| session.relax(now)) {
+            if self.sessions[osd].as_deref_mut().is_some_and(|session| session.end_slow_start(now)) {
                 self.send_all(now, hub, osd as i32);
             }
         }
@@ -369,7 +369,7 @@ impl<T> Objects<T> {
         if let Some(conn) = session.and_then(|session| session.conn) {
             self.void(conn);
             if let Some(ended) = hub.close(conn) {
-                self.bury(now, hub, ended);
+                self.reclaim_buffers(now, hub, ended);
             }
         }
     }

@@ -15,11 +15,11 @@ const MAX_BACKOFFS: usize = 1 << 16;
 
 /// Initial duration of a slow start. A connection that lives longer does not end because of the first requests;
 /// and an OSD may have reasons not to reply for long.
-const CAUTION: Duration = Duration::from_millis(200);
+const SLOW_START: Duration = Duration::from_millis(200);
 
 /// Doublings of that duration while connections end without a message: a large request takes a while to arrive
 /// at an OSD that rejects it.
-const MAX_CAUTION_DOUBLINGS: u32 = 5;
+const MAX_SLOW_START_DOUBLINGS: u32 = 5;
 
 /// Number of requests at which a slow start ends: a peer does not end connections because of that many.
 const TRUSTED: u32 = 32;
@@ -39,13 +39,13 @@ pub(super) struct OsdSession {
     was_barren: bool,
     /// No message has arrived on this connection yet.
     unheard: bool,
-    caution: Option<Caution>,
+    slow_start: Option<SlowStart>,
 }
 
 /// Slow start of a connection after one that ended without a reply: if connections always broke after the same number of
 /// requests, there would never be a reply. It admits one request, and two more for each message that arrives.
 #[derive(Debug)]
-struct Caution {
+struct SlowStart {
     turns: u32,
     until: Time,
 }
@@ -63,7 +63,7 @@ impl OsdSession {
             backoffs: Backoffs::default(),
             was_barren: false,
             unheard: true,
-            caution: None,
+            slow_start: None,
         }
     }
 
@@ -71,8 +71,8 @@ impl OsdSession {
         self.ready = true;
         self.unheard = true;
         self.used_at = now;
-        let patience = CAUTION * (1 << self.retries.failures().min(MAX_CAUTION_DOUBLINGS));
-        self.caution = self.was_barren.then_some(Caution { turns: 1, until: now + patience });
+        let patience = SLOW_START * (1 << self.retries.failures().min(MAX_SLOW_START_DOUBLINGS));
+        self.slow_start = self.was_barren.then_some(SlowStart { turns: 1, until: now + patience });
     }
 
     /// Handles a message: the connection works. Returns whether requests that were held back may be sent.
@@ -81,28 +81,28 @@ impl OsdSession {
         self.retries.reset();
         self.was_barren = false;
         self.unheard = false;
-        let Some(caution) = &mut self.caution else { return false };
-        caution.turns += 2;
-        self.caution.take_if(|caution| caution.turns >= TRUSTED);
+        let Some(slow_start) = &mut self.slow_start else { return false };
+        slow_start.turns += 2;
+        self.slow_start.take_if(|slow_start| slow_start.turns >= TRUSTED);
         true
     }
 
     /// Takes a turn of the slow start. Returns whether there was one.
     #[inline]
     pub(super) fn take_turn(&mut self) -> bool {
-        let Some(caution) = &mut self.caution else { return true };
-        let is_left = caution.turns > 0;
-        caution.turns = caution.turns.saturating_sub(1);
+        let Some(slow_start) = &mut self.slow_start else { return true };
+        let is_left = slow_start.turns > 0;
+        slow_start.turns = slow_start.turns.saturating_sub(1);
         is_left
     }
 
-    pub(super) fn careful_until(&self) -> Option<Time> {
-        self.caution.as_ref().map(|caution| caution.until)
+    pub(super) fn slow_start_until(&self) -> Option<Time> {
+        self.slow_start.as_ref().map(|slow_start| slow_start.until)
     }
 
     /// Ends a slow start that is over. Returns whether one was.
-    pub(super) fn relax(&mut self, now: Time) -> bool {
-        self.caution.take_if(|caution| caution.until <= now).is_some()
+    pub(super) fn end_slow_start(&mut self, now: Time) -> bool {
+        self.slow_start.take_if(|slow_start| slow_start.until <= now).is_some()
     }
 
     /// Returns the error of the last connection, if no message has arrived since.
@@ -121,7 +121,7 @@ impl OsdSession {
     }
 
     /// Resets the backoff: the request that ended the last connections was given up.
-    pub(super) fn absolve(&mut self, now: Time) {
+    pub(super) fn reset_backoff(&mut self, now: Time) {
         self.retries.reset();
         self.retry_at = Some(now);
     }
@@ -132,7 +132,7 @@ impl OsdSession {
         let blames_peer = error.blame() == Blame::Peer;
         self.failure = Some(error);
         self.backoffs = Backoffs::default();
-        self.caution = None;
+        self.slow_start = None;
         let was_ready = std::mem::take(&mut self.ready);
         self.was_barren |= was_ready && (self.retries.failures() > 0 || blames_peer);
         // At once the first time, which is usually an accident.
@@ -292,9 +292,9 @@ mod tests {
         session.lost(now, broken(), 0);
         session.begin(now);
         assert_eq!(turns(&mut session), 1);
-        let until = session.careful_until().unwrap();
-        assert!(until > now + CAUTION, "caution lasts longer each time");
-        assert!(!session.relax(now) && session.relax(until));
+        let until = session.slow_start_until().unwrap();
+        assert!(until > now + SLOW_START, "slow_start lasts longer each time");
+        assert!(!session.end_slow_start(now) && session.end_slow_start(until));
         assert_eq!(turns(&mut session), 100);
     }
 
@@ -302,7 +302,7 @@ mod tests {
     fn an_end_by_the_osd_without_a_message_is_blamed_on_the_requests() {
         let (config, now) = (OsdConfig::default(), Time::default());
         let mut session = OsdSession::new(EntityAddr::default(), now, &config);
-        let silent = Error::Connection(onego_msgr::Error::Silent(CAUTION));
+        let silent = Error::Connection(onego_msgr::Error::Silent(SLOW_START));
         let too_long = Error::Connection(onego_msgr::Error::TooLong { what: "payload", len: 2, bound: 1 });
         assert!(!session.blames_requests(&broken()), "it was not open");
         session.begin(now);

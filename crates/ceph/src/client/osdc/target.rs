@@ -30,7 +30,7 @@ pub(super) struct OpTarget {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Astray {
+pub(super) enum NoTarget {
     NoMap,
     NoPool,
     /// The pool fails all requests with EIO.
@@ -151,16 +151,16 @@ impl Targets {
         flags: u32,
         at: i32,
         random: &mut Random,
-    ) -> Result<OpTarget, Astray> {
-        let Some(map) = &self.map else { return Err(Astray::NoMap) };
+    ) -> Result<OpTarget, NoTarget> {
+        let Some(map) = &self.map else { return Err(NoTarget::NoMap) };
         let mut pool = pool;
-        let mut targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+        let mut targets = self.pools.get_mut(&pool).ok_or(NoTarget::NoPool)?;
         if targets.tiered && flags & flag::IGNORE_OVERLAY == 0 {
             pool = targets.tier(pool, flags);
-            targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+            targets = self.pools.get_mut(&pool).ok_or(NoTarget::NoPool)?;
         }
         if targets.bad {
-            return Err(Astray::BadPool);
+            return Err(NoTarget::BadPool);
         }
         let replicas = wants_replica(flags) && targets.replicated;
         let pg = PgId { pool, seed: stable_mod(hash, targets.pg_num, targets.mask) };

@@ -1,6 +1,6 @@
 //! Sends commands to OSDs, and handles their answers.
 
-use super::objects::Objects;
+use super::objects::Objecter;
 use super::tells::{MAX_TELLS, PendingTell};
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
@@ -9,7 +9,7 @@ use crate::messages::{CommandReply, Tell, TellReply};
 use onego_msgr::Message;
 use onego_wire::{ConnId, Time};
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     pub(crate) fn tell(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, mut message: Tell, ticket: T) {
         let taken = if self.closed {
             Err(Error::Closed)
@@ -64,7 +64,7 @@ impl<T> Objects<T> {
 
     /// Handles a new map: fails commands to OSDs that are down or gone, and resends those to OSDs with another
     /// address.
-    pub(super) fn aim_tells(&mut self, now: Time, hub: &mut Hub<T>) {
+    pub(super) fn recheck_tells(&mut self, now: Time, hub: &mut Hub<T>) {
         let osds: Vec<i32> = self.tells.pending.values().map(|tell| tell.osd).collect();
         for osd in osds {
             match self.can_be_told(osd) {

@@ -1,13 +1,13 @@
 //! Targets and causes of requests' waits.
 
-use super::objects::Objects;
+use super::objects::Objecter;
 use super::table::{NOBODY, Owner, PendingOp};
 use crate::client::awaited::Awaited;
 use crate::client::error::{Error, Waiting};
 use crate::osdmap::pool_flag;
 use onego_wire::Time;
 
-impl<T> Objects<T> {
+impl<T> Objecter<T> {
     /// Returns the wait of the oldest request of a caller or a watch.
     pub(crate) fn waiting(&self, now: Time) -> Option<Waiting> {
         let of_somebody = |op: &&PendingOp<T>| !matches!(op.owner, Owner::Nobody | Owner::Ping(_));

@@ -26,7 +26,7 @@ structure! {
         deletion_time: Utime,
         /// Time from which it may be deleted.
         deferment_end_time: Utime,
-        /// State of its restore or deletion.
+        /// Operation in progress.
         state: u8 = 0,
     }
 }

@@ -131,7 +131,7 @@ methods! { "rbd":
         /// Group.
         group: GroupSpec,
     } -> ();
-    /// Adds or changes a snapshot of the group. EEXIST: another one has its name, or an incomplete snapshot already exists.
+    /// Adds or changes a snapshot of the group. EEXIST: another one has its name, or it exists and `snapshot` is incomplete.
     "group_snap_set" GroupSnapSet {
         /// Snapshot.
         snapshot: GroupSnapshot,

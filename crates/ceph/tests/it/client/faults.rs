@@ -18,9 +18,9 @@ fn a_broken_connection_loses_nothing_and_applies_nothing_twice() {
     let before = fake.submit(append(&object, b"1"));
     // The request arrives, but its reply does not.
     fake.break_after(Node::Osd(0), 450);
-    fake.settle();
+    fake.run_until_idle();
     let after = fake.submit(append(&object, b"2"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(before);
     fake.expect_ok(after);
     assert_eq!(fake.store.objects[&(POOL, object)], b"12");
@@ -34,14 +34,14 @@ fn requests_are_resent_in_the_order_of_submission() {
     fake.osds[0].hold = true;
     let objects: Vec<ObjectName> = fake.objects_on(0).take(3).collect();
     let tickets: Vec<u32> = (0..30).map(|n| fake.submit(append(&objects[n % 3], &[n as u8]))).collect();
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].held.clear();
     fake.break_connections(Node::Osd(0));
-    fake.settle();
+    fake.run_until_idle();
     let tids: Vec<u64> = fake.osds[0].held.iter().map(|held| held.tid).collect();
     assert!(tids.len() == 30 && tids.is_sorted());
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     tickets.into_iter().for_each(|ticket| drop(fake.expect_ok(ticket)));
     for (n, object) in objects.into_iter().enumerate() {
         let expected: Vec<u8> = (0..30).filter(|i| i % 3 == n as u8).collect();
@@ -111,7 +111,7 @@ fn a_request_fails_after_its_timeout() {
     assert!(error.to_string().contains("a reply of osd.0 at 10.0.1.1:6800"), "{error}");
     // The late reply is dropped.
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(patient);
     assert!(fake.done.is_empty());
     assert_eq!(fake.client.load(), (0, 0));
@@ -133,13 +133,13 @@ fn a_cancelled_request_ends_once_and_its_reply_is_dropped() {
     fake.osds[0].hold = true;
     let request = read(&ObjectName::from("a"), 8192).read_into(SegmentMut::zeroed(8192));
     let id = fake.client.submit(fake.now, request, 1).unwrap();
-    fake.settle();
+    fake.run_until_idle();
     fake.client.cancel(id);
     let done = fake.take_done(1).unwrap();
     assert_eq!((done.outcome, done.buffer.map(|buffer| buffer.len())), (Err(Error::Cancelled), Some(8192)));
     fake.client.cancel(id);
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.done.is_empty());
 }
 
@@ -148,12 +148,12 @@ fn half_landed(fake: &mut Fake, timeout: Option<Duration>) -> onego_ceph::client
     let object = ObjectName::from("a");
     fake.store.objects.insert((POOL, object.clone()), vec![7; 100_000]);
     fake.submit(read(&object, 1));
-    fake.settle();
+    fake.run_until_idle();
     fake.stall_after(Node::Osd(0), 50_000);
     let mut request = read(&object, 100_000).read_into(SegmentMut::zeroed(100_000));
     request.timeout = timeout;
     let id = fake.client.submit(fake.now, request, 77).unwrap();
-    fake.settle();
+    fake.run_until_idle();
     id
 }
 
@@ -164,7 +164,7 @@ fn a_cancelled_request_returns_its_buffer_after_the_payload() {
     fake.client.cancel(id);
     assert!(fake.take_done(77).is_none(), "the buffer is not free yet");
     fake.unstall();
-    fake.settle();
+    fake.run_until_idle();
     let done = fake.take_done(77).unwrap();
     assert_eq!(done.outcome, Err(Error::Cancelled));
     assert_eq!(done.buffer.unwrap().len(), 100_000);
@@ -181,7 +181,7 @@ fn a_request_with_a_stalled_payload_returns_its_buffer_at_the_timeout() {
     assert!(matches!(done.outcome, Err(Error::Timeout { after, .. }) if after == 2 * SECOND));
     assert_eq!(done.buffer.unwrap().len(), 100_000);
     // The connection had to be closed; the other requests continue on the next one.
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(other);
 }
 
@@ -191,16 +191,16 @@ fn a_request_that_moves_during_its_payload_is_resent_after_it() {
     let object = fake.object_on(0);
     fake.store.objects.insert((POOL, object.clone()), vec![7; 100_000]);
     fake.submit(read(&object, 1));
-    fake.settle();
+    fake.run_until_idle();
     fake.stall_after(Node::Osd(0), 50_000);
     let ticket = fake.submit(read(&object, 100_000).read_into(SegmentMut::zeroed(100_000)));
     fake.want_map();
     let group = fake.group(&object);
     fake.publish(|change| change.new_pg_temp.insert(group, vec![1]));
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.osds[1].seen.is_empty());
     fake.unstall();
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[1].seen.len(), 1);
     let done = fake.take_done(ticket).unwrap();
     assert!(done.buffer.as_ref().unwrap().iter().all(|byte| *byte == 7));
@@ -216,7 +216,7 @@ fn idle_connections_are_closed() {
     fake.advance(20 * SECOND);
     assert_eq!(fake.connections(Node::Osd(0)).len(), 0);
     let ticket = fake.submit(read(&ObjectName::from("a"), 1));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -225,12 +225,12 @@ fn an_osd_is_reached_at_its_new_address() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.want_map();
     let addrs = onego_msgr::addr::AddrVec(vec![crate::client::fake::osd_addr(0, 2)]);
     fake.osds[0].hold = false;
     fake.publish(|change| change.new_up_client.insert(0, addrs));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
     assert_eq!(fake.opened[&Node::Osd(0)], 2);
 }
@@ -244,9 +244,9 @@ fn a_closed_client_fails_all_requests() {
     fake.submit(read(&ObjectName::from("a"), 5000).read_into(SegmentMut::zeroed(5000)));
     let ticket = fake.ticket();
     fake.client.statfs(fake.now, None, ticket);
-    fake.settle();
+    fake.run_until_idle();
     fake.client.close(fake.now);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.done.len(), 3);
     assert!(fake.done.iter().all(|done| done.outcome == Err(Error::Closed)));
     let rejected = fake.client.submit(fake.now, write(&ObjectName::from("a"), b"x"), 0).unwrap_err();
@@ -297,7 +297,7 @@ fn run_randomly(seed: u64) {
             _ => fake.advance(Duration::from_millis(rng.random_range(0..700))),
         }
         if rng.random() {
-            fake.settle();
+            fake.run_until_idle();
         }
     }
     for osd in 0..3 {
@@ -322,12 +322,12 @@ fn an_undecodable_reply_fails_only_its_request() {
     fake.osds[0].hold = true;
     let stat = Request::one(POOL, ObjectName::from("a"), Op::Stat);
     let (bad, good) = (fake.submit(stat), fake.submit(write(&ObjectName::from("a"), b"x")));
-    fake.settle();
+    fake.run_until_idle();
     let held = fake.osds[0].held.remove(0);
     let garbage = onego_msgr::Message::new(43, 8, 2, vec![1, 2, 3]).with_tid(held.tid);
     fake.server(held.conn).unwrap().send(garbage);
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     assert!(matches!(fake.expect_error(bad), Error::BadReply(_)));
     fake.expect_ok(good);
 }
@@ -352,7 +352,7 @@ fn a_request_that_ends_its_connections_fails_without_affecting_others() {
     let opened = fake.opened[&Node::Osd(0)];
     assert!((9..24).contains(&opened), "{opened} connections");
     let later = fake.submit(append(&ObjectName::from("0"), b"z"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(later);
 }
 
@@ -362,7 +362,7 @@ fn a_cancelled_request_ends_no_more_connections() {
     let poison = ObjectName::from("poison");
     fake.osds[0].poison = Some(poison.clone());
     let id = fake.client.submit(fake.now, write(&poison, b"x"), 77).unwrap();
-    fake.settle();
+    fake.run_until_idle();
     fake.client.cancel(id);
     let healthy = fake.submit(append(&ObjectName::from("0"), b"z"));
     fake.advance(SECOND);
@@ -396,7 +396,7 @@ fn requests_beyond_the_limits_of_osds_are_rejected() {
     }
     assert!(too_large(Op::Read { offset: 0, length: 1 << 31 }).contains("a read of 2147483648 bytes"));
     let largest = fake.submit(Request::one(POOL, object.clone(), Op::WriteFull { data: data(90) }));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(largest);
     let large = fake.client.submit(fake.now, read(&object, 120 << 20), 99).unwrap();
     fake.client.cancel(large);

@@ -14,7 +14,7 @@ fn has_map(fake: &Fake) -> bool {
 #[test]
 fn the_first_monitor_that_answers_is_used() {
     let mut fake = Fake::new(5, 1);
-    fake.settle();
+    fake.run_until_idle();
     assert!(has_map(&fake));
     let open: usize = (0..5).map(|mon| fake.connections(Node::Mon(mon)).len()).sum();
     assert_eq!(open, 1, "the others are closed");
@@ -29,7 +29,7 @@ fn dead_monitors_are_skipped() {
     for alive in 0..4 {
         let mut fake = Fake::new(4, 1);
         (0..4).filter(|mon| *mon != alive).for_each(|mon| fake.set_health(Node::Mon(mon), Health::Dead));
-        fake.settle();
+        fake.run_until_idle();
         assert!(has_map(&fake), "monitor {alive} is found immediately");
     }
 }
@@ -61,7 +61,7 @@ fn the_seed_determines_the_order_of_monitors() {
             config.mon.hunt_parallel = 1;
             config.seed = seed;
         });
-        fake.settle();
+        fake.run_until_idle();
         *fake.opened.keys().next().unwrap()
     };
     let order: Vec<Node> = (0..20).map(first).collect();
@@ -84,16 +84,16 @@ fn monitors_of_a_lower_priority_are_tried_first_and_the_others_after_them() {
         fake
     };
     let mut fake = with_priorities(Health::Up);
-    fake.settle();
+    fake.run_until_idle();
     assert!(has_map(&fake));
     assert_eq!(fake.opened.keys().copied().collect::<Vec<_>>(), [Node::Mon(1), Node::Mon(3)]);
 
     let mut fake = with_priorities(Health::Dead);
-    fake.settle();
+    fake.run_until_idle();
     assert!(has_map(&fake) && !fake.opened.contains_key(&Node::Mon(4)));
 
     let mut fake = with_priorities(Health::Silent);
-    fake.settle();
+    fake.run_until_idle();
     assert!(!has_map(&fake) && fake.opened.len() == 2);
     fake.advance(4 * SECOND);
     assert!(has_map(&fake) && !fake.opened.contains_key(&Node::Mon(4)));
@@ -105,12 +105,12 @@ fn requests_are_resent_in_a_new_monitor_session() {
     (0..3).for_each(|mon| fake.mons[mon].mute = true);
     let ticket = fake.ticket();
     fake.client.command(fake.now, "{\"prefix\": \"status\"}", List::new(), ticket);
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.done.is_empty());
     let session = (0..3).find(|mon| !fake.connections(Node::Mon(*mon)).is_empty()).unwrap();
     (0..3).for_each(|mon| fake.mons[mon].mute = false);
     fake.set_health(Node::Mon(session), Health::Dead);
-    fake.settle();
+    fake.run_until_idle();
     let done = fake.take_done(ticket).unwrap();
     let Ok(Outcome::Command(reply)) = done.outcome else { panic!("{:?}", done.outcome) };
     assert_eq!((reply.result, reply.output.to_vec()), (0, b"output".to_vec()));
@@ -127,7 +127,7 @@ fn requests_wait_for_the_monitor_session() {
     fake.client.newest_version(fake.now, "osdmap", tickets[1]);
     fake.client.create_pool(fake.now, "new", Some(16), tickets[2]);
     fake.client.delete_pool(fake.now, "old", tickets[3]);
-    fake.settle();
+    fake.run_until_idle();
     let mut outcome = |n: usize| fake.take_done(tickets[n]).unwrap().outcome.unwrap();
     assert!(matches!(outcome(0), Outcome::Statfs(statfs) if statfs.kb == 100));
     assert_eq!(outcome(1), Outcome::Version(1));
@@ -178,13 +178,13 @@ fn maps_arrive_as_increments() {
     let mut fake = Fake::ready(1, 2);
     fake.want_map();
     fake.publish(|change| change.new_weight.insert(1, 0x8000));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.client.osdmap().map(AsRef::as_ref), Some(&fake.map));
     assert_eq!(fake.mons[0].subscriptions, [(0, true), (2, true)]);
     assert!(fake.events.contains(&Event::Map(2)));
     // The subscription is for a single map.
     fake.publish(|change| change.new_weight.insert(1, 0x9000));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.client.osdmap().unwrap().epoch, 2);
 }
 
@@ -198,7 +198,7 @@ fn the_client_requests_missing_maps() {
     let mut update = fake.update_from(4);
     update.full.clear();
     fake.send(conn, 0, &update);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.client.osdmap().unwrap().epoch, 5);
     assert_eq!(fake.mons[0].subscriptions.last(), Some(&(2, true)));
 }
@@ -212,7 +212,7 @@ fn the_client_requests_a_full_map_after_an_invalid_increment() {
     fake.publish_quietly(|change| change.new_weight.insert(0, 1));
     fake.changes.insert(2, damaged.to_bytes());
     fake.tell_subscribers();
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.events.iter().any(|event| matches!(event, Event::BadMap(Error::BadMap { epoch: 2, .. }))));
     assert_eq!(fake.client.osdmap().map(AsRef::as_ref), Some(&fake.map));
     assert_eq!(fake.mons[0].subscriptions.last(), Some(&(0, true)));
@@ -223,12 +223,12 @@ fn an_invalid_full_map_fails_waiting_requests() {
     let mut fake = Fake::new(1, 1);
     let good = fake.whole.insert(1, vec![1, 2, 3]).unwrap();
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     assert!(matches!(fake.expect_error(ticket), Error::BadMap { epoch: 1, .. }));
     assert!(!has_map(&fake));
     fake.whole.insert(1, good);
     fake.publish(|change| change.new_weight.insert(0, 0x1_0000));
-    fake.settle();
+    fake.run_until_idle();
     assert!(has_map(&fake), "the next one may be valid");
 }
 
@@ -238,7 +238,7 @@ fn maps_of_another_cluster_are_rejected() {
     let conn = fake.connections(Node::Mon(0))[0];
     let stranger = MapUpdate { newest: 9, ..MapUpdate::default() };
     fake.send(conn, 0, &stranger);
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.events.iter().any(|event| matches!(event, Event::BadMap(_))));
     assert_eq!(fake.client.osdmap().unwrap().epoch, 1);
 }
@@ -249,7 +249,7 @@ fn a_monitor_that_sends_garbage_is_replaced() {
     let session = (0..2).find(|mon| !fake.connections(Node::Mon(*mon)).is_empty()).unwrap();
     let conn = fake.connections(Node::Mon(session))[0];
     fake.server(conn).unwrap().send(Message::new(onego_ceph::messages::kind::MON_MAP, 1, 1, vec![1, 2]));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.connections(Node::Mon(1 - session)).len(), 1);
     let blamed = |event: &Event| matches!(event, Event::Fault { error: Error::BadReply(_), .. });
     assert!(fake.events.iter().any(blamed));
@@ -265,7 +265,7 @@ fn the_client_keeps_its_id_in_later_sessions() {
     assert!(fake.opened.values().sum::<usize>() > 2);
     assert_eq!(fake.client.global_id(), first);
     fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     let osd = fake.connections(Node::Osd(0))[0];
     assert_eq!(fake.peers[&osd], first, "OSDs know it by that id");
 }

@@ -16,12 +16,12 @@ fn written_data_is_read_back() {
         let object = ObjectName::from(format!("object{n}").as_str());
         fake.submit(write(&object, format!("bytes of {n}").as_bytes()));
     }
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.done.len(), 20);
     assert_eq!(fake.client.load(), (0, 0));
     for n in 0..20 {
         let ticket = fake.submit(read(&ObjectName::from(format!("object{n}").as_str()), 100));
-        fake.settle();
+        fake.run_until_idle();
         assert_eq!(fake.expect_ok(ticket).ops[0].output.to_vec(), format!("bytes of {n}").as_bytes());
     }
     for osd in 0..3 {
@@ -34,7 +34,7 @@ fn written_data_is_read_back() {
 fn requests_wait_for_the_first_map() {
     let mut fake = Fake::new(1, 1);
     let ticket = fake.submit(write(&ObjectName::from("a"), b"b"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -42,7 +42,7 @@ fn requests_wait_for_the_first_map() {
 fn a_reply_reports_a_failure() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(read(&ObjectName::from("nothing"), 10));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.expect_error(ticket), Error::Refused { errno: -2 });
 }
 
@@ -82,16 +82,16 @@ fn limits_on_requests_in_flight_apply() {
         config.osd.max_ops = 3;
         config.osd.max_bytes = 100;
     });
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].hold = true;
     let object = ObjectName::from("a");
     fake.submit(write(&object, &[1; 1000]));
     let rejected = fake.client.submit(fake.now, write(&object, &[1]), 9).unwrap_err();
     assert!(matches!(rejected.error, Error::Busy { bound: 100, .. }));
     assert!(!fake.client.has_room(1));
-    fake.settle();
+    fake.run_until_idle();
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].hold = true;
     for _ in 0..3 {
         fake.submit(write(&object, &[1]));
@@ -110,7 +110,7 @@ fn a_read_fills_the_callers_buffer() {
         let buffer = SegmentMut::zeroed(room);
         let at = buffer.as_ptr();
         let ticket = fake.submit(read(&object, length).read_into(buffer));
-        fake.settle();
+        fake.run_until_idle();
         let done = fake.take_done(ticket).unwrap();
         let Ok(Outcome::Reply(reply)) = done.outcome else { panic!("{:?}", done.outcome) };
         let buffer = done.buffer.unwrap();
@@ -125,7 +125,7 @@ fn a_read_fills_the_callers_buffer() {
 fn a_failed_read_returns_its_buffer() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(read(&ObjectName::from("a"), 10).read_into(SegmentMut::zeroed(10)));
-    fake.settle();
+    fake.run_until_idle();
     let done = fake.take_done(ticket).unwrap();
     assert_eq!(done.buffer.as_ref().map(|buffer| buffer.len()), Some(10));
     assert_eq!(done.into_reply().unwrap_err(), Error::Refused { errno: -2 });
@@ -138,11 +138,11 @@ fn requests_follow_their_group_to_its_new_primary_in_order() {
     let group = fake.group(&object);
     fake.osds[0].hold = true;
     let tickets: Vec<u32> = (0..5u8).map(|n| fake.submit(append(&object, &[n]))).collect();
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].held.len(), 5);
     fake.want_map();
     fake.publish(|change| change.new_pg_temp.insert(group, vec![1]));
-    fake.settle();
+    fake.run_until_idle();
     for ticket in tickets {
         fake.expect_ok(ticket);
     }
@@ -150,7 +150,7 @@ fn requests_follow_their_group_to_its_new_primary_in_order() {
     assert!(fake.osds[1].seen.iter().all(|(_, attempt, _)| *attempt == 1));
     // Replies of the old primary no longer count.
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.done.is_empty());
 }
 
@@ -161,7 +161,7 @@ fn requests_are_resent_to_a_group_that_moved_away_and_back_in_one_update() {
     let group = fake.group(&object);
     fake.osds[0].hold = true;
     let ticket = fake.submit(append(&object, b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.publish_quietly(|change| change.new_pg_temp.insert(group, vec![1]));
     fake.publish_quietly(|change| change.new_pg_temp.insert(group, vec![]));
     fake.osds[0].held.clear();
@@ -177,12 +177,12 @@ fn requests_to_a_split_group_are_resent() {
     fake.osds[0].hold = true;
     let objects: Vec<ObjectName> = fake.objects_on(0).take(20).collect();
     let tickets: Vec<u32> = objects.iter().map(|object| fake.submit(write(object, b"x"))).collect();
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].held.clear();
     fake.want_map();
     fake.osds[0].hold = false;
     fake.publish(|change| change.new_pools.insert(POOL, pool(16)));
-    fake.settle();
+    fake.run_until_idle();
     for (ticket, object) in tickets.into_iter().zip(objects) {
         fake.expect_ok(ticket);
         let attempts = fake.osds[0].seen.iter().filter(|seen| seen.2 == object.to_string()).count();
@@ -195,7 +195,7 @@ fn a_map_can_force_resends() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.want_map();
     fake.osds[0].hold = false;
     fake.publish(|change| {
@@ -203,7 +203,7 @@ fn a_map_can_force_resends() {
         forced.last_force_op_resend = 2;
         change.new_pools.insert(POOL, forced);
     });
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -216,7 +216,7 @@ fn requests_wait_while_the_map_pauses_them() {
         fake.want_map();
         let flags = fake.map.flags;
         fake.publish(|change| change.new_flags = Some(flags | pause));
-        fake.settle();
+        fake.run_until_idle();
         let tickets = [fake.submit(write(&object, b"x")), fake.submit(read(&object, 1))];
         let urgent = fake.submit(write(&object, b"x").with_flags(flag::FULL_TRY));
         fake.advance(SECOND);
@@ -226,7 +226,7 @@ fn requests_wait_while_the_map_pauses_them() {
         assert_eq!(fake.take_done(urgent).is_some(), pause != map_flag::PAUSEWR);
         // The map is not requested again: the client has subscribed to all.
         fake.publish(|change| change.new_flags = Some(flags));
-        fake.settle();
+        fake.run_until_idle();
         fake.take_done(tickets[usize::from(reads)]).unwrap().into_reply().unwrap();
         fake.done.clear();
     }
@@ -243,13 +243,13 @@ fn writes_to_a_full_pool_wait_and_are_resent() {
     fake.publish(|change| {
         change.new_pools.insert(POOL, onego_ceph::osdmap::Pool { flags: pool_flag::FULL, ..pool(8) });
     });
-    fake.settle();
+    fake.run_until_idle();
     let after = fake.submit(append(&object, b"2"));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].seen.len(), 1);
     fake.osds[0].hold = false;
     fake.publish(|change| change.new_pools.insert(POOL, pool(8)));
-    fake.settle();
+    fake.run_until_idle();
     for ticket in [before, after] {
         fake.expect_ok(ticket);
     }
@@ -260,7 +260,7 @@ fn writes_to_a_full_pool_wait_and_are_resent() {
 fn requests_to_an_unknown_pool_fail_with_the_newest_map() {
     let mut fake = Fake::ready(1, 1);
     let ticket = fake.submit(Request::one(99, ObjectName::from("a"), Op::Stat));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.expect_error(ticket), Error::NoPool(99));
 }
 
@@ -269,7 +269,7 @@ fn a_new_pool_is_found_in_the_newest_map() {
     let mut fake = Fake::ready(1, 1);
     fake.publish_quietly(|change| change.new_pools.insert(5, pool(4)));
     let ticket = fake.submit(Request::one(5, ObjectName::from("a"), Op::Create { exclusive: false }));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -278,10 +278,10 @@ fn requests_to_a_deleted_pool_fail() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.want_map();
     fake.publish(|change| change.old_pools.insert(POOL));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.expect_error(ticket), Error::NoPool(POOL));
 }
 
@@ -290,13 +290,13 @@ fn requests_to_a_group_without_a_primary_wait_for_one() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.publish(|change| change.new_state.insert(0, 0));
-    fake.settle();
+    fake.run_until_idle();
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.advance(SECOND);
     assert!(fake.take_done(ticket).is_none());
     let addrs = fake.map.client_addrs[0].clone();
     fake.publish(|change| change.new_up_client.insert(0, addrs));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -316,28 +316,28 @@ fn a_backoff_holds_back_requests_until_it_ends() {
     let object = ObjectName::from("a");
     fake.osds[0].hold = true;
     let first = fake.submit(append(&object, b"1"));
-    fake.settle();
+    fake.run_until_idle();
     let held = fake.osds[0].held.remove(0);
     let this = object_of(&held.op);
     fake.backoff(&held, BackoffOp::Block, 1, this.clone(), this.clone());
     fake.backoff(&held, BackoffOp::Block, 2, HObject::min(), HObject::max());
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].acknowledged, [1, 2]);
 
     let second = fake.submit(append(&object, b"2"));
     let other = fake.objects_on(0).find(|other| fake.group(other) != held.op.pg.pg);
     let other = fake.submit(append(&other.unwrap(), b"3"));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].held.len(), 1, "only requests to other groups are sent");
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(other);
 
     fake.backoff(&held, BackoffOp::Unblock, 2, HObject::min(), HObject::max());
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.done.is_empty(), "the first backoff still holds");
     fake.backoff(&held, BackoffOp::Unblock, 1, this.clone(), this);
-    fake.settle();
+    fake.run_until_idle();
     for ticket in [first, second] {
         fake.expect_ok(ticket);
     }
@@ -349,11 +349,11 @@ fn a_redirected_request_is_followed() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.publish(|change| change.new_pools.insert(2, pool(4)));
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].answers.push(Fake::redirection(2));
     let object = ObjectName::from("a");
     let ticket = fake.submit(write(&object, b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
     assert!(fake.store.objects.contains_key(&(2, object)));
 }
@@ -363,22 +363,22 @@ fn a_request_in_a_redirect_loop_fails() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
     fake.publish(|change| change.new_pools.insert(2, pool(4)));
-    fake.settle();
+    fake.run_until_idle();
     // Answers are taken from the end: as many redirects as are allowed, and one more.
     fake.osds[0].answers = vec![Fake::redirection(2); 8];
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
     fake.osds[0].answers = (0..100).map(|n| Fake::redirection(1 + n % 2)).collect();
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     let error = fake.expect_error(ticket);
     assert!(matches!(error, Error::Mismatch(_)), "{error}");
     assert_eq!(fake.osds[0].answers.len(), 91, "it was sent nine times");
     // The next request has all of its tries.
     fake.osds[0].answers = vec![Fake::redirection(2); 8];
     let ticket = fake.submit(write(&ObjectName::from("b"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(ticket);
 }
 
@@ -390,14 +390,14 @@ fn a_read_that_a_replica_cannot_serve_goes_to_the_primary() {
         let copies = onego_ceph::osdmap::Pool { size: 2, ..pool(8) };
         change.new_pools.insert(POOL, copies);
     });
-    fake.settle();
+    fake.run_until_idle();
     let object = fake.object_on(0);
     fake.submit(write(&object, b"x"));
-    fake.settle();
+    fake.run_until_idle();
     for _ in 0..20 {
         fake.osds[1].answers = vec![OsdOpReply { result: -11, ..OsdOpReply::default() }];
         let ticket = fake.submit(read(&object, 1).with_flags(flag::BALANCE_READS));
-        fake.settle();
+        fake.run_until_idle();
         assert_eq!(fake.expect_ok(ticket).ops[0].output.to_vec(), b"x");
     }
     assert!(fake.osds[1].seen.len() > 3, "replicas serve reads too");
@@ -411,11 +411,11 @@ fn undecided() -> OsdOpReply {
 fn a_request_is_resubmitted_after_eagain_and_applied_once() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
-    fake.settle();
+    fake.run_until_idle();
     let object = fake.object_on(0);
     fake.osds[0].answers = vec![undecided(), undecided(), undecided()];
     let ticket = fake.submit(append(&object, b"x"));
-    fake.settle();
+    fake.run_until_idle();
     let (first, second) = (fake.osds[0].seen[0].0, fake.osds[0].seen[1].0);
     assert!(first != second, "the OSD remembers its answer to the first");
     assert_eq!(fake.osds[0].seen.len(), 2, "the third does not follow at once");
@@ -430,7 +430,7 @@ fn a_request_is_resubmitted_after_eagain_and_applied_once() {
 fn repeated_resubmissions_are_delayed_and_can_be_cancelled() {
     let mut fake = Fake::ready(1, 1);
     fake.want_map();
-    fake.settle();
+    fake.run_until_idle();
     let object = fake.object_on(0);
     fake.osds[0].answers = vec![undecided(); 1000];
     let ticket = fake.ticket();
@@ -441,7 +441,7 @@ fn repeated_resubmissions_are_delayed_and_can_be_cancelled() {
     let seen = fake.osds[0].seen.len();
     assert!((30..80).contains(&seen), "{seen} times in a minute");
     fake.client.cancel(id);
-    fake.settle();
+    fake.run_until_idle();
     assert!(matches!(fake.expect_error(ticket), Error::Cancelled));
 }
 
@@ -450,10 +450,10 @@ fn a_mismatching_reply_fails_the_request() {
     let mut fake = Fake::ready(1, 1);
     fake.osds[0].hold = true;
     let ticket = fake.submit(read(&ObjectName::from("a"), 1));
-    fake.settle();
+    fake.run_until_idle();
     let held = fake.osds[0].held.remove(0);
     fake.send(held.conn, held.tid, &OsdOpReply::default());
-    fake.settle();
+    fake.run_until_idle();
     assert!(matches!(fake.expect_error(ticket), Error::Mismatch(_)));
 }
 
@@ -465,7 +465,7 @@ fn requests_can_address_a_group() {
     request.group = Some(3);
     fake.osds[0].hold = true;
     fake.submit(request);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].held[0].op.pg.pg, PgId { pool: POOL, seed: 3 });
     assert_eq!(fake.osds[0].held[0].op.hash, 3);
 }

@@ -62,15 +62,15 @@ fn a_wait_for_a_reply_differs_from_one_for_a_backoff() {
     assert_eq!((waiting(&fake).target, waiting(&fake).cause), (replying, None));
     let held = fake.osds[0].held.remove(0);
     fake.backoff(&held, BackoffOp::Block, 7, HObject::min(), HObject::max());
-    fake.settle();
+    fake.run_until_idle();
     let second = fake.submit(write(&object, b"y"));
     fake.client.cancel(first);
-    fake.settle();
+    fake.run_until_idle();
     let target = waiting(&fake).target;
     assert!(matches!(target, Awaited::Backoff { osd: 0, .. }), "{target:?}");
     fake.backoff(&held, BackoffOp::Unblock, 7, HObject::min(), HObject::max());
     fake.release(0);
-    fake.settle();
+    fake.run_until_idle();
     fake.expect_ok(second);
 }
 
@@ -80,20 +80,20 @@ fn full_pools_pauses_and_down_osds_are_distinguished() {
     fake.publish(|change| change.new_pools.insert(POOL, OsdPool { flags: pool_flag::FULL, ..pool(8) }));
     fake.want_map();
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(waiting(&fake).target, Awaited::Room { pool: "rbd".into(), quota: false });
     let flags = fake.map.flags;
     fake.publish(|change| {
         change.new_flags = Some(flags | map_flag::PAUSEWR);
         change.new_pools.insert(POOL, pool(8))
     });
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(waiting(&fake).target, Awaited::Unpause);
     fake.publish(|change| {
         change.new_flags = Some(flags);
         change.new_state.insert(0, state::UP)
     });
-    fake.settle();
+    fake.run_until_idle();
     assert!(matches!(waiting(&fake).target, Awaited::Primary(_)), "{:?}", waiting(&fake));
     fake.set_health(Node::Mon(0), Health::Dead);
     fake.advance(SECOND);

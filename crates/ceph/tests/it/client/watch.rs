@@ -17,7 +17,7 @@ fn watching(osds: usize) -> (Fake, ObjectName, WatchId, u64) {
     let object = fake.object_on(0);
     let ticket = fake.ticket();
     let id = fake.client.watch(fake.now, target(&object), ticket);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.take_done(ticket).unwrap().outcome, Ok(Outcome::Watching(id)));
     let (cookie, registered) = fake.osds[0].watches.iter().next().unwrap();
     assert_eq!(*registered, (WatchOp::Watch, 0));
@@ -42,12 +42,12 @@ fn notifications_reach_the_watcher_and_are_acknowledged() {
     let (mut fake, _, id, cookie) = watching(1);
     let conn = fake.connections(Node::Osd(0))[0];
     fake.send(conn, 0, &notice(cookie, WatchEvent::Notify));
-    fake.settle();
+    fake.run_until_idle();
     let payload = List::from(b"hello".to_vec());
     let expected = Event::Notify { watch: id, notify_id: 55, notifier: 99, payload };
     assert!(fake.events.contains(&expected));
     fake.client.acknowledge(fake.now, id, 55, b"yes".to_vec().into());
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].notify_acks, [(55, cookie, b"yes".to_vec())]);
 }
 
@@ -55,10 +55,10 @@ fn notifications_reach_the_watcher_and_are_acknowledged() {
 fn a_watch_is_registered_again_after_a_break_and_kept_alive() {
     let (mut fake, _, _, cookie) = watching(1);
     fake.break_connections(Node::Osd(0));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].watches[&cookie], (WatchOp::Reconnect, 1));
     fake.break_connections(Node::Osd(0));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[0].watches[&cookie], (WatchOp::Reconnect, 2));
     fake.advance(21 * SECOND);
     assert!((3..6).contains(&fake.osds[0].pings), "{} pings", fake.osds[0].pings);
@@ -71,7 +71,7 @@ fn a_watch_follows_its_object() {
     fake.want_map();
     let group = fake.group(&object);
     fake.publish(|change| change.new_pg_temp.insert(group, vec![1]));
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.osds[1].watches[&cookie], (WatchOp::Reconnect, 1));
 }
 
@@ -87,7 +87,7 @@ fn a_forgotten_watch_is_reported_lost_once() {
     let (mut fake, _, id, cookie) = watching(1);
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];
     fake.break_connections(Node::Osd(0));
-    fake.settle();
+    fake.run_until_idle();
     let conn = fake.connections(Node::Osd(0))[0];
     fake.send(conn, 0, &notice(cookie, WatchEvent::Disconnect));
     fake.advance(20 * SECOND);
@@ -102,7 +102,7 @@ fn a_watch_of_a_missing_object_fails() {
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];
     let ticket = fake.ticket();
     fake.client.watch(fake.now, target(&ObjectName::from("a")), ticket);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.take_done(ticket).unwrap().outcome, Err(Error::Refused { errno: -2 }));
 }
 
@@ -111,13 +111,13 @@ fn an_ended_watch_is_gone() {
     let (mut fake, _, id, cookie) = watching(1);
     let ticket = fake.ticket();
     fake.client.unwatch(fake.now, id, ticket);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.take_done(ticket).unwrap().outcome, Ok(Outcome::Unwatched));
     assert!(fake.osds[0].watches.is_empty());
     let conn = fake.connections(Node::Osd(0))[0];
     fake.events.clear();
     fake.send(conn, 0, &notice(cookie, WatchEvent::Notify));
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.events.is_empty());
     fake.client.unwatch(fake.now, id, ticket);
     assert!(matches!(fake.take_done(ticket).unwrap().outcome, Err(Error::Invalid(_))));
@@ -142,7 +142,7 @@ fn complete(fake: &mut Fake, cookie: u64, notify_id: u64) {
     let message = Message::of(0, &notice).with_data(data.into_vec());
     let conn = fake.connections(Node::Osd(0))[0];
     fake.server(conn).unwrap().send(message);
-    fake.settle();
+    fake.run_until_idle();
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_notification_ends_with_the_watchers_answers() {
     let ticket = fake.ticket();
     let payload = List::from(b"hello".to_vec());
     fake.client.notify(fake.now, target(&ObjectName::from("a")), payload.clone(), Some(3), ticket);
-    fake.settle();
+    fake.run_until_idle();
     let held = fake.osds[0].held.remove(0);
     let Op::Notify { cookie, timeout: 3, payload: sent } = held.op.ops[0].0.clone() else {
         panic!("{held:?}")
@@ -161,7 +161,7 @@ fn a_notification_ends_with_the_watchers_answers() {
     let id = OpResult { output: 55u64.to_le_bytes().to_vec().into(), ..OpResult::default() };
     let reply = OsdOpReply { ops: [id].into_iter().collect(), ..OsdOpReply::default() };
     fake.send(held.conn, held.tid, &reply);
-    fake.settle();
+    fake.run_until_idle();
     assert!(fake.done.is_empty());
     complete(&mut fake, cookie, 54);
     assert!(fake.done.is_empty(), "the end of another notification");
@@ -175,11 +175,11 @@ fn a_notification_ends_with_the_watchers_answers() {
 #[test]
 fn notifications_fail_without_an_object_and_time_out_without_an_end() {
     let mut fake = Fake::with(1, 1, |config| config.osd.request_timeout = Some(SECOND));
-    fake.settle();
+    fake.run_until_idle();
     fake.osds[0].answers = vec![OsdOpReply { result: -2, ..OsdOpReply::default() }];
     let (refused, endless) = (fake.ticket(), fake.ticket());
     fake.client.notify(fake.now, target(&ObjectName::from("a")), List::new(), None, refused);
-    fake.settle();
+    fake.run_until_idle();
     assert_eq!(fake.take_done(refused).unwrap().outcome, Err(Error::Refused { errno: -2 }));
     fake.client.notify(fake.now, target(&ObjectName::from("a")), List::new(), Some(2), endless);
     fake.set_health(Node::Osd(0), Health::Silent);

@@ -4,7 +4,7 @@ use crate::encryption::Encryption;
 use crate::flush::WriteEpoch;
 use crate::host::{Host, Purpose, Ticket};
 use crate::image::machine::OpenImage;
-use crate::image::running::{Gather, ObjectPiece, Running, SpecialPiece, fill_up, pieces};
+use crate::image::running::{Gather, InflightIo, ObjectPiece, SpecialPiece, fill_up, pieces};
 use crate::image::sealed_state::{ChangeKey, SealedChange, SealedKind, SealedStep};
 use crate::request::Io;
 use onego_buf::List;
@@ -28,7 +28,7 @@ impl<T> OpenImage<T> {
         let changes = self.sealed_changes(io);
         let outstanding = changes.len() as u32;
         let gather = Gather::Changes { epoch, special: Vec::new() };
-        self.ios.insert(Running { token, offset: 0, length: 0, outstanding, error: None, gather });
+        self.ios.insert(InflightIo { token, offset: 0, length: 0, outstanding, error: None, gather });
         self.changing += 1;
         for (kind, index) in changes.into_iter().zip(0..) {
             self.enter_sealed(host, (key, index), kind);

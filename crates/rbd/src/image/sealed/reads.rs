@@ -3,7 +3,7 @@
 use crate::encryption::Encryption;
 use crate::host::{Host, Purpose, Ticket};
 use crate::image::machine::OpenImage;
-use crate::image::running::{Cut, Gather, Running, pieces};
+use crate::image::running::{Cut, Gather, InflightIo, pieces};
 use crate::request::Io;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::OpReply;
@@ -45,7 +45,7 @@ impl<T> OpenImage<T> {
         }
         let outstanding = parts.len() as u32;
         let gather = Gather::Sectors { parts, cut: Box::new(cut) };
-        self.ios.insert(Running { token, offset, length, outstanding, error: None, gather });
+        self.ios.insert(InflightIo { token, offset, length, outstanding, error: None, gather });
         if outstanding == 0 {
             self.finish(now, host, key);
         }

@@ -116,7 +116,7 @@ impl Host<u32> for Script {
     }
 }
 
-pub(super) struct Bed {
+pub(super) struct Harness {
     pub(super) image: OpenImage<u32>,
     pub(super) script: Script,
     pub(super) now: Time,
@@ -149,7 +149,7 @@ pub(super) fn facts(features: Features) -> ImageFacts {
     }
 }
 
-impl Bed {
+impl Harness {
     pub(super) fn open(facts: ImageFacts) -> Self {
         Self::open_as(facts, |_| {})
     }
@@ -160,12 +160,12 @@ impl Bed {
         let state = facts.state.clone();
         let mut image = OpenImage::watched(&mut script, facts, 0);
         tell(&mut image);
-        let mut bed = Self { image, script, now: Time::default(), state };
-        bed.watch(WATCH);
-        bed.refresh();
-        let (token, result) = bed.script.finished.remove(0);
-        assert!(token == 0 && result.is_ok() && bed.script.finished.is_empty(), "it does not open");
-        bed
+        let mut harness = Self { image, script, now: Time::default(), state };
+        harness.watch(WATCH);
+        harness.refresh();
+        let (token, result) = harness.script.finished.remove(0);
+        assert!(token == 0 && result.is_ok() && harness.script.finished.is_empty(), "it does not open");
+        harness
     }
 
     pub(super) fn watch(&mut self, cookie: u64) {

@@ -66,7 +66,7 @@ impl<T> OpenImage<T> {
             Ok(copied) => copied,
             Err(error) => {
                 self.copy_failed(now, host, object, &error);
-                return self.settle(now, host);
+                return self.process(now, host);
             }
         };
         let Some(copy) = self.copyups.get(&object) else { return };
@@ -83,7 +83,7 @@ impl<T> OpenImage<T> {
             }
             host.request(request, ticket);
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Records a copied object that no change has written in the map. Returns whether the piece waits for that.

@@ -110,7 +110,7 @@ impl<T> OpenImage<T> {
     /// Ends an operation; `result` is 0 or a negative errno.
     pub fn operation_ended(&mut self, now: Time, host: &mut impl Host<T>, number: u32, result: i32) {
         self.end_operation(host, number, result);
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     fn end_operation(&mut self, host: &mut impl Host<T>, number: u32, result: i32) {
@@ -141,14 +141,14 @@ impl<T> OpenImage<T> {
         (id, result, attempts): (AsyncRequestId, i32, u32),
         is_known: bool,
     ) {
-        if !is_known && attempts > 0 && self.death.is_none() {
+        if !is_known && attempts > 0 && self.fatal_error.is_none() {
             self.tell_end(host, id, result, attempts);
         }
     }
 
     /// Aborts operations where possible: a client that wants the lock, or a close, must not wait for long ones.
     pub(in crate::image) fn break_operations_off(&mut self, host: &mut impl Host<T>) {
-        let is_lost = self.death.is_some() || self.is_leaving;
+        let is_lost = self.fatal_error.is_some() || self.is_leaving;
         let under_way = self.operations.under_way.iter();
         let numbers: Vec<u32> =
             under_way.filter(|other| is_lost || !other.is_committed).map(|other| other.number).collect();

@@ -19,7 +19,7 @@ impl<T> OpenImage<T> {
             return host.finished(token, Err(error));
         }
         self.pauses.waiting.push_back(WaitingPause { operation, kind, token });
-        self.settle(now, host);
+        self.process(now, host);
     }
 
     /// Ends a pause. Finishes `token` when the image has read the changed header.
@@ -35,12 +35,12 @@ impl<T> OpenImage<T> {
                 }
                 self.refresh_for(host, Waiter::Lock);
             }
-            PauseKind::Header => self.refresh_for(host, Waiter::Nobody),
+            PauseKind::Header => self.refresh_for(host, Waiter::None),
         }
-        self.settle(now, host);
+        self.process(now, host);
     }
 
-    pub(in crate::image) fn settle_pauses(&mut self, host: &mut impl Host<T>) {
+    pub(in crate::image) fn process_pauses(&mut self, host: &mut impl Host<T>) {
         let is_known = !self.refresh.is_in_flight && !self.lock.state.is_learning();
         if let PauseState::Ending(_) = self.pauses.state
             && is_known

@@ -158,7 +158,7 @@ impl Fake {
 
     pub(crate) fn ready(mons: usize, osds: usize) -> Self {
         let mut fake = Self::new(mons, osds);
-        fake.settle();
+        fake.run_until_idle();
         assert!(fake.client.osdmap().is_some(), "the client has no map");
         fake
     }
@@ -223,7 +223,7 @@ impl Fake {
     }
 
     /// Runs everything that is due now.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         for _ in 0..10_000 {
             let acted = self.act();
             let moved = self.deliver();
@@ -392,14 +392,14 @@ impl Fake {
 
     pub(crate) fn advance(&mut self, wait: Duration) {
         let until = self.now + wait;
-        self.settle();
+        self.run_until_idle();
         while let Some(deadline) = self.client.deadline().filter(|deadline| *deadline <= until) {
             self.now = self.now.max(deadline);
             self.client.timeout(self.now);
-            self.settle();
+            self.run_until_idle();
         }
         self.now = until;
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Publishes the next epoch of the map, changed by `change`, to its subscribers.
@@ -469,7 +469,7 @@ impl Fake {
 
     pub(crate) fn want_map(&mut self) {
         self.client.want_newer_map(self.now);
-        self.settle();
+        self.run_until_idle();
     }
 
     pub(crate) fn object_on(&self, osd: i32) -> ObjectName {
