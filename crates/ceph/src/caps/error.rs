@@ -20,7 +20,7 @@ pub enum CapError {
         text: String,
     },
     /// The text is too long.
-    #[error("{service} capability has {len} bytes, the bound is {MAX_LEN}")]
+    #[error("{service} capability of {len} bytes exceeds the limit of {MAX_LEN}")]
     TooLong {
         /// Service of the capabilities.
         service: &'static str,

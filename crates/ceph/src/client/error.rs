@@ -29,7 +29,7 @@ pub enum Error {
     #[error("invalid request: {0}")]
     Invalid(&'static str),
     /// A name exceeds the limit of all OSDs.
-    #[error("the name of {what} has {len} bytes, the most is {bound}")]
+    #[error("the name of {what} has {len} bytes, which exceeds the limit of {bound}")]
     NameTooLong {
         /// Kind of the name.
         what: &'static str,
@@ -80,7 +80,7 @@ pub enum Error {
         /// The limit.
         bound: u64,
     },
-    /// An OSD ends each connection on which it receives this request alone. A change may have been applied.
+    /// An OSD ends each connection on which it receives only this request. A change may have been applied.
     #[error(
         "osd.{osd} has ended {tries} connections in a row on which it received only this request: {error}"
     )]

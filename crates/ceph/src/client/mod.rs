@@ -197,7 +197,7 @@ impl<T> Client<T> {
         self.objects.confirmed(id)
     }
 
-    /// Ends a watch. Ends with [`Outcome::Unwatched`].
+    /// Removes a watch. Ends with [`Outcome::Unwatched`].
     pub fn unwatch(&mut self, now: Time, id: WatchId, ticket: T) {
         self.objects.unwatch(now, &mut self.hub, id, ticket);
         self.forward_wishes(now);

@@ -20,7 +20,7 @@ pub type Location = BTreeMap<String, String>;
 
 /// Error of a change of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages document them")]
 pub enum EditError {
     #[error("there is no item '{0}' in the CRUSH map")]
     NoItem(String),
@@ -79,7 +79,7 @@ impl CrushMap {
     pub fn location(&self, item: i32) -> Location {
         let mut location = Location::new();
         let mut at = item;
-        // Each step goes up; in a cyclic map the loop ends after as many steps as there are buckets.
+        // Each step goes up; the bound ends the loop in a cyclic map.
         for _ in 0..self.buckets.len() {
             let Some(&above) = self.parents(at).first() else { break };
             let kind = self.bucket(above).map_or(0, |bucket| i32::from(bucket.kind));

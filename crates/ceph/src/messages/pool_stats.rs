@@ -49,7 +49,7 @@ pub struct GetPoolStatsReply {
 
 /// Statistics of a pool (`pool_stat_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "they are named as Ceph names them, and documented there")]
+#[allow(missing_docs, reason = "they have Ceph's names, and are documented there")]
 pub struct PoolStat {
     pub num_bytes: u64,
     pub num_objects: u64,

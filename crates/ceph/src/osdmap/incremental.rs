@@ -27,7 +27,7 @@ pub enum CrimsonChange {
 ///
 /// `None` and empty collections stand for no change.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of the fields of the map that change")]
+#[expect(missing_docs, reason = "the fields are named after those of the map that they change")]
 pub struct Incremental {
     /// Version of the client's part of the encoding: 8 (Nautilus to Quincy) or 9 (since Reef).
     pub version: u8,

@@ -44,7 +44,7 @@ pub struct StretchMode {
 ///
 /// The lists by OSD (`osd_state` to `osd_xinfo`) have `max_osd` entries.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
+#[expect(missing_docs, reason = "fields for OSDs and monitors have Ceph's names")]
 pub struct OsdMap {
     /// Version of the clients' part of the encoding, which is preserved: 9 (Nautilus to
     /// Quincy) or 10 (since Reef).

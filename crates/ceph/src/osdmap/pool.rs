@@ -139,7 +139,7 @@ pub struct PeeringCrush {
 
 /// Pool (`pg_pool_t`).
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
+#[expect(missing_docs, reason = "fields for OSDs and monitors have Ceph's names")]
 pub struct Pool {
     /// Version of the encoding, which is preserved: 29 (Nautilus to Squid, 30 if the pool is
     /// stretched) to 32 (Tentacle).

@@ -237,7 +237,7 @@ impl<T> OpenImage<T> {
                 let info = GetInfo::reply(&info.output)?;
                 Ok((info, Watchers::from_bytes(&watchers.output.to_segment())?))
             }
-            _ => Err(ClientError::Mismatch("it has not all outputs")),
+            _ => Err(ClientError::Mismatch("it lacks outputs")),
         });
         let (info, watchers) = match parsed {
             Ok(parsed) => parsed,

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of writes that wait for the image's lock: as many as tagged requests may be in flight.
+/// Maximum number of writes that wait for the image's lock: the limit of tagged requests in flight.
 const MAX_HELD: usize = 1 << 16;
 
 pub(super) const WATCH_RETRY: Duration = Duration::from_secs(2);

@@ -37,11 +37,11 @@ pub(super) struct Resize<T> {
 /// The steps of a size change. Tokens are those of callers that wait for the end of the step.
 #[derive(Debug)]
 enum ResizeStep<T> {
-    /// Waits for its turn, the lock, and the changes in flight.
+    /// Waits for earlier resizes, the lock, and the changes in flight.
     Draining(T),
     /// Requests past the new end fail, and the caller trims.
     Trimming,
-    /// As before, but another client may have owned the lock since: what was trimmed may exist again.
+    /// Like `Trimming`, but another client may have owned the lock since: trimmed objects may exist again.
     Broken,
     /// The caller has trimmed: waits for the changes in flight.
     Trimmed(T),
@@ -229,7 +229,7 @@ impl<T> OpenImage<T> {
         match result {
             Ok(_) => map.resize(objects),
             Err(error) => {
-                tracing::warn!(image = self.facts.id, %error, "the object map cannot be resized, and is given up");
+                tracing::warn!(image = self.facts.id, %error, "cannot resize the object map: giving it up");
                 map.is_failing = true;
                 self.invalidate_map(host);
             }

@@ -359,7 +359,7 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
         }
     }
     if request.object.is_empty() != request.group.is_some() {
-        return Err(Error::Invalid("it must be either to an object or to a placement group"));
+        return Err(Error::Invalid("it must address either an object or a placement group"));
     }
     if cost > MAX_WRITE {
         check_size(request, cost)?;
@@ -368,7 +368,7 @@ fn check(request: &Request, cost: u64) -> Result<(), Error> {
         match request.ops.as_slice() {
             [(Operation::Read { length, .. }, _)] if *length <= buffer.len() as u64 => {}
             [(Operation::Read { .. }, _)] => {
-                return Err(Error::Invalid("the buffer is smaller than what is to be read"));
+                return Err(Error::Invalid("the buffer is smaller than the read"));
             }
             _ => return Err(Error::Invalid("only a single read can go to a buffer")),
         }

@@ -364,7 +364,7 @@ fn a_request_in_a_redirect_loop_fails() {
     fake.want_map();
     fake.publish(|change| change.new_pools.insert(2, pool(4)));
     fake.run_until_idle();
-    // Answers are taken from the end: as many redirects as are allowed, and one more.
+    // Answers are taken from the end: the maximum number of redirects, and one more.
     fake.osds[0].answers = vec![Fake::redirection(2); 8];
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.run_until_idle();

@@ -176,7 +176,7 @@ fn another_handle_of_this_client_has_time_to_renew_its_watch() {
         harness.now = harness.script.wake_at.expect("a time to try again");
         harness.image.due(harness.now, &mut harness.script);
     }
-    // Twice as many seconds: a watch expires after 30.
+    // At 2 seconds each, longer than the 30 after which a watch expires.
     assert_eq!(found, 16);
     let broken = harness.call::<BreakLock>(HEADER, 0, Vec::new());
     assert_eq!((broken.locker, broken.cookie.as_str()), (EntityName::client(US), "auto 99"));

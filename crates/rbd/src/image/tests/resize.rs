@@ -137,7 +137,7 @@ fn a_shrink_that_lost_the_lock_does_not_set_the_size() {
     assert!(matches!(harness.script.asked.pop_front(), Some(Wanted::Unwatch(..))));
     harness.watch(8);
     harness.refresh();
-    // Another client has broken the lock and may have written what was trimmed.
+    // Another client has broken the lock and may have recreated trimmed objects.
     harness.call::<SetCookie>(HEADER, -16, Vec::new());
     finish(&mut harness, 4);
     assert!(matches!(harness.script.finished.pop(), Some((4, Err(Error::LockLost)))));
