@@ -38,7 +38,6 @@ pub(crate) enum Purpose {
     Lock {
         step: u32,
     },
-    /// Update of the lock's cookie to a new watch.
     Cookie,
     MapUpdate {
         object: u64,

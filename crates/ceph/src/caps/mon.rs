@@ -70,7 +70,6 @@ enum Scope {
     Everything,
     /// Commands and maps of a service: "osd", "mon", "auth", ...
     Service(String),
-    /// A command, with constraints on its arguments.
     Command {
         words: String,
         args: BTreeMap<String, Constraint>,

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// Addresses with the same first bits.
-    Prefix { address: IpAddr, bits: u32 },
+    Prefix {
+        address: IpAddr,
+        bits: u32,
+    },
     /// An invalid network, which contains no address (`MonCapGrant::network_valid`).
     Nowhere,
 }

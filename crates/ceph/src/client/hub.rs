@@ -28,7 +28,6 @@ pub(crate) enum Role {
 pub(crate) struct Link {
     pub(crate) role: Role,
     pub(crate) connection: Connection,
-    /// The driver was notified of pending output.
     announced: bool,
     /// The driver holds a buffer for a receive.
     landing: bool,

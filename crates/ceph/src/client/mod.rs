@@ -306,7 +306,6 @@ impl<T> Client<T> {
         self.objects.close(&mut self.hub);
     }
 
-    /// Forwards requests between object client and monitor session.
     #[inline]
     fn forward_wishes(&mut self, now: Time) {
         if let Some(wishes) = self.objects.take_wishes() {

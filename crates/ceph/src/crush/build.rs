@@ -8,7 +8,6 @@ use super::rule::{Rule, Step, StepOp};
 use super::tunables::Tunables;
 use std::collections::BTreeMap;
 
-/// Type names of new clusters, by number.
 const TYPE_NAMES: [&str; 12] =
     ["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
 const OSD: u16 = 0;

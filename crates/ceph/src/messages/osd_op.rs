@@ -13,7 +13,6 @@ use std::ops::Deref;
 /// Length of a tracing context, sent as zeros and ignored (`blkin_trace_info`).
 const TRACE_LEN: usize = 24;
 
-/// Length of a request's front up to `mtime`.
 const HEAD_LEN: usize = 75 + TRACE_LEN;
 
 /// Longest object name or locator key of an OSD, in bytes (`osd_max_object_name_len`).

@@ -194,7 +194,6 @@ fn primary_first(pool: &Pool, shards: usize) -> impl Iterator<Item = usize> + '_
     (0..shards).filter(may).chain((0..shards).filter(move |shard| !may(shard)))
 }
 
-/// Sorts the OSDs of `pg_temp` by shard.
 fn undo_primary_first(pool: &Pool, osds: &[i32]) -> Vec<i32> {
     let mut sorted = osds.to_vec();
     if pool.has_flag(pool_flag::EC_OPTIMIZATIONS) && osds.len() == usize::from(pool.size) {

@@ -109,7 +109,6 @@ impl fmt::Display for Features {
 impl FromStr for Features {
     type Err = String;
 
-    /// Parses names separated by commas.
     fn from_str(text: &str) -> Result<Self, String> {
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).try_fold(Self::NONE, |set, name| {
             match NAMES

@@ -56,7 +56,6 @@ impl<T> OpenImage<T> {
         self.process(now, host);
     }
 
-    /// Fails all waiting callers of a poisoned image.
     pub(super) fn fail_waiters(&mut self, host: &mut impl Host<T>) {
         let Some(fatal_error) = self.fatal_error.clone() else { return };
         while let Some(held) = self.held.pop_front() {

@@ -20,7 +20,6 @@ pub(super) struct Lock<T> {
     /// Callers that keep the lock for an operation; requests of other clients wait.
     pub(super) holders: u32,
     pub(super) is_requested: bool,
-    /// The owner, while this image waits for the lock.
     pub(super) wait: Option<LockWait>,
     /// Consecutive requests that the owner left unanswered.
     pub(super) unanswered: u32,
@@ -32,7 +31,6 @@ pub(super) struct Lock<T> {
     pub(super) fencers: Vec<T>,
 }
 
-/// Steps to acquire and to release the lock.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LockState {
     Free,
@@ -43,7 +41,6 @@ pub(super) enum LockState {
     Waiting(Time),
     /// The owner is dead: asking the monitors to blocklist it.
     Blocklisting(Locker),
-    /// Waiting for the OSD map with the blocklist entry.
     Fencing(Locker),
     Breaking,
     Refreshing,

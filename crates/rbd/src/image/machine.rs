@@ -39,7 +39,6 @@ pub struct OpenImage<T> {
     pub(super) ios: Slab<InflightIo<T>>,
     pub(super) writes: Writes<T>,
     pub(super) changing: usize,
-    /// Changes may go out at once.
     pub(super) is_open: bool,
     /// Something waits until nothing is in flight.
     pub(super) is_draining: bool,
@@ -75,7 +74,6 @@ pub(super) struct Held<T> {
 
 #[derive(Debug)]
 pub(super) enum WatchState {
-    /// The image is only read, without a watch.
     Unneeded,
     Pending,
     Waiting(Time),
@@ -107,18 +105,9 @@ pub(super) struct AncestralPart {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AncestralTarget {
-    Piece {
-        io: u32,
-        index: u32,
-    },
-    /// Part of a read of a nearer ancestor.
-    Part {
-        read: u32,
-        index: u32,
-    },
-    CopyUp {
-        object: u64,
-    },
+    Piece { io: u32, index: u32 },
+    Part { read: u32, index: u32 },
+    CopyUp { object: u64 },
 }
 
 #[derive(Debug)]
@@ -531,7 +520,6 @@ pub(super) fn reply(outcome: Result<client::Outcome, ClientError>) -> Result<OpR
     }
 }
 
-/// Returns the errno of a failed request, or 0.
 pub(super) fn errno_of<R>(result: &Result<R, ClientError>) -> i32 {
     result.as_ref().err().map_or(0, ClientError::errno)
 }

@@ -125,7 +125,6 @@ impl<T> OpenImage<T> {
         self.view.set_size(self.visible_size().saturating_sub(start), self.facts.state.data_size(start));
     }
 
-    /// Notes that another client may own the lock from now on.
     pub(super) fn break_resize(&mut self) {
         if let Some(Resize { step: step @ ResizeStep::Trimming, .. }) = self.resizes.front_mut() {
             *step = ResizeStep::Broken;

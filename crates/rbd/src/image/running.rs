@@ -40,7 +40,6 @@ pub(super) enum Gather {
     Sizes(Vec<(ObjectPiece, u64)>),
 }
 
-/// Range that is cut out of the sectors read.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) skip: usize,
@@ -127,7 +126,6 @@ impl ObjectPiece {
         Op::Read { offset: self.offset, length: self.length }
     }
 
-    /// Splits its bytes at the end of an object of that size.
     fn split(&self, size: u64) -> [Allocated; 2] {
         let there = size.saturating_sub(self.offset).min(self.length);
         [
@@ -245,7 +243,6 @@ pub(super) fn chain(parts: impl IntoIterator<Item = List>) -> List {
     all
 }
 
-/// Concatenates the parts of `data` in `ranges`.
 pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
     match ranges {
         [whole] if whole.end - whole.start == data.len() as u64 => data.clone(),
@@ -260,7 +257,6 @@ pub(super) fn fill_up(list: &mut List, length: u64) {
     list.push_zeros(length.saturating_sub(list.len() as u64));
 }
 
-/// Joins the parts that a buffer was split into.
 fn join(parts: SmallVec<[Option<SegmentMut>; 1]>) -> Result<SegmentMut, Error> {
     let lost = || Error::Client(ClientError::Mismatch("a part of the buffer is lost"));
     let mut parts = parts.into_iter();

@@ -196,7 +196,6 @@ fn banner(input: &mut StreamBytes) -> Result<Option<DiffVersion>, StreamError> {
     Ok(Some(version))
 }
 
-/// Frame of a record: tag and claimed length.
 struct Body {
     tag: u8,
     position: u64,

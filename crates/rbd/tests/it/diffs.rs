@@ -43,7 +43,6 @@ fn step() -> impl Strategy<Value = ObjectStep> {
     ]
 }
 
-/// An OSD's object, with its bytes at every snapshot.
 #[derive(Default)]
 struct Model {
     head: Option<Vec<u8>>,

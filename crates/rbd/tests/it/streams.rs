@@ -6,7 +6,6 @@ use onego_rbd::stream::{
 };
 use proptest::prelude::*;
 
-/// Decoded diff: its records, with their data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Diff {
     version: DiffVersion,

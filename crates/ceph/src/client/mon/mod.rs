@@ -28,13 +28,11 @@ use subscriptions::Subscriptions;
 #[derive(Debug)]
 enum State {
     Idle,
-    /// Trying some monitors of one priority.
     Hunting {
         tries: Vec<ConnId>,
         priority: u16,
         until: Time,
     },
-    /// All have failed; waiting before the next round.
     Resting {
         until: Time,
     },
@@ -57,13 +55,11 @@ struct Known {
 #[derive(Debug)]
 pub(crate) enum FromMonitor {
     Maps(MapUpdate),
-    /// Newest epoch of the OSD map.
     Newest(Epoch),
     /// It refuses new tickets, so the session is useless.
     NoTickets(auth::Error),
 }
 
-/// The known monitors, and the session with one of them.
 #[derive(Debug)]
 pub(crate) struct Monitors<T> {
     config: MonConfig,
@@ -72,7 +68,6 @@ pub(crate) struct Monitors<T> {
     versions: Versions,
     /// Indexes of the known ones that were not tried yet in this round; the next one is last.
     untried: Vec<usize>,
-    /// The monitor of the last session, which is tried last.
     last: Option<usize>,
     /// Failed rounds since the last session that lasted, and the delay before the next.
     rounds: Backoff,
@@ -222,7 +217,6 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Handles a message of the session.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -312,7 +306,6 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Subscribes to the cluster's log, or unsubscribes.
     pub(crate) fn want_log(&mut self, hub: &mut Hub<T>, is_wanted: bool) {
         let news = self.subscriptions.want_log(is_wanted, &self.hostname);
         if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
@@ -325,7 +318,6 @@ impl<T> Monitors<T> {
         self.subscriptions.got_osdmap(epoch);
     }
 
-    /// Sends a request to the monitors, as soon as there is a session.
     pub(crate) fn ask(&mut self, now: Time, hub: &mut Hub<T>, asker: Asker<T>, ask: Ask) {
         if let Asker::Caller(ticket) = asker {
             if self.requests.len() >= self.config.max_requests {
@@ -338,7 +330,6 @@ impl<T> Monitors<T> {
         }
     }
 
-    /// Cancels the requests whose tickets are `unwanted`.
     pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
         self.requests.cancel_where(hub, unwanted);
     }
@@ -367,14 +358,12 @@ impl<T> Monitors<T> {
         })
     }
 
-    /// Returns the wait for the first OSD map.
     pub(crate) fn waiting_map(&self, now: Time) -> Option<Waiting> {
         let elapsed = now.since(self.apart_since);
         let open = matches!(self.state, State::Open { .. });
         open.then_some(Waiting { target: Awaited::OsdMap, elapsed, cause: None })
     }
 
-    /// Returns the wait of the oldest monitor request.
     pub(crate) fn waiting_reply(&self, now: Time) -> Option<Waiting> {
         let elapsed = now.since(self.requests.oldest()?);
         Some(Waiting { target: Awaited::MonitorReply, elapsed, cause: None })
@@ -426,7 +415,6 @@ impl<T> Monitors<T> {
     }
 }
 
-/// Requests new tickets if it is time.
 fn renew_tickets<T>(now: Time, hub: &mut Hub<T>, conn: ConnId) {
     if let Some(payload) = hub.principal().renew(now) {
         hub.send(conn, 0, &Auth { method: auth::method::CEPHX, payload, monmap_epoch: 0 });

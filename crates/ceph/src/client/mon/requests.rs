@@ -22,11 +22,9 @@ pub(crate) enum Ask {
     Pool(PoolOp),
     Version(String),
     Ping,
-    /// Command to the monitor itself.
     Tell(Tell),
 }
 
-/// Recipient of the answer.
 #[derive(Debug)]
 pub(crate) enum Asker<T> {
     Caller(T),
@@ -59,7 +57,6 @@ impl<T> Requests<T> {
         self.waiting.len()
     }
 
-    /// Adds a request and returns its transaction id.
     pub(crate) fn add(&mut self, now: Time, config: &MonConfig, asker: Asker<T>, ask: Ask) -> u64 {
         self.last_tid += 1;
         // The object client's own query ends only with its answer: requests with deadlines wait for it.
@@ -134,7 +131,6 @@ impl<T> Requests<T> {
         None
     }
 
-    /// Returns the submission time of the oldest request of a caller.
     pub(crate) fn oldest(&self) -> Option<Time> {
         let callers = self.waiting.values().filter(|request| matches!(request.asker, Asker::Caller(_)));
         callers.map(|request| request.since).next()

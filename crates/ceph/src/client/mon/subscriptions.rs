@@ -20,7 +20,6 @@ struct LogWanted {
     next: u64,
 }
 
-/// Name of the subscription to log entries of all levels.
 const LOG: &str = "log-debug";
 
 impl Subscriptions {
@@ -66,7 +65,6 @@ impl Subscriptions {
         self.monmap = epoch;
     }
 
-    /// Returns all subscriptions, for a new session.
     pub(crate) fn all(&self, hostname: &str) -> Subscribe {
         // From the current epoch, not the next: a monitor without a newer map would otherwise stay silent.
         let monmap = Subscription { start: self.monmap.into(), once: false };

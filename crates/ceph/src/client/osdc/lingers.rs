@@ -76,7 +76,6 @@ impl<T> Lingers<T> {
     }
 }
 
-/// Returns the current interval of an object's placement group.
 pub(super) fn interval(map: &OsdMap, target: &WatchTarget) -> Option<Interval> {
     let pool = map.pools.get(&target.pool)?;
     let pg = pool.pg(pool.object_pg(target.pool, &target.object, b"", &target.namespace, -1));

@@ -53,9 +53,7 @@ pub(crate) struct Objecter<T> {
     pub(super) asked_newest: Option<u64>,
     pub(super) random: Random,
     pub(super) meter: Meter,
-    /// Lower bound of the next timer.
     pub(super) wakeup: Option<Time>,
-    /// Next maintenance of connections and watches.
     pub(super) tick: Option<Time>,
     pub(super) closed: bool,
 }

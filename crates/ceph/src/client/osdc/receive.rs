@@ -137,7 +137,6 @@ impl<T> Objecter<T> {
         self.finish(hub, tid, Ok(Outcome::Reply(reply)));
     }
 
-    /// Redirects a request permanently to another object or pool.
     fn redirect(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, redirect: Redirect) {
         let Some(op) = self.table.get_mut(tid) else { return };
         op.redirects += 1;

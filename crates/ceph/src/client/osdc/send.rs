@@ -19,7 +19,6 @@ use std::time::Duration;
 const MAX_REJECTIONS: u32 = 8;
 
 impl<T> Objecter<T> {
-    /// Resolves a request's target and sends it if possible.
     #[inline]
     pub(super) fn resolve_and_send(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
         match self.resolve_target(tid) {
@@ -337,7 +336,6 @@ impl<T> Objecter<T> {
         }
     }
 
-    /// Sends the requests of sessions whose slow start is over.
     pub(super) fn end_slow_start(&mut self, now: Time, hub: &mut Hub<T>) {
         for osd in 0..self.sessions.len() {
             if self.sessions[osd].as_deref_mut().is_some_and(|session| session.end_slow_start(now)) {
@@ -346,7 +344,6 @@ impl<T> Objecter<T> {
         }
     }
 
-    /// Closes the connections that have been idle for long.
     pub(super) fn close_idle(&mut self, now: Time, hub: &mut Hub<T>) {
         let before = now - self.config.idle_timeout;
         for osd in 0..self.sessions.len() {

@@ -100,7 +100,6 @@ impl OsdSession {
         self.slow_start.as_ref().map(|slow_start| slow_start.until)
     }
 
-    /// Ends a slow start that is over. Returns whether one was.
     pub(super) fn end_slow_start(&mut self, now: Time) -> bool {
         self.slow_start.take_if(|slow_start| slow_start.until <= now).is_some()
     }

@@ -41,13 +41,11 @@ pub(super) struct PendingOp<T> {
     pub(super) replica: bool,
     /// Number of groups in the pool when the group was determined.
     pub(super) pg_num: u32,
-    /// The map pauses it.
     pub(super) paused: bool,
     /// Connection of the last attempt, while its reply is expected.
     pub(super) sent_on: Option<ConnId>,
     pub(super) sent_at: Time,
     pub(super) since: Time,
-    /// Epoch of the map at the last attempt.
     pub(super) sent_epoch: Epoch,
     pub(super) attempts: i32,
     pub(super) rejections: u32,
@@ -138,7 +136,6 @@ impl<T> PendingOp<T> {
         self.buffer = request.read_into;
     }
 
-    /// Clears the slot. Returns the owner, the buffer and the cost.
     #[inline]
     fn vacate(&mut self) -> (Owner<T>, Option<SegmentMut>, u64) {
         self.message.ops.clear();

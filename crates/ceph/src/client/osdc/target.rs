@@ -33,7 +33,6 @@ pub(super) struct OpTarget {
 pub(super) enum NoTarget {
     NoMap,
     NoPool,
-    /// The pool fails all requests with EIO.
     BadPool,
 }
 
@@ -50,7 +49,6 @@ struct PoolTargets {
     mask: u32,
     read_tier: i64,
     write_tier: i64,
-    /// The pool has a cache tier.
     tiered: bool,
     full: bool,
     bad: bool,

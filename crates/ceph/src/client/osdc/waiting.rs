@@ -8,7 +8,6 @@ use crate::osdmap::pool_flag;
 use onego_wire::Time;
 
 impl<T> Objecter<T> {
-    /// Returns the wait of the oldest request of a caller or a watch.
     pub(crate) fn waiting(&self, now: Time) -> Option<Waiting> {
         let of_somebody = |op: &&PendingOp<T>| !matches!(op.owner, Owner::Nobody | Owner::Ping(_));
 

@@ -75,7 +75,6 @@ impl<'a> Mapper<'a> {
         Ok(chosen.len)
     }
 
-    /// Chooses one more item, and a leaf below it if requested.
     fn choose_one(
         &mut self,
         root: &'a Bucket,

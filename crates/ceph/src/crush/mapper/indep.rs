@@ -125,7 +125,6 @@ impl<'a> Mapper<'a> {
     }
 }
 
-/// Sets the undefined places to no item.
 fn give_up(items: &mut [i32]) {
     for item in items.iter_mut().filter(|item| **item == ITEM_UNDEF) {
         *item = ITEM_NONE;

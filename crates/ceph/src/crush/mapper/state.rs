@@ -22,7 +22,6 @@ pub(super) struct Mapper<'a> {
 }
 
 pub(super) enum Found<'a> {
-    /// An item of that type, with its bucket if it is one.
     Wanted(Option<&'a Bucket>),
     /// A bucket of another type: descend.
     Deeper(&'a Bucket),

@@ -64,7 +64,6 @@ pub(super) fn compile(folder: &Folder, text: &str) -> PathBuf {
     compiled
 }
 
-/// Inputs to map, with devices partly or fully out.
 pub(super) struct Inputs {
     pub(super) xs: std::ops::RangeInclusive<u32>,
     pub(super) result_max: usize,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Identifies a change: request and part.
 pub(in crate::image) type ChangeKey = (u32, u32);
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,6 @@ pub(in crate::image) struct UnderWay {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::image) enum Progress {
-    /// The last one was acknowledged.
     Known,
     Telling,
     Newer(u64, u64),

@@ -215,7 +215,6 @@ impl Harness {
         self.complete(ticket, Ok(client::Outcome::Reply(reply)));
     }
 
-    /// Returns the next request, which must be one to this object.
     pub(super) fn request(&mut self, object: &str) -> (Request, Ticket) {
         match self.script.asked.pop_front() {
             Some(Wanted::Request(request, ticket)) if request.object == ObjectName::from(object) => {
@@ -248,7 +247,6 @@ impl Harness {
         }
     }
 
-    /// Delivers a notification from another user.
     pub(super) fn told(&mut self, notification: &Notification, notify_id: u64) {
         let (watch, payload) = (WatchId::from_cookie(WATCH), notification.to_bytes().into());
         self.image.notified(self.now, &mut self.script, watch, notify_id, &payload);

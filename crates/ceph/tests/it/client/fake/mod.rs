@@ -37,7 +37,6 @@ pub(crate) enum Node {
 pub(crate) enum Health {
     Up,
     Dead,
-    /// It never answers.
     Silent,
 }
 
@@ -222,7 +221,6 @@ impl Fake {
         true
     }
 
-    /// Runs everything that is due now.
     pub(crate) fn run_until_idle(&mut self) {
         for _ in 0..10_000 {
             let acted = self.act();
@@ -361,7 +359,6 @@ impl Fake {
         moved
     }
 
-    /// Delivers the next bytes to the client's destination.
     fn land(&mut self, conn: ConnId) -> bool {
         let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) else { return false };
         let landing = wire.landing.get_or_insert_with(|| self.client.landing(conn));

@@ -243,7 +243,6 @@ impl Fake {
         self.send(*conn, *tid, &reply);
     }
 
-    /// Serves the held requests of an OSD, and later ones immediately.
     pub(crate) fn release(&mut self, osd: usize) {
         self.osds[osd].hold = false;
         for held in std::mem::take(&mut self.osds[osd].held) {
