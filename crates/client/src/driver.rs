@@ -1,4 +1,4 @@
-//! A machine that is driven by the thread that owns it, and futures that need it to be driven.
+//! Driver of a machine on the thread that owns it, and of futures that depend on the machine.
 
 use onego_engine::zero_copy::Settings;
 use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Spin, Stats, Wait};
@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A machine with its pump.
 pub(crate) struct Driver<M> {
     pump: Pump<AnyEngine, M>,
-    /// When it was last asked for the time, since the last turn.
+    /// Time cached since the last turn.
     now: Option<Time>,
 }
 
 impl<M: Machine> Driver<M> {
-    /// Opens an engine and makes the machine.
+    /// Opens an engine and creates the machine.
     pub(crate) fn open(
         kind: EngineKind,
         zero_copy: Settings,
@@ -39,7 +38,7 @@ impl<M: Machine> Driver<M> {
         self.pump.turn(wait)
     }
 
-    /// Prepares for a sleep that the caller sleeps by other means; see [`Pump::sleep_elsewhere`].
+    /// Prepares a sleep outside the engine; see [`Pump::sleep_elsewhere`].
     pub(crate) fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
         self.pump.sleep_elsewhere()
     }
@@ -48,7 +47,7 @@ impl<M: Machine> Driver<M> {
         self.pump.stats()
     }
 
-    /// The time, for requests: they go out together with the next turn, and one look at the clock does for all of them.
+    /// Returns the time for requests. They all go out with the next turn, so one clock read serves all of them.
     pub(crate) fn now(&mut self) -> Time {
         *self.now.get_or_insert_with(|| self.pump.now())
     }
@@ -61,12 +60,11 @@ impl<M: Machine> Driver<M> {
         self.pump.machine_mut()
     }
 
-    /// Wakes the pump from other threads.
     pub(crate) fn waker(&self) -> onego_engine::Waker {
         self.pump.waker()
     }
 
-    /// Runs a future to its end, driving the machine meanwhile.
+    /// Runs a future to completion while driving the machine.
     pub(crate) fn block_on<F: Future>(&mut self, future: F) -> io::Result<F::Output> {
         let mut future = pin!(future);
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), reactor: self.waker() });
@@ -83,7 +81,7 @@ impl<M: Machine> Driver<M> {
     }
 }
 
-/// Wakes the future that [`Driver::block_on`] runs.
+/// Waker of the future that [`Driver::block_on`] runs.
 struct Alarm {
     rung: AtomicBool,
     reactor: onego_engine::Waker,

@@ -1,9 +1,9 @@
-//! Why the encryption of an image cannot be used.
+//! Errors of image encryption.
 
 use onego_rbd::Misfit;
 use thiserror::Error;
 
-/// Why the encryption of an image cannot be used.
+/// Reason why the encryption of an image cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EncryptionError {
@@ -13,18 +13,18 @@ pub enum EncryptionError {
     /// The header does not fit the image.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// The image is formatted in the other way than the caller says.
-    #[error("its header is one of the other version of LUKS")]
+    /// The image uses the other LUKS version than the caller specified.
+    #[error("the header has the other LUKS version")]
     OtherVersion,
-    /// There are more passphrases than images.
-    #[error("{specs} passphrases are given, and it has {ancestors} ancestors")]
+    /// More passphrases than images were given.
+    #[error("{specs} passphrases given, but the image has {ancestors} ancestors")]
     TooMany {
-        /// Passphrases.
+        /// Passphrases given.
         specs: usize,
         /// Ancestors of the image.
         ancestors: usize,
     },
-    /// Encryption is loaded already.
-    #[error("its encryption is loaded already")]
+    /// Encryption is already loaded.
+    #[error("encryption is already loaded")]
     Loaded,
 }

@@ -1,48 +1,48 @@
-//! What errors of all clients have in common.
+//! Error classification common to all clients.
 
-/// What an error is about, the same for all clients. A program that acts on errors acts on this; a program that shows
-/// them shows the error itself, which says what was tried and what can be done.
+/// Category of an error, the same for all clients. Match on it to handle an error; display the error itself to show
+/// what was tried and what may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The call or the configuration makes no sense, whatever the state of the peer.
+    /// The call or the configuration is invalid, regardless of the peer's state.
     InvalidInput,
-    /// Something that is named does not exist.
+    /// A named object, image, file or pool does not exist.
     NotFound,
-    /// Something that is to be created exists.
+    /// The object, image, file or pool to create already exists.
     AlreadyExists,
-    /// Something is in use by others.
+    /// The resource is in use by other clients.
     Busy,
-    /// The peer does not let this user do it, or does not believe who the user is.
+    /// The peer denied access, or could not authenticate the user.
     PermissionDenied,
-    /// There is no room: a full cluster, pool or disk, or a quota that is used up.
+    /// No space left: a full cluster, pool or disk, or an exhausted quota.
     NoSpace,
-    /// This client or the peer cannot do it.
+    /// This client or the peer does not support the operation.
     Unsupported,
-    /// A condition that the request states, or an object's state, does not hold.
+    /// A condition of the request, or on the object's state, does not hold.
     FailedPrecondition,
     /// The peer refused for another reason.
     Refused,
-    /// Nothing has come in time. A change may have been made all the same.
+    /// No answer arrived in time. The change may still have been made.
     TimedOut,
-    /// The peer cannot be reached, or the connection broke. A change may have been made all the same.
+    /// The peer is unreachable, or the connection broke. The change may still have been made.
     Disconnected,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Protocol,
-    /// This machine refused a resource.
+    /// The operating system refused a resource.
     System,
-    /// This program has closed the client, or taken the request back.
+    /// The program closed the client or cancelled the request.
     Closed,
 }
 
 impl ErrorKind {
-    /// May the same call succeed a moment later without anybody changing anything? True for what is
-    /// [`Busy`](Self::Busy), [`TimedOut`](Self::TimedOut) or [`Disconnected`](Self::Disconnected).
+    /// Returns whether the same call may succeed later without intervention: true for [`Busy`](Self::Busy),
+    /// [`TimedOut`](Self::TimedOut) and [`Disconnected`](Self::Disconnected).
     ///
-    /// A request that has timed out or lost its connection may have been carried out: to write the same bytes to the same
-    /// place again does no harm, but an append may then be there twice, and an exclusive creation may find what it created
-    /// itself. Clients resend by themselves what was in flight when a connection broke; the caller sees these errors only
-    /// when that has not helped, so wait before the next try.
+    /// A request that timed out or lost its connection may have taken effect. Rewriting the same bytes at the same
+    /// place is harmless, but a repeated append may duplicate data, and a repeated exclusive creation may find its
+    /// own result. Clients resend in-flight requests themselves after a connection breaks; callers see these errors
+    /// only when that failed, so wait before retrying.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::TimedOut | Self::Disconnected)
     }

@@ -1,13 +1,13 @@
-//! Clients for network storage in userspace: objects in pools of a Ceph cluster ([`rados`]), block devices ([`rbd`]), and
-//! files of an NFS server ([`nfs`]). How a cluster is reached is in [`ceph`].
+//! Userspace clients for network storage: objects in pools of a Ceph cluster ([`rados`]), block devices ([`rbd`]) and
+//! files on an NFS server ([`nfs`]). The module [`ceph`] configures the connection to a cluster.
 //!
-//! The API is async and needs no runtime in particular: a thread of the library's own moves the bytes, and the
-//! futures work on any executor. A program that would rather spend no second thread drives the client itself: see
-//! [`Reactor`]. Dropping a future cancels what it began: a request that was not sent is never sent, and the reply to one
-//! that was sent is dropped. What such a request was to change may have changed, or may change yet.
+//! The API is async and independent of the runtime: a thread of the library moves the bytes, and the futures run on
+//! any executor. A program that wants to avoid the second thread drives the client itself with a [`Reactor`].
+//! Dropping a future cancels its request: an unsent request is never sent, and the reply to a sent one is discarded.
+//! The server may still apply a request that was already sent.
 //!
-//! Data goes in as [`List`]s of owned, reference-counted memory (a `Vec<u8>` is one), and comes out as lists of what
-//! was received or in the caller's own buffer. Nothing on the way copies it to pass it on.
+//! Data goes in as [`List`]s of owned, reference-counted memory (a `Vec<u8>` converts into one), and comes out as
+//! lists of receive buffers or in the caller's own buffer. No layer in between copies it.
 //!
 //! ```no_run
 //! use onego::{ceph, rados, rbd};
@@ -26,9 +26,9 @@
 //!
 //! # Features
 //!
-//! `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; each works alone. So is `block`
-//! ([`block`]), which needs both.
-//! `rdma-core` adds RDMA by devices of the machine to `nfs`.
+//! `ceph` ([`ceph`], [`rados`], [`rbd`]), `nfs` ([`nfs`]) and `block` ([`block`]) are enabled by default. `ceph` and
+//! `nfs` are independent of each other; `block` requires both. `rdma-core` adds RDMA over the machine's devices to
+//! `nfs`.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "block")]

@@ -1,4 +1,4 @@
-//! Listings: what comes page by page is given one by one.
+//! Listings: streams of entries that are fetched page by page.
 
 use futures_core::Stream;
 use std::collections::VecDeque;
@@ -7,18 +7,17 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A page under way.
+/// A page being fetched.
 pub(crate) type NextPage<T, E> = Pin<Box<dyn Future<Output = Result<Page<T, E>, E>> + Send>>;
 
-/// Some of what is listed.
 pub(crate) struct Page<T, E> {
     pub(crate) items: VecDeque<T>,
-    /// Gives more; `None`: this was the last.
+    /// Fetches the next page; `None` on the last one.
     pub(crate) next: Option<NextPage<T, E>>,
 }
 
-/// A listing of any length: a [`Stream`] that asks for the next page when the one before is used up. After an error it has
-/// ended. Dropping it ends it.
+/// A listing of any length: a [`Stream`] that fetches the next page when the previous one is used up. It ends after
+/// an error. Dropping it cancels the listing.
 pub struct Listing<T, E> {
     items: VecDeque<T>,
     next: Option<NextPage<T, E>>,
@@ -29,12 +28,13 @@ impl<T, E> Listing<T, E> {
         Self { items: VecDeque::new(), next: Some(first) }
     }
 
-    /// The next entry; `None` after the last. It does what `TryStreamExt::try_next` of the crate `futures` does.
+    /// Returns the next entry, or `None` after the last. Equivalent to `TryStreamExt::try_next` of the crate
+    /// `futures`.
     pub async fn try_next(&mut self) -> Result<Option<T>, E> {
         poll_fn(|cx| self.poll_entry(cx)).await.transpose()
     }
 
-    /// All entries that are left, in memory.
+    /// Collects all remaining entries in memory.
     pub async fn all(mut self) -> Result<Vec<T>, E> {
         let mut all = Vec::new();
         while let Some(entry) = self.try_next().await? {
@@ -59,7 +59,7 @@ impl<T, E> Listing<T, E> {
     }
 }
 
-// The pages are pinned on their own, the entries are only handed on.
+// The page's future is pinned by itself; entries are only moved out.
 impl<T, E> Unpin for Listing<T, E> {}
 
 impl<T, E> Stream for Listing<T, E> {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Three pages: numbers, none, and a number or an error.
+    /// Returns the first of three pages: numbers, none, and a number or an error.
     fn page(number: u32, fails: bool) -> NextPage<u32, &'static str> {
         Box::pin(async move {
             let items = match number {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_goes_on_behind_an_empty_page_and_ends_after_the_last() {
+    fn a_listing_continues_after_an_empty_page_and_ends_after_the_last() {
         let mut listing = Listing::new(page(0, false));
         for number in [Some(1), Some(2), Some(3), None, None] {
             assert_eq!(now(listing.try_next()), Ok(number));

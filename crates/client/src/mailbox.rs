@@ -1,4 +1,4 @@
-//! How other threads hand work to the reactor.
+//! Mailbox that hands work from other threads to the reactor.
 
 use onego_engine::Waker;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,36 +7,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{self, Poll};
 
-/// Most commands that wait for the reactor; the sender of one more waits. Deep enough that a reactor that wakes up finds a
-/// full batch of work, small enough that little waits here compared to what is in flight.
+/// Most commands queued for the reactor; senders of more wait. Deep enough that a woken reactor finds a full batch of
+/// work, small enough that the queue stays short compared with the requests in flight.
 const CAPACITY: usize = 1024;
 
-/// The reactor is gone, or its handles are.
+/// The reactor or its handles have been dropped.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-/// Commands on their way to the reactor, in order.
+/// Ordered queue of commands for the reactor.
 pub(crate) struct Mailbox<C> {
     state: Mutex<MailboxState<C>>,
     reactor: OnceLock<Waker>,
-    /// Somebody has stopped waiting for an answer.
+    /// Set when a caller abandoned its request.
     sweep: AtomicBool,
 }
 
 struct MailboxState<C> {
     commands: VecDeque<C>,
-    /// Whom to wake when there is room, in the order in which they came.
+    /// Wakers of waiting senders by arrival number.
     senders: BTreeMap<u64, task::Waker>,
-    /// The number of the newest of them.
+    /// Number of the newest waiting sender.
     last_sender: u64,
     closed: bool,
 }
 
-/// A command that is to be added.
+/// A command waiting for room in the mailbox.
 struct Sending<'a, C> {
     mailbox: &'a Mailbox<C>,
     command: Option<C>,
-    /// Its number among those who wait.
+    /// Position in the queue of waiting senders.
     number: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl<C> Sending<'_, C> {
                 state.last_sender += 1;
                 state.last_sender
             });
-            // One waker, however often it is asked: the newest counts.
+            // One waker per sender, however often it is polled; the newest counts.
             state.senders.insert(number, cx.waker().clone());
             return Poll::Pending;
         }
@@ -68,7 +68,7 @@ impl<C> Drop for Sending<'_, C> {
         if state.senders.remove(&number).is_some() || state.commands.len() >= CAPACITY {
             return;
         }
-        // It was woken for room that it does not take.
+        // This sender was woken for room that it no longer needs: pass the wake-up on.
         let next = state.senders.pop_first();
         drop(state);
         if let Some((_, next)) = next {
@@ -88,18 +88,18 @@ impl<C> Mailbox<C> {
         Self { state: Mutex::new(state), reactor: OnceLock::new(), sweep: AtomicBool::new(false) }
     }
 
-    /// Says whom to wake when a command arrives.
+    /// Sets the waker to call when a command arrives.
     pub(crate) fn set_reactor(&self, waker: Waker) {
-        // There is one reactor for the mailbox's whole life; a second call changes nothing.
+        // One reactor drives the mailbox for its whole life; a second call changes nothing.
         let _ = self.reactor.set(waker);
     }
 
     fn lock(&self) -> MutexGuard<'_, MailboxState<C>> {
-        // No code panics between the two halves of a change, so a poisoned state is whole.
+        // No code panics in the middle of a change, so a poisoned state is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a command, waiting while the mailbox is full.
+    /// Adds a command; waits while the mailbox is full.
     pub(crate) async fn send(&self, command: C) -> Result<(), Closed> {
         let mut sending = Sending { mailbox: self, command: Some(command), number: None };
         poll_fn(|cx| sending.poll(cx)).await?;
@@ -107,10 +107,10 @@ impl<C> Mailbox<C> {
         Ok(())
     }
 
-    /// Adds a command without waiting. It goes in even if the mailbox is full: there is at most one for each thing that was
-    /// opened, and what was opened has passed by [`send`](Self::send), one for each notification, of which a watch holds a
-    /// bounded number, and requests that their caller bounds.
-    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files has nothing to close"))]
+    /// Adds a command without waiting, even if the mailbox is full. The number of such commands is bounded: at most
+    /// one for each opened item (opening goes through [`send`](Self::send)), one for each notification (each watch
+    /// holds a bounded number), and requests that their caller bounds.
+    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the NFS client has nothing to close"))]
     pub(crate) fn post(&self, command: C) {
         let mut state = self.lock();
         if state.closed {
@@ -121,27 +121,25 @@ impl<C> Mailbox<C> {
         self.wake_reactor();
     }
 
-    /// Has the reactor look for requests that nobody waits for any more.
+    /// Requests a sweep of abandoned requests by the reactor.
     pub(crate) fn ask_sweep(&self) {
         if !self.sweep.swap(true, Ordering::AcqRel) {
             self.wake_reactor();
         }
     }
 
-    /// Is it to look for them? If so, it is told once.
+    /// Returns whether a sweep was requested since the last call.
     #[inline]
     pub(crate) fn take_sweep(&self) -> bool {
         self.sweep.load(Ordering::Relaxed) && self.sweep.swap(false, Ordering::AcqRel)
     }
 
-    /// Has the reactor look at what has changed.
     pub(crate) fn wake_reactor(&self) {
         if let Some(reactor) = self.reactor.get() {
             reactor.wake();
         }
     }
 
-    /// Takes the oldest command.
     pub(crate) fn take(&self) -> Option<C> {
         let mut state = self.lock();
         let command = state.commands.pop_front()?;
@@ -153,7 +151,7 @@ impl<C> Mailbox<C> {
         Some(command)
     }
 
-    /// Refuses all further commands and drops those that wait: their senders see that.
+    /// Refuses all further commands and drops queued ones, which their senders observe.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -164,7 +162,6 @@ impl<C> Mailbox<C> {
         self.wake_reactor();
     }
 
-    /// Has [`close`](Self::close) been called?
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -187,7 +184,7 @@ mod tests {
         }
     }
 
-    /// A waker, and the count of its wake-ups.
+    /// Returns a waker and its wake-up counter.
     fn counter() -> (Arc<Count>, task::Waker) {
         let count = Arc::new(Count::default());
         (Arc::clone(&count), task::Waker::from(count))
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_asked_often_waits_once() {
+    fn a_repeatedly_polled_sender_waits_once() {
         let mailbox = full();
         let (woken, waker) = counter();
         let mut sending = pin!(mailbox.send(CAPACITY));
@@ -216,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_dropped_leaves_nothing_and_takes_nobodys_turn() {
+    fn a_dropped_sender_leaves_nothing_behind_and_passes_its_turn_on() {
         let mailbox = full();
         let ((first_woken, first), (second_woken, second)) = (counter(), counter());
         let mut waits = Box::pin(mailbox.send(1));
         assert!(waits.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
         drop(waits);
-        assert_eq!(mailbox.lock().senders.len(), 0, "a sender that is gone has nothing to wake");
+        assert_eq!(mailbox.lock().senders.len(), 0, "a dropped sender leaves no waker");
 
         let mut leaves = Box::pin(mailbox.send(2));
         let mut stays = Box::pin(mailbox.send(3));
@@ -231,7 +228,7 @@ mod tests {
         mailbox.take();
         assert_eq!(first_woken.0.load(Ordering::Relaxed), 1);
         drop(leaves);
-        assert_eq!(second_woken.0.load(Ordering::Relaxed), 1, "the room is the next one's");
+        assert_eq!(second_woken.0.load(Ordering::Relaxed), 1, "the next sender gets the room");
         assert!(stays.as_mut().poll(&mut Context::from_waker(&second)).is_ready());
     }
 }

@@ -1,17 +1,17 @@
-//! Answers that are waited for. A caller that stops waiting takes back what it asked for.
+//! Pending answers: dropping one cancels the request.
 
 use crate::mailbox::Closed;
 use futures_channel::oneshot;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Asks a reactor, and has it cancel what nobody waits for any more.
+/// Sender of requests to a reactor, which cancels abandoned ones.
 pub(crate) trait Asker<T> {
-    /// The caller has stopped waiting for an answer. `late`: the answer, if it had come all the same.
+    /// Handles an answer that the caller stopped waiting for. `late` is the answer if it arrived regardless.
     fn abandoned(&self, late: Option<T>);
 }
 
-/// An answer under way. Dropping it before the answer is here cancels what was asked for.
+/// A pending answer. Dropping it before the answer arrives cancels the request.
 pub(crate) struct Pending<'a, T, A: Asker<T>> {
     asker: &'a A,
     answer: oneshot::Receiver<T>,

@@ -1,4 +1,4 @@
-//! The reactor: drives a client of any protocol, on the thread that owns it or on one of the client's own.
+//! Reactor that drives a client of any protocol, on its owner's thread or on one of the client.
 
 use crate::driver::Driver;
 use onego_engine::{Stats, Wait};
@@ -9,44 +9,42 @@ use std::os::fd::BorrowedFd;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long the end of a client may take. Others wait for half a minute for a watch that was not given up, and a peer
-/// that can be reached answers at once.
+/// Limit on the shutdown of a client. An unreleased watch makes other clients wait for half a minute; a reachable
+/// peer answers at once.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What a reactor has to know of the client that it drives.
+/// Interface between the reactor and the client that it drives.
 pub trait Core: Machine {
-    /// A tagged request that is done with.
+    /// A completed tagged request.
     type Completed;
-    /// Why the client fails.
+    /// Error type of the client.
     type Error: From<EngineFailed> + std::fmt::Display;
 
-    /// May another tagged request be started without making anything grow?
+    /// Returns whether another tagged request can start without growing any queue.
     fn has_room(&self) -> bool;
 
-    /// The next tagged request that is done with.
+    /// Removes the next completed tagged request.
     fn next_completed(&mut self) -> Option<Self::Completed>;
 
-    /// Are all handles gone, and is nothing in flight?
+    /// Returns whether all handles are gone and nothing is in flight.
     fn is_over(&self) -> bool;
 
-    /// Refuses all further commands.
     fn close(&self);
 
-    /// Gives up what the peer would otherwise keep for a client that is gone.
+    /// Starts releasing state that the peer would otherwise keep for a dead client.
     fn say_farewell(&mut self, _now: Time) {}
 
-    /// Is there still something that the peer keeps?
+    /// Returns whether the release is still in progress.
     fn is_leaving(&self) -> bool {
         false
     }
 }
 
-/// The event engine failed: the reactor is of no use after it.
+/// The event engine failed, which makes the reactor unusable.
 #[derive(Debug)]
 pub struct EngineFailed {
-    /// What was tried.
+    /// Operation that failed.
     pub(crate) what: &'static str,
-    /// The system's answer.
     pub(crate) source: io::Error,
 }
 
@@ -60,12 +58,12 @@ impl EngineFailed {
     }
 }
 
-/// A client that is driven by the thread that owns it: no other thread, no wake-ups, no locks on the way of a request.
+/// A client driven by the thread that owns it: no second thread, no wake-ups, no locks on the path of a request.
 ///
-/// Its names in use are [`ceph::Reactor`](crate::ceph::Reactor) and [`nfs::Reactor`](crate::nfs::Reactor), which say how
-/// one is made and what can be submitted. Two ways to use it, which mix: [`block_on`](Self::block_on) runs any future of
-/// this crate's API and drives the client meanwhile; or requests are submitted with a tag, and [`turn`](Self::turn) and
-/// [`completion`](Self::completion) say which tags are done.
+/// Use it as [`ceph::Reactor`](crate::ceph::Reactor) or [`nfs::Reactor`](crate::nfs::Reactor), whose docs describe
+/// its construction and its requests. Two ways to use it can be mixed: [`block_on`](Self::block_on) runs any future
+/// of this crate's API while driving the client; alternatively, submit requests with a tag, call
+/// [`turn`](Self::turn), and collect the tags of finished requests with [`completion`](Self::completion).
 pub struct Reactor<C: Core> {
     driver: Driver<C>,
 }
@@ -75,44 +73,44 @@ impl<C: Core> Reactor<C> {
         Self { driver }
     }
 
-    /// The client, to be given work, and the time for it.
+    /// Returns the client and the time to pass to its requests.
     pub(crate) fn core(&mut self) -> (&mut C, Time) {
         let now = self.driver.now();
         (self.driver.machine_mut(), now)
     }
 
-    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do. An error is one of the event
-    /// engine; the reactor is of no use after it.
+    /// Processes all pending work, and sleeps as `wait` allows if there is none. Fails if the event engine fails; the
+    /// reactor is then unusable.
     pub fn turn(&mut self, wait: Wait) -> Result<(), C::Error> {
         self.driver.turn(wait).map_err(|error| EngineFailed::waiting(error).into())
     }
 
-    /// What the engine has done so far: system calls and bytes.
+    /// Returns the engine's counters of system calls and bytes.
     pub fn stats(&self) -> Stats {
         self.driver.stats()
     }
 
-    /// Runs a future to its end, driving the client meanwhile. An error is one of the event engine.
+    /// Runs a future to completion while driving the client. Fails if the event engine fails.
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, C::Error> {
         self.driver.block_on(future).map_err(|error| EngineFailed::waiting(error).into())
     }
 
-    /// May another request be submitted?
+    /// Returns whether another request can be submitted.
     pub fn has_room(&self) -> bool {
         self.driver.machine().has_room()
     }
 
-    /// The next tagged request that is done with.
+    /// Removes and returns the next completed tagged request.
     pub fn completion(&mut self) -> Option<C::Completed> {
         self.driver.machine_mut().next_completed()
     }
 
-    /// Drives the client on a runtime, instead of a thread, until all its handles are gone. `wait` is the runtime's way to
-    /// wait: until the descriptor is readable, or until the time is over if there is one; to return earlier does no harm.
+    /// Drives the client on a runtime, instead of a thread, until all its handles are dropped. `wait` waits by the
+    /// runtime's means until the descriptor is readable or the timeout, if any, expires; returning early is harmless.
     ///
-    /// The future has to stay on the thread on which the reactor was made (`spawn_local`, or beside the program's own
-    /// futures). An error is one of the event engine or of `wait`. Dropping the future ends the client, as dropping the
-    /// reactor does.
+    /// The future must stay on the thread that created the reactor (`spawn_local`, or joined with the program's own
+    /// futures). Fails if the event engine or `wait` fails. Dropping the future shuts the client down, as dropping
+    /// the reactor does.
     ///
     /// With tokio, `wait` is
     ///
@@ -125,11 +123,11 @@ impl<C: Core> Reactor<C> {
     /// }
     /// ```
     ///
-    /// The example `on_tokio` is a whole program, and `on_smol` another.
+    /// The examples `on_tokio` and `on_smol` are complete programs.
     ///
-    /// It takes the engine epoll, which is the default: over another it fails at once, with an I/O error of the kind
-    /// `Unsupported`. A ring whose completions are deferred until its owner enters the kernel does not become readable when
-    /// one is there.
+    /// This requires the epoll engine, the default; other engines fail at once with an I/O error of kind
+    /// `Unsupported`. A ring with deferred completions does not become readable when one arrives, because its owner
+    /// must enter the kernel first.
     pub async fn drive<W>(mut self, mut wait: W) -> Result<(), C::Error>
     where
         W: AsyncFnMut(BorrowedFd<'_>, Option<Duration>) -> io::Result<()>,
@@ -138,21 +136,21 @@ impl<C: Core> Reactor<C> {
             self.turn(Wait::Poll)?;
             match self.driver.sleep_elsewhere().map_err(EngineFailed::waiting)? {
                 Some((descriptor, most)) => wait(descriptor, most).await.map_err(EngineFailed::waiting)?,
-                // The other futures of this thread have their turn, too.
+                // Let the thread's other futures run.
                 None => yield_now().await,
             }
         }
         Ok(())
     }
 
-    /// Drives the client until its handles are gone. `after_turn` is called after each turn, and once more when all that was asked for
-    /// has been told.
+    /// Drives the client until its handles are dropped. Calls `after_turn` after each turn, and once more after all
+    /// completions have been delivered.
     pub(crate) fn run(mut self, after_turn: impl Fn()) {
         while !self.driver.machine().is_over() {
             let turned = self.turn(Wait::Forever);
             after_turn();
             if let Err(error) = turned {
-                tracing::error!(%error, "the reactor stops");
+                tracing::error!(%error, "the reactor failed");
                 break;
             }
         }
@@ -161,7 +159,7 @@ impl<C: Core> Reactor<C> {
     }
 }
 
-/// Is ready when it is polled the second time.
+/// Yields to the executor once.
 pub(crate) async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|cx| {
@@ -175,7 +173,7 @@ pub(crate) async fn yield_now() {
 }
 
 impl<C: Core> Drop for Reactor<C> {
-    /// Ends the client. What the peer would keep is given up, for which at most a second is waited.
+    /// Shuts the client down; waits at most a second to release the peer's state.
     fn drop(&mut self) {
         self.driver.machine().close();
         let now = self.driver.now();

@@ -1,30 +1,30 @@
-//! Reports what a client waits for, once that takes long.
+//! Reports of why a client is waiting, after a wait of two seconds.
 
 use onego_wire::Time;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Waiting that takes less is not worth a word: a new map of a cluster takes about a second to spread.
+/// Shorter waits go unreported: a new cluster map takes about a second to spread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time between two looks at what is waited for. A look walks over all requests in flight.
+/// Time between two checks. A check walks all requests in flight.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A look that comes this much later than planned finds a client that nobody drove meanwhile: what it waits for may lie
-/// in the sockets.
+/// A check delayed by this much means that the client was not driven meanwhile: the replies may lie unread in the
+/// sockets.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What a client waits for, and why: a sentence.
+/// A sentence that states what a client waits for and why.
 pub(crate) trait WaitReport: fmt::Display + Clone {
-    /// How long it has been waited for.
+    /// Returns how long the client has been waiting.
     fn elapsed(&self) -> Duration;
 }
 
-/// Called when a client has waited for two seconds, when it waits for something else or for another reason, and with
-/// `None` when it goes on. It is called on the thread that drives the client, and must not block.
+/// Hook called when a client has waited for two seconds, when the object or reason of the wait changes, and with
+/// `None` when the client proceeds. It runs on the thread that drives the client and must not block.
 ///
-/// Its names in use are [`ceph::WaitingHook`](crate::ceph::WaitingHook) and [`nfs::WaitingHook`](crate::nfs::WaitingHook).
+/// Use it as [`ceph::WaitingHook`](crate::ceph::WaitingHook) or [`nfs::WaitingHook`](crate::nfs::WaitingHook).
 ///
 /// ```
 /// use onego::ceph::WaitingHook;
@@ -40,7 +40,7 @@ pub struct WaitingHook<W>(Arc<Hook<W>>);
 type Hook<W> = dyn Fn(Option<&W>) + Send + Sync;
 
 impl<W> WaitingHook<W> {
-    /// A hook that calls `hook`.
+    /// Creates a hook that calls `hook`.
     pub fn new(hook: impl Fn(Option<&W>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }
@@ -58,7 +58,7 @@ impl<W> fmt::Debug for WaitingHook<W> {
     }
 }
 
-/// The newest report, which other threads may look at.
+/// The newest report, readable from other threads.
 #[derive(Debug)]
 pub(crate) struct Report<W>(Arc<Mutex<Option<W>>>);
 
@@ -84,12 +84,11 @@ impl<W: Clone> Report<W> {
     }
 }
 
-/// Looks once a second whether a client that has something to do gets on with it.
+/// Checks once a second whether a busy client makes progress.
 #[derive(Debug)]
 pub(crate) struct Lookout<W> {
-    /// When to look next; `None`: there is nothing to wait for.
+    /// Time of the next check; `None` while idle.
     look_at: Option<Time>,
-    /// The sentence that was reported last.
     reported: Option<String>,
     report: Report<W>,
     hook: Option<WaitingHook<W>>,
@@ -100,7 +99,7 @@ impl<W: WaitReport> Lookout<W> {
         Self { look_at: None, reported: None, report, hook }
     }
 
-    /// Says whether the client has anything to do.
+    /// Sets whether the client has work pending.
     #[inline]
     pub(crate) fn set_busy(&mut self, now: Time, is_busy: bool) {
         if is_busy != self.look_at.is_some() {
@@ -115,7 +114,7 @@ impl<W: WaitReport> Lookout<W> {
         self.look_at
     }
 
-    /// Looks, if it is time.
+    /// Checks for progress if a check is due.
     pub(crate) fn look(&mut self, now: Time, waiting: impl FnOnce() -> Option<W>) {
         let Some(at) = self.look_at.filter(|at| *at <= now) else { return };
         self.look_at = Some(now + INTERVAL);
@@ -135,7 +134,7 @@ impl<W: WaitReport> Lookout<W> {
         }
         match &waiting {
             Some(waiting) => tracing::info!(elapsed = ?waiting.elapsed(), "{waiting}"),
-            None => tracing::info!("the client goes on"),
+            None => tracing::info!("the client proceeds"),
         }
         self.reported = sentence;
         if let Some(WaitingHook(hook)) = &self.hook {
@@ -148,7 +147,7 @@ impl<W: WaitReport> Lookout<W> {
 mod tests {
     use super::*;
 
-    /// A sentence, and the seconds for which it has been true.
+    /// A sentence and its age in seconds.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Sentence(&'static str, u64);
 
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_reported_once_and_only_after_two_seconds() {
+    fn reports_are_sent_once_and_only_after_two_seconds() {
         let reported = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&reported);
         let hook = WaitingHook::new(move |waiting: Option<&Sentence>| {
@@ -178,7 +177,7 @@ mod tests {
         let report = Report::default();
         let mut lookout = Lookout::new(report.clone(), Some(hook));
         lookout.set_busy(at(0), true);
-        lookout.look(at(1), || panic!("it is too early"));
+        lookout.look(at(1), || panic!("too early to check"));
         lookout.look(at(2), || Some(Sentence("refused", 1)));
         assert_eq!(report.get(), None);
         lookout.look(at(3), || Some(Sentence("refused", 2)));
@@ -192,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_nobody_drove_is_not_said_to_wait() {
+    fn an_undriven_client_is_not_reported_as_waiting() {
         let report = Report::default();
         let mut lookout = Lookout::new(report.clone(), None);
         lookout.set_busy(at(0), true);
-        lookout.look(at(9), || panic!("the replies may be there"));
+        lookout.look(at(9), || panic!("the replies may lie in the sockets"));
         assert_eq!((report.get(), lookout.deadline()), (None, Some(at(10))));
         lookout.look(at(10), || Some(Sentence("unanswered", 10)));
         assert!(report.get().is_some());

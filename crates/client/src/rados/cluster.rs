@@ -18,28 +18,27 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// A connection to a Ceph cluster. Cheap to clone; the connection ends with [`close`](Self::close), or when the last clone, pool and image
-/// is dropped.
+/// A connection to a Ceph cluster. Cheap to clone. It ends with [`close`](Self::close), or when the last clone, pool
+/// and image is dropped.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Connection>,
 }
 
-/// State of a connection that all its handles share.
+/// State shared by all handles of a connection.
 struct Connection {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
     report: Report<Waiting>,
     figures: ClientFigures,
-    /// The thread that drives the client, if it is the client's own.
+    /// The thread that drives the client, unless the caller drives it.
     thread: OnceLock<ReactorThread>,
-    /// Which files may show through images.
+    /// Policy on files that may act as migration sources of images.
     source_files: Arc<SourceFilesPolicy>,
-    /// Where random numbers come from, if not from the system.
+    /// Seed of the random numbers, if the system does not supply them.
     seed: Option<AtomicU64>,
 }
 
-/// The thread that drives a client.
 pub(super) struct ReactorThread {
     pub(super) id: ThreadId,
     /// Resolves when the thread ends.
@@ -49,23 +48,23 @@ pub(super) struct ReactorThread {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.mailbox.close();
-        // A reactor that its owner goes on driving releases the watches, too.
+        // If the owner keeps driving the reactor, it releases the watches as well.
         self.mailbox.ask_sweep();
     }
 }
 
-/// A connection that others keep, or not.
+/// A weak handle on a connection.
 #[derive(Clone)]
 pub(super) struct WeakCluster(Weak<Connection>);
 
 impl WeakCluster {
-    /// The connection, unless it has ended.
     pub(super) fn upgrade(&self) -> Option<Cluster> {
         self.0.upgrade().map(|shared| Cluster { shared })
     }
 }
 
-/// The step and the mixing of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
+/// Step and mixing function of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
+/// 2014).
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mixed(state: u64) -> u64 {
@@ -74,23 +73,23 @@ fn mixed(state: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// What a command gave.
+/// Output of a successful command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// What is meant for people.
+    /// Text for humans.
     pub status: String,
-    /// What is meant for programs.
+    /// Data for programs.
     pub output: Vec<u8>,
 }
 
-/// What a command gave, also if it failed.
+/// Reply to a command, whether it succeeded or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandReply {
     /// Zero, or a negative error number.
     pub result: i32,
-    /// What is meant for people.
+    /// Text for humans.
     pub status: String,
-    /// What is meant for programs.
+    /// Data for programs.
     pub output: Vec<u8>,
 }
 
@@ -101,44 +100,44 @@ impl From<messages::CommandReply> for CommandReply {
     }
 }
 
-/// How full the cluster is, in bytes.
+/// Space usage of the cluster, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Room in all.
+    /// Total capacity.
     pub total: u64,
-    /// Room used.
+    /// Used capacity.
     pub used: u64,
-    /// Room left.
+    /// Free capacity.
     pub available: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
 }
 
-/// How full a pool is, and what was done with it.
+/// Space usage and I/O counters of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUsage {
-    /// Bytes that it takes in the stores, with all copies.
+    /// Bytes used in the object stores, including all copies.
     pub used: u64,
-    /// Bytes of its objects, once.
+    /// Bytes of the pool's objects, each counted once.
     pub stored: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Objects as they were when snapshots were taken.
+    /// Object clones kept for snapshots.
     pub clones: u64,
-    /// Copies of objects that there should be.
+    /// Object copies that should exist.
     pub copies: u64,
-    /// Objects that their first OSD lacks.
+    /// Objects missing on their primary OSD.
     pub missing_on_primary: u64,
-    /// Objects of which no copy is found.
+    /// Objects without any known copy.
     pub unfound: u64,
-    /// Copies that are not there.
+    /// Missing object copies.
     pub degraded: u64,
-    /// Reads, and KiB that were read.
+    /// Reads, and KiB read.
     pub reads: (u64, u64),
-    /// Writes, and KiB that were written.
+    /// Writes, and KiB written.
     pub writes: (u64, u64),
-    /// Bytes that compressed data takes, and took before.
+    /// Bytes of compressed data, after and before compression.
     pub compressed: (u64, u64),
 }
 
@@ -161,21 +160,21 @@ impl PoolUsage {
     }
 }
 
-/// A pool, as it is listed.
+/// A pool in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolInfo {
-    /// Its number.
+    /// Pool number.
     pub id: i64,
-    /// Its name.
+    /// Pool name.
     pub name: String,
     /// Copies of each object.
     pub size: u32,
-    /// Placement groups.
+    /// Number of placement groups.
     pub groups: u32,
 }
 
 impl Cluster {
-    /// Are both handles on the same client?
+    /// Returns whether both handles belong to the same client.
     #[cfg(feature = "block")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -191,7 +190,7 @@ impl Cluster {
         Self::with_seed(mailbox, connect_timeout, report, figures, source_files, None)
     }
 
-    /// A client whose random numbers follow from a seed.
+    /// Creates a client whose random numbers derive from a seed.
     pub(super) fn seeded(
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
@@ -223,12 +222,11 @@ impl Cluster {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Which files may show through images.
     pub(crate) fn source_files(&self) -> &Arc<SourceFilesPolicy> {
         &self.shared.source_files
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub(crate) fn random(&self) -> Result<u64, Error> {
         if let Some(seed) = &self.shared.seed {
             return Ok(mixed(seed.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed)));
@@ -239,25 +237,24 @@ impl Cluster {
         Ok(u64::from_le_bytes(random))
     }
 
-    /// The same without keeping the connection.
     pub(super) fn downgrade(&self) -> WeakCluster {
         WeakCluster(Arc::downgrade(&self.shared))
     }
 
-    /// Says which thread drives the client, where it is the client's own.
+    /// Sets the thread that drives the client.
     pub(super) fn set_thread(&self, thread: ReactorThread) {
-        // There is one for the client's whole life; a second call changes nothing.
+        // The thread is set once; a second call changes nothing.
         let _ = self.shared.thread.set(thread);
     }
 
-    /// What holds this client up, and why, if that has taken two seconds. It is looked at once a second; to be told of
-    /// changes see [`Config::on_waiting`](crate::ceph::Config::on_waiting).
+    /// Returns what has held this client up for two seconds or more, and why. The client checks once a second; to
+    /// receive changes use [`Config::on_waiting`](crate::ceph::Config::on_waiting).
     pub fn waiting(&self) -> Option<Waiting> {
         self.shared.report.get()
     }
 
-    /// What this client has counted so far: requests by pool and kind, with their bytes, errors and latencies; what was sent
-    /// again; the epoch of its map. It can be asked at any time, costs the client's thread nothing, and does not wait.
+    /// Returns this client's metrics: requests by pool and kind with bytes, errors and latencies, resent requests,
+    /// and the map epoch. Callable at any time; it neither waits nor costs the client's thread anything.
     ///
     /// ```no_run
     /// # fn f(cluster: onego::rados::Cluster) {
@@ -273,23 +270,25 @@ impl Cluster {
         self.shared.figures.snapshot()
     }
 
-    /// The same for a registry, which reads it also after the last handle on the client is gone.
+    /// Returns the same metrics as a source for a registry, which can read them even after the last handle on the
+    /// client is dropped.
     pub fn figures(&self) -> ClientFigures {
         self.shared.figures.clone()
     }
 
-    /// Ends the connection. Later requests of its other clones, pools and images fail with [`Error::Closed`].
+    /// Closes the connection. Later requests of its other clones, pools and images fail with [`Error::Closed`].
     ///
-    /// Waits until locks and watches are released, at most a second: otherwise other clients find images in use until the watches time
-    /// out (30 s). Dropping the last handle releases them in the background, which a process that exits at once does not
-    /// live to see. The release is up to the [`Reactor`](crate::ceph::Reactor) where that drives the client.
+    /// Waits at most a second for the release of locks and watches; without it other clients find images in use until
+    /// the watches time out (30 s). Dropping the last handle releases them in the background, so a process that exits
+    /// at once may end before that. If a [`Reactor`](crate::ceph::Reactor) drives the client, the reactor does the
+    /// release.
     pub async fn close(self) {
         self.shared.mailbox.close();
         self.shared.mailbox.ask_sweep();
         if let Some(thread) = self.shared.thread.get()
             && thread.id != thread::current().id()
         {
-            // The sender goes with the thread, whatever ends that.
+            // The sender is dropped with the thread, however that ends.
             let _ = thread.ended.clone().await;
         }
     }
@@ -303,17 +302,17 @@ impl Cluster {
         Ok(self.shared.mailbox.send(command).await?)
     }
 
-    /// Asks for something without waiting for room: the caller bounds how much that is.
+    /// Sends a command without waiting for room; the caller must bound the number of such commands.
     pub(crate) fn post(&self, command: CephCommand) {
         self.shared.mailbox.post(command);
     }
 
-    /// Gives a watch up. Nobody waits for it.
+    /// Removes a watch in the background.
     pub(crate) fn unwatch(&self, watch: WatchId) {
         self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });
     }
 
-    /// Gives a watch up, and says when it is.
+    /// Removes a watch; the receiver resolves when that is done.
     pub(crate) fn end_watch(&self, watch: WatchId) -> oneshot::Receiver<RequestOutcome> {
         let (done, answer) = oneshot::channel();
         self.shared.mailbox.post(CephCommand::Unwatch { watch, done: Some(done) });
@@ -325,29 +324,28 @@ impl Cluster {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::ReleaseHold });
     }
 
-    /// Ends a size change whose caller gave up.
+    /// Cancels a size change abandoned by its caller.
     pub(crate) fn cancel_resize(&self, image: ImageKey, id: u64) {
         self.shared
             .mailbox
             .post(CephCommand::ControlImage { image, control: ImageControl::CancelResize(id) });
     }
 
-    /// Closes an image.
     pub(crate) fn close_image(&self, image: ImageKey, done: Option<ReplyTo>) {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::Close(done) });
     }
 
-    /// Acknowledges a notification. Nobody waits for it.
+    /// Acknowledges a notification in the background.
     pub(crate) fn acknowledge(&self, watch: WatchId, notify_id: u64, reply: List) {
         self.shared.mailbox.post(CephCommand::Acknowledge { watch, notify_id, reply });
     }
 
-    /// Has the reactor cancel what nobody waits for any more.
+    /// Requests a sweep of abandoned requests by the reactor.
     pub(crate) fn sweep(&self) {
         self.shared.mailbox.ask_sweep();
     }
 
-    /// The map of the cluster, once it has reached `epoch`.
+    /// Returns the cluster map after it has reached `epoch`.
     pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
         let (done, answer) = oneshot::channel();
         self.send(CephCommand::Map { epoch, timeout: self.shared.connect_timeout, done }).await?;
@@ -357,7 +355,7 @@ impl Cluster {
     /// Sleeps for `time` by the client's clock.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
-        // No map reaches this epoch.
+        // No map reaches this epoch, so this waits for the timeout.
         self.send(CephCommand::Map { epoch: u32::MAX, timeout: time, done }).await?;
         match self.answer(answer).await? {
             Ok(_) | Err(Error::NoAnswer { .. }) => Ok(()),
@@ -365,7 +363,7 @@ impl Cluster {
         }
     }
 
-    /// The newest map that the monitors have.
+    /// Returns the monitors' newest map.
     pub(super) async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
         match self.ask(Question::NewestMap).await? {
             Outcome::Version(version) => self.map(u32::try_from(version).unwrap_or(u32::MAX)).await,
@@ -380,7 +378,7 @@ impl Cluster {
         Ok(outcome?)
     }
 
-    /// Gives the cluster a command: JSON with a `prefix`, as the `ceph` program makes it.
+    /// Sends a command to the cluster: JSON with a `prefix`, as the `ceph` program sends it.
     ///
     /// ```no_run
     /// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::ceph::Error> {
@@ -397,7 +395,7 @@ impl Cluster {
         }
     }
 
-    /// The same, but that the cluster refuses is no error: it may give an output, too.
+    /// Like [`command`](Self::command), but returns a failure as a reply, which may carry output as well.
     pub async fn command_reply(&self, json: &str, input: List) -> Result<CommandReply, Error> {
         match self.ask(Question::Command(json.to_owned(), input)).await? {
             Outcome::Command(reply) => Ok(reply.into()),
@@ -405,7 +403,7 @@ impl Cluster {
         }
     }
 
-    /// How full the cluster is.
+    /// Returns the cluster's space usage.
     pub async fn usage(&self) -> Result<Usage, Error> {
         match self.ask(Question::Statfs(None)).await? {
             Outcome::Statfs(StatfsReply { kb, kb_used, kb_avail, objects, .. }) => {
@@ -415,8 +413,8 @@ impl Cluster {
         }
     }
 
-    /// How full pools are, and what was done with them, by their names. Pools of which the monitors know nothing are left
-    /// out, as all are where no manager has told them yet.
+    /// Returns usage and counters of pools by name. Omits pools unknown to the monitors, which are all pools if no
+    /// manager has reported yet.
     pub async fn pool_usage(&self, pools: Vec<String>) -> Result<BTreeMap<String, PoolUsage>, Error> {
         match self.ask(Question::PoolStats(pools)).await? {
             Outcome::PoolStats(GetPoolStatsReply { pools, per_pool, .. }) => {
@@ -426,12 +424,12 @@ impl Cluster {
         }
     }
 
-    /// Identity of the cluster.
+    /// Returns the cluster's identity.
     pub async fn fsid(&self) -> Result<String, Error> {
         Ok(self.map(1).await?.fsid.to_string())
     }
 
-    /// All pools.
+    /// Lists all pools.
     pub async fn pools(&self) -> Result<Vec<PoolInfo>, Error> {
         let map = self.newest_map().await?;
         Ok(map
@@ -446,7 +444,7 @@ impl Cluster {
             .collect())
     }
 
-    /// Deletes a pool with all that is in it.
+    /// Deletes a pool with all its contents.
     pub async fn delete_pool(&self, name: &str) -> Result<(), Error> {
         if self.newest_map().await?.pool_id(name).is_none() {
             return Err(Error::NotFound { what: format!("pool {name}") });

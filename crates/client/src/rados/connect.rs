@@ -1,4 +1,4 @@
-//! How a client of a cluster is started: on a thread of its own, or on the thread that owns it.
+//! Start of a Ceph client, on its own thread or on the caller's.
 
 use super::cluster::{Cluster, ReactorThread};
 use crate::ceph::commands::CephCommand;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
+/// Receive memory that a client keeps for reuse, in bytes: several hundred requests of 64 KiB, or a few of 4 MiB.
 const POOL_LIMIT: usize = 32 << 20;
 
-/// A client that has no reactor yet.
+/// A client without a reactor.
 pub(crate) struct Unconnected {
     mailbox: Arc<Mailbox<CephCommand>>,
     client: client::Config,
@@ -47,26 +47,25 @@ impl Unconnected {
         })
     }
 
-    /// The machine.
     pub(crate) fn core(&self, now: Time) -> Core {
         let lookout = Lookout::new(self.report.clone(), self.on_waiting.clone());
         Core::new(&self.client, Arc::clone(&self.mailbox), lookout, now)
     }
 
-    /// The handle on the machine, which the waker's reactor drives.
+    /// Creates the handle on the machine, whose reactor `waker` wakes.
     pub(crate) fn cluster(self, reactor: Waker, figures: client::ClientFigures) -> Cluster {
         self.mailbox.set_reactor(reactor);
         Cluster::new(self.mailbox, self.timeout, self.report, figures, self.source_files)
     }
 }
 
-/// The machine of a client, which [`machine`] makes.
+/// State machine of a client, created by [`machine`].
 pub type ClientMachine = Core;
 
-/// A client of a cluster whose machine the caller drives, by an engine of its own: the machine, and the handle on it.
+/// Creates the state machine of a client and a handle on it, for a caller that drives it with its own engine.
 /// Programs use [`Reactor`] or [`Cluster::connect`]; simulations drive clients in virtual time.
 ///
-/// `waker` wakes the machine's pump. Nothing of it is random that `config` does not say: ids of images follow from its seed.
+/// `waker` wakes the machine's pump. All its randomness derives from the seed in `config`, including image ids.
 pub fn machine(
     config: &client::Config,
     timeout: Duration,
@@ -82,8 +81,8 @@ pub fn machine(
 }
 
 impl Reactor {
-    /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven:
-    /// [`Cluster::ready`] waits for it. Fails if the machine refuses what the event engine needs.
+    /// Creates a client of the cluster and a handle for its requests. It connects while the reactor is driven;
+    /// [`Cluster::ready`] waits for that. Fails if the system refuses resources to the event engine.
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
         let unconnected = Unconnected::new(config)?;
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| unconnected.core(now))
@@ -94,20 +93,20 @@ impl Reactor {
 }
 
 impl Cluster {
-    /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
+    /// Connects to a cluster. A separate thread drives the connection; to avoid it use [`Reactor`].
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         let (started, start) = oneshot::channel();
         let (running, ended) = oneshot::channel::<()>();
         let ended = ended.shared();
         let config = config.clone();
-        // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
+        // The engine's ring belongs to its creating thread, so the reactor is created where it runs.
         std::thread::Builder::new()
             .name("onego-reactor".into())
             .spawn(move || match Reactor::new(&config) {
                 Ok((reactor, cluster)) => {
                     let thread = ReactorThread { id: thread::current().id(), ended };
                     cluster.set_thread(thread);
-                    // The caller may be gone: then the cluster's handle drops, and the reactor ends at once.
+                    // If the caller is gone, this drops the cluster's handle and the reactor ends at once.
                     drop(started.send(Ok(cluster)));
                     reactor.run(|| config.after_turn.iter().for_each(TurnHook::call));
                     drop(running);
@@ -140,7 +139,7 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig {
             request_timeout: config.request_timeout,
-            // The configuration has bounds.
+            // The configuration is bounded.
             watch_timeout: config.watch_timeout.as_secs() as u32,
             slow: config.slow,
             ..client::OsdConfig::default()

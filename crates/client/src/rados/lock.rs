@@ -1,4 +1,4 @@
-//! Advisory locks of objects, by the class `lock`.
+//! Advisory object locks, implemented by the object class `lock`.
 
 use super::op::WriteOp;
 use super::pool::Pool;
@@ -8,42 +8,42 @@ use onego_ceph::types::{EntityName, Utime};
 use onego_msgr::addr::EntityAddr;
 use std::time::{Duration, SystemTime};
 
-/// How a lock is held.
+/// Mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockKind {
-    /// By one client.
+    /// Held by one client.
     Exclusive,
-    /// By any number of clients.
+    /// Held by any number of clients.
     Shared,
-    /// By one client; the object is deleted when the lock is let go.
+    /// Held by one client; releasing it deletes the object.
     ExclusiveEphemeral,
 }
 
-/// How a lock is to be held.
+/// Parameters of a lock to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRequest {
-    /// By one or by several.
+    /// Exclusive or shared.
     pub kind: LockKind,
-    /// The holder's own name for its hold: a client may hold a lock several times.
+    /// Name of this hold, chosen by the holder: a client may hold a lock several times.
     pub cookie: String,
-    /// All holders must give the same.
+    /// Tag that all holders must share.
     pub tag: String,
-    /// Shown to those that ask.
+    /// Description shown when the lock is listed.
     pub description: String,
-    /// How long it is held without being taken again, in whole seconds; zero: for ever.
+    /// Lease duration in whole seconds unless renewed; zero means indefinite.
     pub duration: Duration,
 }
 
-/// A lock, and its holders.
+/// A lock and its holders.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// How it is held; `None`: it is not.
+    /// Mode of the lock; `None` if it is not held.
     pub kind: Option<LockKind>,
-    /// On what its holders agree.
+    /// Tag shared by the holders.
     pub tag: String,
-    /// Its holders.
+    /// Current holders.
     pub holders: Vec<LockHolder>,
 }
 
@@ -51,21 +51,21 @@ pub struct LockInfo {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LockHolder {
-    /// The client.
+    /// Entity name of the client.
     pub client: EntityName,
-    /// Its own name for its hold.
+    /// Name of this hold, chosen by the client.
     pub cookie: String,
-    /// What it says of it.
+    /// Description given by the client.
     pub description: String,
-    /// When it is let go by itself; `None`: never.
+    /// Expiry time; `None` means never.
     pub expires: Option<SystemTime>,
-    /// Where the client is.
+    /// Address of the client.
     pub addr: EntityAddr,
 }
 
 impl Pool {
-    /// Takes a lock of an object, which is made if it is not there. Fails with EBUSY ([`Error::Refused`]) if another client
-    /// holds it, and with [`Error::Exists`] if this one does, under this cookie.
+    /// Takes a lock on an object; creates the object if it does not exist. Fails with EBUSY ([`Error::Refused`]) if
+    /// another client holds the lock, and with [`Error::Exists`] if this client already holds it under this cookie.
     pub async fn lock(&self, object: &str, name: &str, request: LockRequest) -> Result<(), Error> {
         let LockRequest { kind, cookie, tag, description, duration } = request;
         let kind = match kind {
@@ -78,7 +78,7 @@ impl Pool {
         self.operate_write(object, WriteOp::new().call(&call)).await.map(drop)
     }
 
-    /// Takes a lock away from a client that holds it under this cookie.
+    /// Breaks the lock that a client holds under this cookie.
     pub async fn break_lock(
         &self,
         object: &str,
@@ -90,12 +90,12 @@ impl Pool {
         self.operate_write(object, WriteOp::new().call(&call)).await.map(drop)
     }
 
-    /// The names of an object's locks.
+    /// Lists the names of an object's locks.
     pub async fn locks(&self, object: &str) -> Result<Vec<String>, Error> {
         Ok(self.call(object, &ListLocks {}).await?.locks)
     }
 
-    /// The holders of a lock.
+    /// Returns a lock's mode and holders.
     pub async fn lock_info(&self, object: &str, name: &str) -> Result<LockInfo, Error> {
         let info = self.call(object, &GetInfo { name: name.to_owned() }).await?;
         let kind = match info.kind {

@@ -1,4 +1,4 @@
-//! The cluster's log, as it is written.
+//! Live stream of the cluster log.
 
 use super::cluster::Cluster;
 use crate::ceph::commands::CephCommand;
@@ -11,11 +11,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Entries that may wait to be looked at; a stream with more ends.
+/// Most unread entries; a stream with more ends.
 const BACKLOG: usize = 4096;
 
-/// New entries of the cluster's log: a stream of [`LogEntry`]. It ends when it is dropped, when the client is closed, or when
-/// more than 4,096 entries wait to be taken.
+/// A stream of new cluster log entries ([`LogEntry`]). It ends when it is dropped, when the client is closed, or when
+/// more than 4,096 entries are unread.
 pub struct ClusterLog {
     cluster: Cluster,
     level: LogLevel,
@@ -23,7 +23,7 @@ pub struct ClusterLog {
 }
 
 impl ClusterLog {
-    /// The next entry; `None` at the end.
+    /// Returns the next entry, or `None` at the end.
     pub async fn next(&mut self) -> Option<LogEntry> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -57,8 +57,8 @@ impl fmt::Debug for ClusterLog {
 }
 
 impl Cluster {
-    /// Follows the cluster's log: entries of this level and above. The first that a client asks for tells the last entries
-    /// that there are, too, as the monitor likes.
+    /// Follows the cluster log: entries of `level` and above. A client's first stream may also deliver the most
+    /// recent existing entries; the monitor decides.
     ///
     /// ```no_run
     /// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::ceph::Error> {

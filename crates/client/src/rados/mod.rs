@@ -1,4 +1,4 @@
-//! Objects in pools, as librados has them.
+//! Objects in pools, with the functionality of librados.
 
 mod cluster;
 mod connect;
@@ -28,8 +28,8 @@ pub use pool::{ObjectEntry, Pool};
 pub use raw::MonitorInfo;
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, WatchMonitor};
 
-/// Methods of object classes: code that an OSD runs next to an object. A structure of a method's arguments that
-/// implements [`Method`](class::Method) is called by [`Pool::call`], [`ReadOp::call`] and [`WriteOp::call`].
+/// Methods of object classes: code that an OSD runs next to an object. A method's argument type implements
+/// [`Method`](class::Method); pass it to [`Pool::call`], [`ReadOp::call`] or [`WriteOp::call`].
 pub mod class {
     pub use onego_ceph::cls::Method;
     pub use onego_msgr::encoding::{Decode, Encode};

@@ -1,4 +1,4 @@
-//! Operations on an object that are applied as one.
+//! Compound operations on an object, applied atomically.
 
 use super::outputs::{OmapPage, Stat, Watcher};
 use crate::ceph::error::{Error, undecodable};
@@ -14,10 +14,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::SystemTime;
 
-/// Reads of one object that see it in one state. [`Pool::operate_read`](super::Pool::operate_read) carries them out: in
-/// order, up to the first that fails, which fails them all.
+/// Reads of one object that see a single state. [`Pool::operate_read`](super::Pool::operate_read) executes them in
+/// order, up to the first failure, which fails the whole operation.
 ///
-/// Each method adds an operation, and those that give something return an [`Output`], by which the reply is asked.
+/// Each method adds an operation; one with a result returns an [`Output`], the key to that result in the reply.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -33,8 +33,8 @@ pub struct ReadOp {
     pub(super) ops: Vec<Op>,
 }
 
-/// Changes of one object that are applied together. [`Pool::operate_write`](super::Pool::operate_write) carries them out: in
-/// order, all of them or, if one fails, none.
+/// Changes to one object that are applied atomically. [`Pool::operate_write`](super::Pool::operate_write) executes
+/// them in order, all or, if one fails, none.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -48,11 +48,11 @@ pub struct ReadOp {
 #[derive(Debug, Clone, Default)]
 pub struct WriteOp {
     pub(super) ops: Vec<Op>,
-    /// The time that the change bears; `None`: when it is submitted.
+    /// Modification time of the change; `None` means the time of submission.
     pub(super) mtime: Option<Utime>,
 }
 
-/// What an operation of a [`ReadOp`] gives: [`ReadReply::get`] reads it.
+/// Key to the result of an operation in a [`ReadOp`]; [`ReadReply::get`] reads it.
 pub struct Output<T> {
     index: usize,
     read: fn(&List) -> Decoded<T>,
@@ -65,7 +65,7 @@ impl<T> fmt::Debug for Output<T> {
     }
 }
 
-/// What came of a [`ReadOp`].
+/// Reply to a [`ReadOp`].
 #[derive(Debug, Clone)]
 pub struct ReadReply {
     what: String,
@@ -78,12 +78,12 @@ impl ReadReply {
         Self { what, outputs, version }
     }
 
-    /// The version of the object that was read.
+    /// Returns the version of the object that was read.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// What an operation gave. Fails if the output is of another [`ReadOp`], or if it cannot be decoded.
+    /// Returns an operation's result. Fails if the output belongs to another [`ReadOp`], or cannot be decoded.
     pub fn get<T>(&self, output: &Output<T>) -> Result<T, Error> {
         let bytes = self.outputs.get(output.index);
         let bytes = bytes.ok_or_else(|| Error::Invalid("the output is of another ReadOp".into()))?;
@@ -91,7 +91,7 @@ impl ReadReply {
     }
 }
 
-/// Reads the bytes of an output by a type's own decoding.
+/// Decodes an output with a type's own decoder.
 fn decode<T>(output: &List, read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Decoded<T> {
     read(&mut Reader::new(&output.to_segment()))
 }
@@ -128,7 +128,7 @@ pub(super) fn read_watchers(output: &List) -> Decoded<Vec<Watcher>> {
 }
 
 impl ReadOp {
-    /// No operation.
+    /// Creates an empty operation.
     pub fn new() -> Self {
         Self::default()
     }
@@ -138,111 +138,111 @@ impl ReadOp {
         Output { index: self.ops.len() - 1, read, kind: PhantomData }
     }
 
-    /// Any operation, and its output as it is.
+    /// Adds any operation, with its raw output.
     pub(crate) fn raw(&mut self, op: Op) -> Output<List> {
         self.add(op, |output| Ok(output.clone()))
     }
 
-    /// Up to `length` bytes from byte `offset` on, fewer at the object's end; a length of 0 reads to the end.
+    /// Reads up to `length` bytes at byte `offset`, fewer at the object's end; a length of 0 reads to the end.
     pub fn read(&mut self, offset: u64, length: u64) -> Output<List> {
         self.add(Op::Read { offset, length }, |output| Ok(output.clone()))
     }
 
-    /// What is allocated of a range, in bytes: offset and bytes of each extent.
+    /// Reads the allocated extents of a byte range: offset and data of each.
     pub fn sparse_read(&mut self, offset: u64, length: u64) -> Output<Vec<(u64, List)>> {
         self.add(Op::SparseRead { offset, length }, read_extents)
     }
 
-    /// Size and age.
+    /// Returns size and modification time.
     pub fn stat(&mut self) -> Output<Stat> {
         self.add(Op::Stat, read_stat)
     }
 
-    /// An extended attribute. Without it, all fails with ENODATA.
+    /// Returns an extended attribute. The whole operation fails with ENODATA if it does not exist.
     pub fn xattr(&mut self, name: &str) -> Output<List> {
         self.add(Op::GetXattr { name: text::to_bytes(name).into_owned() }, |output| Ok(output.clone()))
     }
 
-    /// All extended attributes.
+    /// Returns all extended attributes.
     pub fn xattrs(&mut self) -> Output<BTreeMap<String, Vec<u8>>> {
         self.add(Op::GetXattrs, read_xattrs)
     }
 
-    /// At most `max` entries of the object's map behind the key `after`.
+    /// Returns at most `max` omap entries after the key `after`.
     pub fn omap(&mut self, after: &[u8], max: u64) -> Output<OmapPage> {
         self.add(Op::OmapGetVals { after: after.to_vec(), max, prefix: Vec::new() }, read_omap_page)
     }
 
-    /// Those of these entries of the object's map that are there.
+    /// Returns the omap entries with these keys, omitting absent ones.
     pub fn omap_by_keys(&mut self, keys: BTreeSet<Vec<u8>>) -> Output<Omap> {
         self.add(Op::OmapGetValsByKeys { keys }, |output| decode(output, ops::decode_omap))
     }
 
-    /// The header of the object's map.
+    /// Returns the omap header.
     pub fn omap_header(&mut self) -> Output<List> {
         self.add(Op::OmapGetHeader, |output| Ok(output.clone()))
     }
 
-    /// Calls a method of an object class that only reads, by name.
+    /// Calls a read-only method of an object class by name.
     pub fn exec(&mut self, class: &str, method: &str, input: impl Into<List>) -> Output<List> {
         let op = Op::Call { class: class.to_owned(), method: method.to_owned(), input: input.into() };
         self.add(op, |output| Ok(output.clone()))
     }
 
-    /// Calls a method of an object class that only reads.
+    /// Calls a read-only method of an object class.
     pub fn call<M: Method>(&mut self, method: &M) -> Output<M::Reply> {
         self.add(method.call(), M::reply)
     }
 
-    /// The clients that watch the object.
+    /// Lists the clients that watch the object.
     pub fn watchers(&mut self) -> Output<Vec<Watcher>> {
         self.add(Op::ListWatchers, read_watchers)
     }
 }
 
 impl WriteOp {
-    /// No operation.
+    /// Creates an empty operation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, and any operation behind.
+    /// Appends any operation.
     pub(crate) fn and(mut self, op: Op) -> Self {
         self.ops.push(op);
         self
     }
 
-    /// Creates the object. If it must be new and is not, all fails: [`Error::Exists`].
+    /// Creates the object. With `exclusive`, the whole operation fails with [`Error::Exists`] if the object exists.
     pub fn create(self, exclusive: bool) -> Self {
         self.and(Op::Create { exclusive })
     }
 
-    /// Writes at byte `offset`; the object is created if it is not there.
+    /// Writes at byte `offset`; creates the object if it does not exist.
     pub fn write(self, offset: u64, data: impl Into<List>) -> Self {
         self.and(Op::Write { offset, data: data.into() })
     }
 
-    /// Makes the object hold these bytes alone.
+    /// Replaces the object's content with `data`.
     pub fn write_full(self, data: impl Into<List>) -> Self {
         self.and(Op::WriteFull { data: data.into() })
     }
 
-    /// Writes the same bytes again and again over `length` bytes, a multiple of theirs, from byte `offset` on.
+    /// Repeats `data` over `length` bytes from byte `offset` on; `length` must be a multiple of the data's length.
     pub fn write_same(self, offset: u64, length: u64, data: impl Into<List>) -> Self {
         self.and(Op::WriteSame { offset, length, data: data.into() })
     }
 
-    /// Writes behind the object's end.
+    /// Writes at the object's end.
     pub fn append(self, data: impl Into<List>) -> Self {
         self.and(Op::Append { data: data.into() })
     }
 
-    /// Cuts the object to `size` bytes, or extends it with zeros.
+    /// Truncates the object to `size` bytes, or extends it with zeros.
     pub fn truncate(self, size: u64) -> Self {
         self.and(Op::Truncate { size })
     }
 
-    /// Makes `length` bytes from byte `offset` on zeros.
+    /// Zeroes `length` bytes from byte `offset` on.
     pub fn zero(self, offset: u64, length: u64) -> Self {
         self.and(Op::Zero { offset, length })
     }
@@ -262,27 +262,27 @@ impl WriteOp {
         self.and(Op::RmXattr { name: text::to_bytes(name).into_owned() })
     }
 
-    /// Sets entries of the object's map.
+    /// Sets omap entries.
     pub fn set_omap(self, entries: Omap) -> Self {
         self.and(Op::OmapSetVals { entries })
     }
 
-    /// Sets the header of the object's map.
+    /// Sets the omap header.
     pub fn set_omap_header(self, header: impl Into<List>) -> Self {
         self.and(Op::OmapSetHeader { header: header.into() })
     }
 
-    /// Removes entries of the object's map.
+    /// Removes omap entries.
     pub fn remove_omap(self, keys: BTreeSet<Vec<u8>>) -> Self {
         self.and(Op::OmapRmKeys { keys })
     }
 
-    /// Removes the object's map.
+    /// Removes the object's omap.
     pub fn clear_omap(self) -> Self {
         self.and(Op::OmapClear)
     }
 
-    /// Calls a method of an object class that may change the object, by name. Ceph gives no output of such calls.
+    /// Calls a method of an object class that may change the object, by name. Ceph returns no output for such calls.
     pub fn exec(self, class: &str, method: &str, input: impl Into<List>) -> Self {
         self.and(Op::Call { class: class.to_owned(), method: method.to_owned(), input: input.into() })
     }
@@ -292,8 +292,8 @@ impl WriteOp {
         self.and(method.call())
     }
 
-    /// Has the object changed at this time, in place of when the changes are submitted. Times before 1970 and after 2106
-    /// are cut to these.
+    /// Sets the object's modification time, instead of the time of submission. Times before 1970 and after 2106 are
+    /// clamped to that range.
     pub fn modified(mut self, time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let sec = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
@@ -301,18 +301,18 @@ impl WriteOp {
         self
     }
 
-    /// Fails all, with ERANGE or EOVERFLOW, unless the object has this version.
+    /// Fails the whole operation with ERANGE or EOVERFLOW unless the object has this version.
     pub fn assert_version(self, version: u64) -> Self {
         self.and(Op::AssertVer { version })
     }
 
-    /// Fails all, with ECANCELED, unless an extended attribute compares so. A comparison with bytes holds if the given
-    /// value stands to the attribute's as `compare` says.
+    /// Fails the whole operation with ECANCELED unless the comparison with an extended attribute holds. With bytes,
+    /// the given value is the left operand of `compare` and the attribute's the right one.
     pub fn compare_xattr(self, name: &str, compare: Compare, with: CompareWith) -> Self {
         self.and(Op::CmpXattr { name: text::to_bytes(name).into_owned(), compare, with })
     }
 
-    /// Fails all unless the object has these bytes at byte `offset`.
+    /// Fails the whole operation unless the object contains `data` at byte `offset`.
     pub fn compare_bytes(self, offset: u64, data: impl Into<List>) -> Self {
         self.and(Op::CmpExt { offset, data: data.into() })
     }

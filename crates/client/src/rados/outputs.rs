@@ -1,4 +1,4 @@
-//! What operations on an object give.
+//! Results of operations on an object.
 
 use onego_ceph::ops::{self, Omap};
 use onego_ceph::outputs;
@@ -7,12 +7,12 @@ use onego_msgr::addr::EntityAddr;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// What is known of an object without reading it.
+/// Metadata of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was last written.
+    /// Time of the last modification.
     pub modified: SystemTime,
 }
 
@@ -23,26 +23,26 @@ impl From<ops::Stat> for Stat {
     }
 }
 
-/// Entries of an object's map, and whether there are more behind them.
+/// A page of omap entries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OmapPage {
     /// Keys and values.
     pub entries: Omap,
-    /// There are more: ask again behind the last key.
+    /// Whether more entries exist: continue after the last key.
     pub more: bool,
 }
 
-/// A watch of an object, as its OSD lists it. It is displayed as "client.4123 at 192.0.2.1:0/17".
+/// A watch of an object, as its OSD lists it. Displays as "client.4123 at 192.0.2.1:0/17".
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Watcher {
-    /// The client.
+    /// Entity name of the client.
     pub name: EntityName,
-    /// Where it is.
+    /// Address of the client.
     pub addr: EntityAddr,
-    /// Its own name for the watch.
+    /// Name of the watch, chosen by the client.
     pub cookie: u64,
-    /// How long the OSD waits for a sign of life before the watch is lost.
+    /// Time without a sign of life after which the OSD drops the watch.
     pub timeout: Duration,
 }
 

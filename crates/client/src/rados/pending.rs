@@ -1,4 +1,4 @@
-//! What becomes of an answer that comes when nobody waits for it any more.
+//! Cleanup of answers that arrive after their caller stopped waiting.
 
 use super::cluster::Cluster;
 use crate::ceph::commands::Acquaintance;
@@ -13,14 +13,14 @@ use onego_ceph::osdmap::OsdMap;
 use onego_rbd::Outcome;
 use std::sync::Arc;
 
-/// What an answer turns out to be that came when nobody waited any more.
+/// An answer that may carry a resource to release if nothing waits for it.
 pub(crate) trait Answer {
-    /// The watch that it established, if it did.
+    /// Returns the watch that the request established, if any.
     fn watch(&self) -> Option<WatchId> {
         None
     }
 
-    /// The image that it opened, if it did.
+    /// Returns the image that the request opened, if any.
     fn image(&self) -> Option<ImageKey> {
         None
     }

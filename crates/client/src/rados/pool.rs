@@ -35,25 +35,24 @@ pub struct Pool {
     id: i64,
     name: String,
     namespace: String,
-    /// Hashed instead of the objects' names unless it is empty.
+    /// Locator key, hashed instead of the objects' names unless empty.
     locator: String,
-    /// Flags of all requests.
     flags: u32,
-    /// The snapshot that reads see.
+    /// Snapshot that reads see.
     snap: u64,
-    /// The snapshots that writes keep.
+    /// Snapshots that writes preserve.
     snap_context: SnapContext,
-    /// An image whose name stands for its id here.
+    /// Image addressed by name and resolved to a known id.
     known_image: Option<Arc<KnownImage>>,
 }
 
-/// An image by what it was called when it was opened, and by its id.
+/// Name of an image when it was opened, and its id.
 struct KnownImage {
     name: String,
     id: String,
 }
 
-/// A pool, without keeping the connection to its cluster.
+/// A pool with a weak handle on its cluster.
 #[derive(Clone)]
 pub(crate) struct WeakPool {
     cluster: WeakCluster,
@@ -64,26 +63,25 @@ pub(crate) struct WeakPool {
 }
 
 impl WeakPool {
-    /// The pool, unless the connection has ended.
     pub(crate) fn upgrade(&self) -> Option<Pool> {
         let pool = Pool::new(self.cluster.upgrade()?, self.id, &self.name);
         Some(Pool { namespace: self.namespace.clone(), flags: self.flags, ..pool })
     }
 }
 
-/// An object, as it is listed. Names may be any bytes: [`text::to_bytes`](crate::text::to_bytes) gives them back.
+/// An object in a listing. Names may be arbitrary bytes: [`text::to_bytes`](crate::text::to_bytes) restores them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectEntry {
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its locator key; empty: none.
+    /// Locator key; empty if it has none.
     pub key: String,
 }
 
 impl Cluster {
-    /// The pool called `name`.
+    /// Returns the pool called `name`.
     pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
         let known = self.map(1).await?.pool_id(name);
         let id = match known {
@@ -96,7 +94,7 @@ impl Cluster {
         }
     }
 
-    /// The pool with this number.
+    /// Returns the pool with this number.
     pub async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
         let name = |map: &onego_ceph::osdmap::OsdMap| map.pool_names.get(&id).cloned();
         let known = name(&*self.map(1).await?);
@@ -110,8 +108,8 @@ impl Cluster {
         }
     }
 
-    /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
-    /// client knows it.
+    /// Creates a pool with `groups` placement groups (0 lets the cluster choose), and waits until this client's map
+    /// has it.
     pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {
         if self.newest_map().await?.pool_id(name).is_some() {
             return Err(Error::Exists { what: format!("pool {name}") });
@@ -140,7 +138,7 @@ impl Pool {
         }
     }
 
-    /// The pool and its namespace, without keeping the connection.
+    /// Returns a weak handle on the pool and its namespace.
     pub(crate) fn downgrade(&self) -> WeakPool {
         WeakPool {
             cluster: self.cluster.downgrade(),
@@ -151,78 +149,78 @@ impl Pool {
         }
     }
 
-    /// The same pool, seen from within a namespace.
+    /// Returns this pool restricted to a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), known_image: None, ..self.clone() }
     }
 
-    /// The same pool, in which objects are placed by this key instead of their names; an empty one is none. An object
-    /// has its key for life, and is not found without it.
+    /// Returns this pool with a locator key, which replaces the objects' names in placement; an empty key means none.
+    /// An object keeps its key for life and cannot be found without it.
     pub fn with_locator(&self, key: &str) -> Self {
         Self { locator: key.to_owned(), ..self.clone() }
     }
 
-    /// The same pool, to which nothing waits for room: while it is full, writes that make objects, or make them longer,
-    /// fail ([`Error::Refused`] with ENOSPC or EDQUOT), and all others are done. So things can be removed. Without it they
-    /// wait, as they do with librados, where this is `rados_set_pool_full_try`.
+    /// Returns this pool with requests that never wait for space. While the pool is full, writes that create or
+    /// extend objects fail ([`Error::Refused`] with ENOSPC or EDQUOT) and all others succeed, so that data can be
+    /// removed. By default writes wait, as with librados, where `rados_set_pool_full_try` sets this.
     pub fn with_full_try(&self) -> Self {
         Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
     }
 
-    /// The same pool, to which requests wait for room, or not, as they do to another one.
+    /// Returns this pool with the full-pool behaviour of `other`.
     pub(crate) fn with_flags_of(&self, other: &Self) -> Self {
         Self { flags: other.flags, ..self.clone() }
     }
 
-    /// The same pool, in which a name stands for the image with this id, whatever else is called so: also for an image in the
-    /// trash. So what is open of an image can be changed by functions that take names.
+    /// Returns this pool with `name` bound to the image with this id, even if the image is in the trash or another
+    /// image has the name. Functions that take names can thereby change an open image.
     pub fn with_image(&self, name: &str, id: &str) -> Self {
         let known = KnownImage { name: name.to_owned(), id: id.to_owned() };
         Self { known_image: Some(Arc::new(known)), ..self.clone() }
     }
 
-    /// The id of the image that a name [stands for](Self::with_image).
+    /// Returns the id of the image that a name is [bound to](Self::with_image).
     pub(crate) fn known_image(&self, name: &str) -> Option<&str> {
         let known = self.known_image.as_ref().filter(|known| known.name == name)?;
         Some(&known.id)
     }
 
-    /// The same pool as it was at a snapshot of this number; `u64::MAX - 1` (NOSNAP) stands for now. It can only be read.
+    /// Returns a read-only view of this pool at the snapshot with this number; `u64::MAX - 1` (NOSNAP) means the
+    /// present.
     pub fn at_snapshot(&self, snap: u64) -> Self {
         Self { snap, ..self.clone() }
     }
 
-    /// The same pool, where what is written first keeps what these snapshots hold.
+    /// Returns this pool with a snapshot context: writes first preserve the data of its snapshots.
     pub(crate) fn with_snap_context(&self, snap_context: &SnapContext) -> Self {
         Self { snap_context: snap_context.clone(), ..self.clone() }
     }
 
-    /// Flags of all requests.
     pub(crate) fn flags(&self) -> u32 {
         self.flags
     }
 
-    /// The pool's number.
+    /// Returns the pool's number.
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The key by which objects are placed; empty: by their names.
+    /// Returns the locator key; empty if objects are placed by name.
     pub fn locator(&self) -> &str {
         &self.locator
     }
 
-    /// The cluster.
+    /// Returns the cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -247,35 +245,35 @@ impl Pool {
         format!("object {object} in pool {}", self.name)
     }
 
-    /// Makes a request, and gives what its operations gave and the object's version.
+    /// Executes a request, and returns its outputs and the object's version.
     async fn execute(&self, object: &str, request: Request) -> Result<(Vec<List>, u64), Error> {
         let Outcome::Reply(reply) = self.submit(request).await?.0? else { return Err(OTHER_KIND.into()) };
         check(reply.result, || self.describe(object))?;
         Ok((reply.ops.into_iter().map(|op| op.output).collect(), reply.user_version))
     }
 
-    /// Applies operations that change the object: in order, all of them or none. Gives the object's version after it.
+    /// Applies operations that change the object in order, all or none. Returns the object's new version.
     ///
-    /// Fails with [`Error::NotFound`] or [`Error::Exists`] if an operation demands otherwise, and with [`Error::Refused`] if
-    /// one fails in another way. If the future is dropped, they may have been applied.
+    /// Fails with [`Error::NotFound`] or [`Error::Exists`] if an operation requires the opposite, and with
+    /// [`Error::Refused`] if one fails otherwise. Dropping the future does not undo an applied operation.
     pub async fn operate_write(&self, object: &str, op: WriteOp) -> Result<u64, Error> {
         let mut request = self.request(object, op.ops).with_flags(flag::WRITE);
         request.mtime = op.mtime;
         Ok(self.execute(object, request).await?.1)
     }
 
-    /// Reads an object by several operations, which see it in one state. Fails as the first of them that fails.
+    /// Reads a single state of an object by several operations. Fails with the error of the first that fails.
     pub async fn operate_read(&self, object: &str, op: ReadOp) -> Result<ReadReply, Error> {
         let (outputs, version) = self.execute(object, self.request(object, op.ops)).await?;
         Ok(ReadReply::new(self.describe(object), outputs, version))
     }
 
-    /// One operation that changes the object.
+    /// Applies one operation that changes the object.
     pub(crate) async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
         self.execute(object, self.request(object, [op])).await.map(drop)
     }
 
-    /// One operation, and its output.
+    /// Executes one operation and returns its output.
     async fn output(&self, object: &str, op: Op) -> Result<List, Error> {
         let (outputs, _) = self.execute(object, self.request(object, [op])).await?;
         Ok(outputs.into_iter().next().unwrap_or_default())
@@ -291,17 +289,17 @@ impl Pool {
         read(&output).map_err(|error| undecodable(self.describe(object), error))
     }
 
-    /// Reads at most `length` bytes from byte `offset` on; fewer at the object's end, none behind it.
+    /// Reads at most `length` bytes from byte `offset` on: fewer at the object's end, none past it.
     ///
-    /// A length of 0 means no bound: `read(object, 0, 0)` reads the whole object, as Ceph's OSDs have it. Fails with
-    /// [`Error::NotFound`] if there is no such object.
+    /// A length of 0 means no limit, as for Ceph's OSDs: `read(object, 0, 0)` reads the whole object. Fails with
+    /// [`Error::NotFound`] if the object does not exist.
     pub async fn read(&self, object: &str, offset: u64, length: u64) -> Result<List, Error> {
         self.output(object, Op::Read { offset, length }).await
     }
 
-    /// Fills a buffer with the bytes from `offset` on, as far as the object goes, and gives it back with the number of
-    /// bytes read. An empty buffer is not filled, and nobody is asked for it. If it fails, or if the future is dropped, the
-    /// buffer is gone.
+    /// Reads into a buffer from byte `offset` on, as far as the object extends, and returns the buffer with the
+    /// number of bytes read. Returns an empty buffer at once, without a request. The buffer is lost if the call fails
+    /// or the future is dropped.
     pub async fn read_into(
         &self,
         object: &str,
@@ -310,7 +308,7 @@ impl Pool {
     ) -> Result<(SegmentMut, usize), Error> {
         let buffer = buffer.into();
         if buffer.is_empty() {
-            // On the wire a length of 0 would mean all that there is.
+            // On the wire a length of 0 would mean the whole object.
             return Ok((buffer, 0));
         }
         let request =
@@ -325,7 +323,7 @@ impl Pool {
         }
     }
 
-    /// Reads what is allocated of a range: offsets and bytes of each extent.
+    /// Reads the allocated extents of a byte range: offset and data of each.
     pub async fn sparse_read(
         &self,
         object: &str,
@@ -335,32 +333,32 @@ impl Pool {
         self.decoded(object, Op::SparseRead { offset, length }, op::read_extents).await
     }
 
-    /// Writes at `offset`; the object is created if it is not there.
+    /// Writes at byte `offset`; creates the object if it does not exist.
     pub async fn write(&self, object: &str, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         self.change(object, Op::Write { offset, data: data.into() }).await
     }
 
-    /// Makes the object hold these bytes alone.
+    /// Replaces the object's content with `data`.
     pub async fn write_full(&self, object: &str, data: impl Into<List>) -> Result<(), Error> {
         self.change(object, Op::WriteFull { data: data.into() }).await
     }
 
-    /// Writes behind the object's end.
+    /// Writes at the object's end.
     pub async fn append(&self, object: &str, data: impl Into<List>) -> Result<(), Error> {
         self.change(object, Op::Append { data: data.into() }).await
     }
 
-    /// Cuts the object, or extends it with zeros.
+    /// Truncates the object to `size` bytes, or extends it with zeros.
     pub async fn truncate(&self, object: &str, size: u64) -> Result<(), Error> {
         self.change(object, Op::Truncate { size }).await
     }
 
-    /// Makes a range zeros.
+    /// Zeroes a byte range.
     pub async fn zero(&self, object: &str, offset: u64, length: u64) -> Result<(), Error> {
         self.change(object, Op::Zero { offset, length }).await
     }
 
-    /// Creates an empty object. If it must be new and is not: [`Error::Exists`].
+    /// Creates an empty object. With `exclusive`, fails with [`Error::Exists`] if it exists.
     pub async fn create(&self, object: &str, exclusive: bool) -> Result<(), Error> {
         self.change(object, Op::Create { exclusive }).await
     }
@@ -370,17 +368,17 @@ impl Pool {
         self.change(object, Op::Delete).await
     }
 
-    /// Size and age of an object.
+    /// Returns an object's size and modification time.
     pub async fn stat(&self, object: &str) -> Result<Stat, Error> {
         self.decoded(object, Op::Stat, op::read_stat).await
     }
 
-    /// An extended attribute.
+    /// Returns an extended attribute.
     pub async fn get_xattr(&self, object: &str, name: &str) -> Result<List, Error> {
         self.output(object, Op::GetXattr { name: text::to_bytes(name).into_owned() }).await
     }
 
-    /// All extended attributes.
+    /// Returns all extended attributes.
     pub async fn xattrs(&self, object: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         self.decoded(object, Op::GetXattrs, op::read_xattrs).await
     }
@@ -396,30 +394,30 @@ impl Pool {
         self.change(object, Op::RmXattr { name: text::to_bytes(name).into_owned() }).await
     }
 
-    /// At most `max` entries of the object's map behind the key `after`.
+    /// Returns at most `max` omap entries after the key `after`.
     pub async fn omap(&self, object: &str, after: &[u8], max: u64) -> Result<OmapPage, Error> {
         let op = Op::OmapGetVals { after: after.to_vec(), max, prefix: Vec::new() };
         self.decoded(object, op, op::read_omap_page).await
     }
 
-    /// Sets entries of the object's map.
+    /// Sets omap entries.
     pub async fn set_omap(&self, object: &str, entries: Omap) -> Result<(), Error> {
         self.change(object, Op::OmapSetVals { entries }).await
     }
 
-    /// Removes entries of the object's map.
+    /// Removes omap entries.
     pub async fn remove_omap(&self, object: &str, keys: BTreeSet<Vec<u8>>) -> Result<(), Error> {
         self.change(object, Op::OmapRmKeys { keys }).await
     }
 
-    /// What an object was for its snapshots. Fails with [`Error::NotFound`] if there is no such object, and never was for
-    /// any of them.
+    /// Returns an object's clones for snapshots. Fails with [`Error::NotFound`] if neither the object nor a clone
+    /// exists.
     pub(crate) async fn clones(&self, object: &str) -> Result<CloneInfos, Error> {
         let read = |output: &List| CloneInfos::decode(&mut Reader::new(&output.to_segment()));
         self.at_snapshot(SNAPDIR).decoded(object, Op::ListSnaps, read).await
     }
 
-    /// Calls a method of an object class that only reads, by name.
+    /// Calls a read-only method of an object class by name.
     pub async fn exec(
         &self,
         object: &str,
@@ -431,18 +429,17 @@ impl Pool {
         self.output(object, op).await
     }
 
-    /// Calls a method of an object class that only reads. One that changes the object is called by
-    /// [`WriteOp::call`].
+    /// Calls a read-only method of an object class. To call one that changes the object use [`WriteOp::call`].
     pub async fn call<M: Method>(&self, object: &str, method: &M) -> Result<M::Reply, Error> {
         self.decoded(object, method.call(), M::reply).await
     }
 }
 
-/// Objects asked for at a time when a pool is listed.
+/// Objects per request when a pool is listed.
 const LIST_PAGE: u64 = 1000;
 
 impl Pool {
-    /// Lists the objects of this namespace, in no order that means anything to people.
+    /// Lists the objects of this namespace, in unspecified order.
     pub fn objects(&self) -> Listing<ObjectEntry, Error> {
         Listing::new(page(self.clone(), self.namespace.clone(), HObject::min()))
     }
@@ -453,7 +450,7 @@ impl Pool {
     }
 }
 
-/// The objects of a pool from `cursor` on.
+/// Fetches the objects of a pool from `cursor` on.
 fn page(pool: Pool, namespace: String, cursor: HObject) -> NextPage<ObjectEntry, Error> {
     Box::pin(async move {
         let listed = pool.in_namespace(&namespace).list_page(&cursor, LIST_PAGE, &[]).await?;

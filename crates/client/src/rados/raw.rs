@@ -1,4 +1,4 @@
-//! Requests in the protocol's own terms, for crates that offer another interface on top of the client.
+//! Requests in protocol terms, for crates that build another interface on the client.
 
 use super::cluster::{Cluster, CommandReply};
 use super::pool::Pool;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 /// A monitor of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitorInfo {
-    /// What follows `mon.` in its name.
+    /// Name without the prefix `mon.`.
     pub name: String,
-    /// Where it is, as configurations have it.
+    /// Addresses in the syntax of configuration files.
     pub addrs: String,
 }
 
 impl Pool {
-    /// At most `max` objects of this namespace from a cursor on, and where the list goes on, until that is
-    /// [`HObject::max`]. `filter`, if there is one, is what an OSD chooses objects by.
+    /// Returns at most `max` objects of this namespace from a cursor on, and the next cursor, which is
+    /// [`HObject::max`] at the end. A non-empty `filter` selects objects on the OSD.
     pub async fn list_page(&self, from: &HObject, max: u64, filter: &[u8]) -> Result<Listing, Error> {
         let mut request = Listing::request(self.id(), &text::to_bytes(self.namespace()), from, max);
         if let Some((op, _)) = request.ops.first_mut()
@@ -50,8 +50,8 @@ impl Pool {
 }
 
 impl Cluster {
-    /// Makes a request, and gives the reply, which may say that it failed, and the buffer that the request had, if it was
-    /// sent at all.
+    /// Submits a request. Returns the reply, whose result code may be an error, and the request's buffer if the
+    /// request was sent.
     pub async fn request(&self, request: Request) -> (Result<OpReply, Error>, Option<SegmentMut>) {
         let (done, answer) = oneshot::channel();
         if let Err(error) = self.send(CephCommand::Request { request: Box::new(request), done }).await {
@@ -65,17 +65,17 @@ impl Cluster {
         }
     }
 
-    /// The newest map that this client has.
+    /// Returns this client's newest map.
     pub async fn osd_map(&self) -> Result<Arc<OsdMap>, Error> {
         self.map(1).await
     }
 
-    /// The newest map that the monitors have.
+    /// Returns the monitors' newest map.
     pub async fn newest_osd_map(&self) -> Result<Arc<OsdMap>, Error> {
         self.newest_map().await
     }
 
-    /// Has the monitors change a pool, and waits for the map that shows it.
+    /// Requests a pool change from the monitors, and waits for the map that contains it.
     pub async fn pool_op(&self, op: PoolOp) -> Result<PoolOpReply, Error> {
         let Outcome::Pool(reply) = self.ask(Question::Pool(op)).await? else { return Err(OTHER_KIND.into()) };
         if reply.result >= 0 {
@@ -90,18 +90,18 @@ impl Cluster {
         Ok(self.answer(answer).await?)
     }
 
-    /// The number by which the cluster knows this client.
+    /// Returns this client's global id.
     pub async fn global_id(&self) -> Result<u64, Error> {
         Ok(self.acquaintance().await?.global_id)
     }
 
-    /// The address by which the cluster knows this client.
+    /// Returns this client's address as the cluster sees it.
     pub async fn own_addr(&self) -> Result<EntityAddr, Error> {
         self.ready().await?;
         self.acquaintance().await?.addr.ok_or(Error::Closed)
     }
 
-    /// The cluster's monitors, by their ranks.
+    /// Lists the cluster's monitors by rank.
     pub async fn monitors(&self) -> Result<Vec<MonitorInfo>, Error> {
         self.ready().await?;
         let map = self.acquaintance().await?.monitors.ok_or(Error::Closed)?;
@@ -112,13 +112,13 @@ impl Cluster {
         Ok(map.ranks.iter().filter_map(info).collect())
     }
 
-    /// Asks the monitor of the session for a sign of life: its health and its state, as JSON.
+    /// Pings the session's monitor; returns its health and state as JSON.
     pub async fn ping_monitor(&self) -> Result<String, Error> {
         let Outcome::Pong(said) = self.ask(Question::Ping).await? else { return Err(OTHER_KIND.into()) };
         Ok(said)
     }
 
-    /// Gives the monitor of the session itself a command, as `ceph tell` does. That it refuses is no error.
+    /// Sends a command to the session's monitor itself, as `ceph tell` does. A refusal is a reply, not an error.
     pub async fn monitor_command_reply(&self, json: &str, input: List) -> Result<CommandReply, Error> {
         match self.ask(Question::ThisMonitor(json.to_owned(), input)).await? {
             Outcome::Command(reply) => Ok(reply.into()),
@@ -126,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// Gives an OSD itself a command, as `ceph tell` does. That it refuses is no error.
+    /// Sends a command to an OSD itself, as `ceph tell` does. A refusal is a reply, not an error.
     pub async fn osd_command_reply(&self, osd: i32, json: &str, input: List) -> Result<CommandReply, Error> {
         match self.ask(Question::Osd(osd, json.to_owned(), input)).await? {
             Outcome::Command(reply) => Ok(reply.into()),
@@ -134,7 +134,7 @@ impl Cluster {
         }
     }
 
-    /// The placement groups of a pool whose copies differ, by their names.
+    /// Lists a pool's placement groups with inconsistent copies, by name.
     pub async fn inconsistent_groups(&self, pool: i64) -> Result<Vec<String>, Error> {
         let what = "pg ls";
         let command = serde_json::json!({
@@ -143,12 +143,12 @@ impl Cluster {
         let reply = self.command(&command.to_string(), List::new()).await?;
         let listed: serde_json::Value = serde_json::from_slice(&reply.output)
             .map_err(|error| Error::Answer { what: what.to_owned(), reason: error.to_string() })?;
-        // Releases before Nautilus give the list alone.
+        // Releases before Nautilus return the bare list.
         let groups = listed.get("pg_stats").unwrap_or(&listed).as_array().into_iter().flatten();
         Ok(groups.filter_map(|group| Some(group.get("pgid")?.as_str()?.to_owned())).collect())
     }
 
-    /// How full the cluster is; of one pool, by its number, or of all.
+    /// Returns the space usage of one pool, by its number, or of the cluster.
     pub async fn statfs(&self, pool: Option<i64>) -> Result<StatfsReply, Error> {
         match self.ask(Question::Statfs(pool)).await? {
             Outcome::Statfs(reply) => Ok(reply),

@@ -1,4 +1,4 @@
-//! Numbers of snapshots of a pool's objects, which their users manage themselves.
+//! Numbers of self-managed pool snapshots.
 
 use super::pool::Pool;
 use crate::ceph::commands::Question;
@@ -11,7 +11,7 @@ use onego_msgr::encoding::Decode as _;
 use onego_wire::Reader;
 
 impl Pool {
-    /// Asks the monitors for a number that no other snapshot of the pool has, and waits for the map that knows it.
+    /// Allocates an unused snapshot number from the monitors, and waits for the map that contains it.
     pub(crate) async fn new_snap_id(&self) -> Result<u64, Error> {
         let reply = self.snap_id_op(PoolOpKind::CreateUnmanagedSnap, 0).await?;
         let output = reply.output.unwrap_or_default();
@@ -19,13 +19,13 @@ impl Pool {
             .map_err(|error| crate::ceph::error::undecodable(self.snapshots(), error))
     }
 
-    /// Gives a number back: the OSDs remove what objects keep for it alone.
+    /// Releases a snapshot number: OSDs remove the object clones that only it needs.
     pub(crate) async fn remove_snap_id(&self, snap: u64) -> Result<(), Error> {
         self.snap_id_op(PoolOpKind::DeleteUnmanagedSnap, snap).await.map(drop)
     }
 
     async fn snap_id_op(&self, op: PoolOpKind, snap: u64) -> Result<PoolOpReply, Error> {
-        // Pools are numbered from 1 on; no map holds as many as would not fit.
+        // Pool numbers start at 1, and no map has more than fit.
         let pool = u32::try_from(self.id()).unwrap_or_default();
         let op = PoolOp { fsid: Uuid::default(), pool, op, snap, name: String::new(), crush_rule: 0 };
         let Outcome::Pool(reply) = self.cluster().ask(Question::Pool(op)).await? else {

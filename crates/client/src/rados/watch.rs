@@ -17,20 +17,21 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Notifications that may wait to be looked at; a watch with more is lost.
+/// Most unread notifications; a watch with more is lost.
 const BACKLOG: usize = 256;
 
-/// What a watcher is told.
+/// An event of a watch.
 #[derive(Debug)]
 pub enum WatchEvent {
-    /// Somebody notifies the watchers.
+    /// A client notified the watchers.
     Notify(Notification),
-    /// The watch has ended: the object is gone, its OSD has not heard of this client for too long, the client is closed,
-    /// or more than 256 notifications waited. Notifications may have been missed: look at the object, and watch anew.
+    /// The watch has ended: the object was removed, its OSD has not heard from this client for too long, the client
+    /// was closed, or more than 256 notifications were unread. Notifications may have been missed: read the object,
+    /// and watch it again.
     Lost,
 }
 
-/// A notification. Its sender waits until it is acknowledged, which dropping it does, too.
+/// A notification. Its sender waits for the acknowledgement, which dropping the notification sends as well.
 pub struct Notification {
     cluster: Cluster,
     watch: WatchId,
@@ -41,28 +42,28 @@ pub struct Notification {
 }
 
 impl Notification {
-    /// Global id of the client that sent it.
+    /// Returns the global id of the sending client.
     pub fn notifier(&self) -> u64 {
         self.notifier
     }
 
-    /// Its number.
+    /// Returns the notification's number.
     pub fn id(&self) -> u64 {
         self.notify_id
     }
 
-    /// This client's own name for the watch.
+    /// Returns this client's name for the watch.
     pub fn cookie(&self) -> u64 {
         self.watch.cookie()
     }
 
-    /// What it says.
+    /// Returns the notification's payload.
     pub fn payload(&self) -> &List {
         &self.payload
     }
 
-    /// Acknowledges it with a reply to its sender. Nothing tells whether the reply arrives: the sender waits no longer
-    /// than it said.
+    /// Acknowledges the notification with a reply to its sender. Delivery is not confirmed: the sender waits only for
+    /// the timeout that it chose.
     pub fn acknowledge(mut self, reply: impl Into<List>) {
         self.reply = reply.into();
     }
@@ -83,43 +84,43 @@ impl fmt::Debug for Notification {
     }
 }
 
-/// A watch of an object: it is told when somebody notifies the object's watchers. It ends when it is dropped.
+/// A watch of an object, which receives the notifications sent to the object's watchers. Dropping it ends the watch.
 ///
-/// It is a stream, too, of [`WatchEvent`]s.
+/// It is also a stream of [`WatchEvent`]s.
 pub struct Watch {
     pool: Pool,
     id: WatchId,
     events: mpsc::Receiver<Told>,
     has_ended: bool,
-    /// The OSD was told already that it ends.
+    /// Set once the OSD has been informed of the watch's end.
     is_closed: bool,
 }
 
 impl Watch {
-    /// This client's own name for the watch.
+    /// Returns this client's name for the watch.
     pub fn cookie(&self) -> u64 {
         self.id.cookie()
     }
 
-    /// A view of the watch, which does not keep it.
+    /// Returns a monitor of the watch, which does not keep the watch alive.
     pub fn monitor(&self) -> WatchMonitor {
         WatchMonitor { pool: self.pool.clone(), id: self.id }
     }
 
-    /// Ends the watch, and waits until the object's OSD knows; dropping it does the same without waiting.
+    /// Ends the watch, and waits until the object's OSD confirms that; dropping it does the same without waiting.
     pub async fn close(mut self) -> Result<(), Error> {
         self.is_closed = true;
         let (outcome, _) = self.pool.cluster().end_watch(self.id).await.map_err(|_| Error::Closed)?;
         Ok(outcome.map(drop)?)
     }
 
-    /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
+    /// Returns the next event, or `None` once the watch is [lost](WatchEvent::Lost).
     pub async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-/// A view of a [`Watch`].
+/// Liveness monitor of a [`Watch`].
 #[derive(Debug, Clone)]
 pub struct WatchMonitor {
     pool: Pool,
@@ -127,8 +128,8 @@ pub struct WatchMonitor {
 }
 
 impl WatchMonitor {
-    /// Returns how long ago the watch was known to hold; `None` if it is lost or has ended. The client asks the OSD every few
-    /// seconds by itself.
+    /// Returns the time since the OSD last confirmed the watch; `None` if it is lost or has ended. The client checks
+    /// with the OSD every few seconds.
     pub async fn age(&self) -> Result<Option<Duration>, Error> {
         let (done, answer) = oneshot::channel();
         self.pool.cluster().send(CephCommand::WatchAge { watch: self.id, done }).await?;
@@ -178,13 +179,13 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// The watchers' answers to a notification.
+/// Replies to a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Notified {
-    /// The watchers that acknowledged it, and their replies.
+    /// Watchers that acknowledged the notification, with their replies.
     pub acknowledgements: Vec<Acknowledgement>,
-    /// The watchers that did not in time.
+    /// Watchers that did not acknowledge it in time.
     pub missed: Vec<Unanswered>,
 }
 
@@ -194,19 +195,19 @@ pub struct Notified {
 pub struct Acknowledgement {
     /// Global id of the watching client.
     pub client: u64,
-    /// The client's own name for the watch.
+    /// Name of the watch, chosen by the client.
     pub cookie: u64,
-    /// Its reply.
+    /// The client's reply.
     pub reply: Vec<u8>,
 }
 
-/// A watcher that has not acknowledged a notification in time.
+/// A watcher that did not acknowledge a notification in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unanswered {
     /// Global id of the watching client.
     pub client: u64,
-    /// The client's own name for the watch.
+    /// Name of the watch, chosen by the client.
     pub cookie: u64,
 }
 
@@ -219,7 +220,7 @@ impl Pool {
         }
     }
 
-    /// Watches an object, which must exist. If the future is dropped, no watch is left behind.
+    /// Watches an object, which must exist. Dropping the future leaves no watch behind.
     ///
     /// ```no_run
     /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -239,8 +240,8 @@ impl Pool {
         Ok(Watch { pool: self.clone(), id, events: receiver, has_ended: false, is_closed: false })
     }
 
-    /// Notifies the watchers of an object, and waits until all have acknowledged it, for at most `timeout`, which counts
-    /// in whole seconds and is one at least. It is no error if some have not: [`Notified::missed`] names them.
+    /// Notifies the watchers of an object, and waits for all acknowledgements, at most for `timeout` in whole
+    /// seconds, at least one. Missing acknowledgements are no error: [`Notified::missed`] lists them.
     pub async fn notify(
         &self,
         object: &str,
@@ -263,7 +264,7 @@ impl Pool {
         })
     }
 
-    /// The watches of an object; none if it does not exist.
+    /// Lists the watches of an object; empty if it does not exist.
     pub async fn watchers(&self, object: &str) -> Result<Vec<Watcher>, Error> {
         match self.decoded(object, Op::ListWatchers, super::op::read_watchers).await {
             Err(Error::NotFound { .. }) => Ok(Vec::new()),
