@@ -1,4 +1,4 @@
-//! Files of servers of NFS as devices: a layer on the client of their server.
+//! NFS files as block devices: a layer on the NFS client.
 
 use crate::nfs::{
     CallError, Completed, Core, File, FileOutcome, FileRequest, Filled, Handle, Stability, Status,
@@ -13,29 +13,28 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most bytes that a read or write of a device has: what clients of NBD expect. The client cuts it as the server likes.
+/// Largest read or write of a device, as NBD clients expect. The NFS client splits it by the server's limits.
 const MAX_IO: u64 = 32 << 20;
 
-/// Zeros that are written at a time: version 3 of NFS cannot make a hole.
+/// Largest write of zeros: NFS version 3 cannot punch holes.
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
-/// Requests on their way from devices to the layer that carries them out, on one thread. Their callers bound them.
+/// Requests from devices to the layer that executes them, on one thread. The devices' users bound them.
 type Inbox = Rc<RefCell<VecDeque<(Handle, Request)>>>;
 
-/// The client of a server, with the devices that its files are.
+/// An NFS client and the devices on its files.
 pub(crate) struct FileDevices {
     core: Core,
     inbox: Inbox,
-    /// Requests in flight, by tag.
+    /// Requests in flight by tag.
     in_flight: Slab<FileInFlight>,
 }
 
-/// Makes devices of the files of one client.
+/// Creates devices on the files of one client.
 pub(crate) struct FileOpener {
     inbox: Inbox,
 }
 
-/// A file as a device.
 struct FileDevice {
     file: File,
     size: u64,
@@ -43,14 +42,13 @@ struct FileDevice {
     inbox: Inbox,
 }
 
-/// A request that has not completed.
 struct FileInFlight {
     caller: Caller,
     file: Handle,
     offset: u64,
-    /// Bytes that are asked for.
+    /// Requested bytes.
     length: u64,
-    /// Zeros that are still to be written, after those that are on their way: from where, and how many.
+    /// Zeros still to be written after those in flight: offset and length.
     zeros: Option<(u64, u64)>,
     stable: Stability,
 }
@@ -78,7 +76,7 @@ impl FileDevices {
                 let tag = self.in_flight.insert(FileInFlight { caller, file, offset, length, zeros, stable });
                 return self.write_zeros(now, tag);
             }
-            // Version 3 of NFS knows no holes.
+            // NFS version 3 has no holes.
             Op::Trim { .. } => return caller.complete(now, Ok(Outcome::Done)),
             Op::Status { length } => {
                 let all = StatusExtent { length, status: BlockStatus::DATA };
@@ -89,7 +87,6 @@ impl FileDevices {
         self.core.submit(now, file, request, tag as u64);
     }
 
-    /// Writes the next zeros of a request.
     fn write_zeros(&mut self, now: Time, tag: usize) {
         let Some(request) = self.in_flight.get_mut(tag) else { return };
         let Some((offset, left)) = request.zeros else { return };
@@ -110,13 +107,13 @@ impl FileDevices {
     }
 }
 
-/// Converts the outcome of a request. A file that became shorter than its device is an error: zeros in place of the missing
-/// bytes would pass for data.
+/// Converts the outcome of a request. A file that shrank below its device's size is an error: zeros in place of the
+/// missing bytes would pass for data.
 fn outcome_of(outcome: FileOutcome, offset: u64, length: u64) -> Result<Outcome, Error> {
     let check = |read: u64| match read == length {
         true => Ok(()),
         false => Err(Error::Failed(format!(
-            "the file on the server became shorter after it was opened: it ends at {}, before {}",
+            "the file on the server was truncated after it was opened: it ends at {}, before {}",
             offset + read,
             offset + length
         ))),
@@ -159,7 +156,7 @@ impl Device for FileDevice {
         geometry.max_io = MAX_IO;
         geometry.read_only = self.read_only;
         geometry.volatile_cache = true;
-        // What another opening has written is with its client until that has it made durable.
+        // Writes through another device stay with its client until that client syncs them.
         geometry.shared_flush = false;
         geometry
     }
@@ -175,7 +172,7 @@ impl Device for FileDevice {
     }
 }
 
-/// Bytes of a request that costs least for them: those of one call.
+/// Returns the most efficient request size in bytes: that of a single call.
 fn preferred(file: &File) -> u32 {
     let bytes = file.mount().limits().read as u32;
     bytes.checked_next_power_of_two().filter(|power| *power == bytes).unwrap_or(4096)

@@ -1,4 +1,4 @@
-//! One thread's export, and all that is under it.
+//! Host of an export and its backends, on one thread.
 
 use super::file::{FileDevices, FileOpener};
 use super::image::{ImageDevices, ImageOpener};
@@ -16,19 +16,18 @@ use onego_nbd::client::ClientError;
 use onego_wire::{Joined, Machine, Members, Time};
 use std::rc::Rc;
 
-/// An export and the backends of the devices that it serves, driven as one machine by the thread that owns it: no other
-/// thread, no wake-ups and no locks on the way of a request from the export's connection to the cluster's.
+/// An export and the backends of its devices, driven as one machine by the thread that owns it: no second thread, no
+/// wake-ups and no locks on a request's path from the export's connection to the cluster's.
 ///
-/// A process that wants more than one processor has as many hosts, each on a thread of its own.
+/// To use several processors, run one host on each of several threads.
 pub struct Host<E: Export> {
     driver: Driver<Joined<Hosted<E>>>,
-    /// The clients of clusters among the backends.
+    /// Cluster clients among the backends.
     clusters: Vec<(Cluster, ImageOpener)>,
-    /// The clients of servers of files among them.
+    /// NFS clients among the backends.
     mounts: Vec<(Mount, FileOpener)>,
 }
 
-/// The machines of a host.
 struct Hosted<E> {
     export: E,
     backends: Vec<Box<dyn Backend>>,
@@ -59,7 +58,7 @@ impl<E: Export> Members for Hosted<E> {
 }
 
 impl<E: Export> Host<E> {
-    /// Opens an event engine, and makes the export. Fails if the machine refuses what the engine needs.
+    /// Opens an event engine and creates the export. Fails if the system refuses resources to the engine.
     pub fn open(
         engine: EngineKind,
         zero_copy: Settings,
@@ -71,13 +70,13 @@ impl<E: Export> Host<E> {
         Ok(Self { driver, clusters: Vec::new(), mounts: Vec::new() })
     }
 
-    /// Adds a machine that carries out the requests of devices.
+    /// Adds a machine that executes the requests of devices.
     pub fn add(&mut self, backend: impl Backend + 'static) {
         self.hosted().backends.push(Box::new(backend));
     }
 
-    /// Adds a client of a cluster. Connecting goes on while the host is driven: [`Cluster::ready`] waits for it. Of the
-    /// configuration, the engine, the copies and the spinning are those of the host.
+    /// Adds a cluster client, which connects while the host is driven; [`Cluster::ready`] waits for that. The host's
+    /// engine, zero-copy rule and spinning override those of the configuration.
     pub fn connect(&mut self, config: &Config) -> Result<Cluster, Error> {
         let unconnected = Unconnected::new(config)?;
         let core = unconnected.core(self.driver.now());
@@ -88,8 +87,8 @@ impl<E: Export> Host<E> {
         Ok(cluster)
     }
 
-    /// An image as a device of this host. It is closed when the device is dropped. Fails unless the image was opened by a
-    /// [client of this host](Self::connect).
+    /// Returns an image as a device of this host. Dropping the device closes it. Fails unless the image was opened by
+    /// a [client of this host](Self::connect).
     pub fn image(&mut self, image: Image) -> Result<Rc<dyn Device>, Error> {
         let of = image.pool().cluster();
         let opener = self.clusters.iter().find(|(cluster, _)| cluster.is_same(of)).map(|(_, opener)| opener);
@@ -99,8 +98,8 @@ impl<E: Export> Host<E> {
         Ok(Rc::new(opener.device(image)))
     }
 
-    /// Mounts the export of a server of NFS that a path lies in, by a client that this host drives, and gives the path in it.
-    /// Of the configuration, the engine, the copies and the spinning are those of the host.
+    /// Mounts the export of an NFS server that contains a path, with a client that this host drives, and returns the
+    /// path within it. The host's engine, zero-copy rule and spinning override those of the configuration.
     pub fn mount(
         &mut self,
         config: &nfs::Config,
@@ -116,8 +115,9 @@ impl<E: Export> Host<E> {
         Ok((mount, path))
     }
 
-    /// A file as a device of this host, of `size` bytes. Reads beyond the end of the file fail, so that a file that becomes
-    /// shorter does not read as zeros. Fails unless the file was opened by a [mount of this host](Self::mount).
+    /// Returns a file as a device of `size` bytes on this host. Reads past the end of the file fail, so that a
+    /// truncated file does not read as zeros. Fails unless the file was opened by a [mount of this
+    /// host](Self::mount).
     pub fn file(
         &mut self,
         file: nfs::File,
@@ -132,7 +132,7 @@ impl<E: Export> Host<E> {
         Ok(opener.device(file, size, read_only))
     }
 
-    /// The export of a server of NBD as a device of this host.
+    /// Returns the export of an NBD server as a device of this host.
     pub fn nbd(&mut self, url: &NbdUrl) -> Result<Rc<dyn Device>, NbdError> {
         let client = url.client()?;
         let (device, opened) = (client.device(), client.opened());
@@ -142,45 +142,45 @@ impl<E: Export> Host<E> {
         Ok(device)
     }
 
-    /// The export, to be told what to serve, and the time for it. What it has to do is done with the next
-    /// [`turn`](Self::turn).
+    /// Returns the export, to configure what it serves, and the time to pass to it. Work that this causes is done
+    /// with the next [`turn`](Self::turn).
     pub fn export(&mut self) -> (&mut E, Time) {
         let now = self.driver.now();
         (&mut self.hosted().export, now)
     }
 
-    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do. An error is one of the event
-    /// engine; the host is of no use after it.
+    /// Processes all pending work, and sleeps as `wait` allows if there is none. Fails if the event engine fails; the
+    /// host is then unusable.
     pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
         self.driver.turn(wait).map_err(|error| EngineFailed::waiting(error).into())
     }
 
-    /// Runs a future to its end, driving everything meanwhile. An error is one of the event engine.
+    /// Runs a future to completion while driving the host. Fails if the event engine fails.
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
         self.driver.block_on(future).map_err(|error| EngineFailed::waiting(error).into())
     }
 
-    /// Wakes the host's thread from another one.
+    /// Returns a waker of the host's thread for other threads.
     pub fn waker(&self) -> Waker {
         self.driver.waker()
     }
 
-    /// The time of the host's engine.
+    /// Returns the time of the host's engine.
     pub fn now(&mut self) -> Time {
         self.driver.now()
     }
 
-    /// What its clients of clusters count, for any thread to read.
+    /// Returns the counters of the cluster clients, readable from any thread.
     pub fn cluster_figures(&self) -> impl Iterator<Item = ClientFigures> {
         self.clusters.iter().map(|(cluster, _)| cluster.figures())
     }
 
-    /// What its clients of servers of files count, for any thread to read.
+    /// Returns the counters of the NFS clients, readable from any thread.
     pub fn mount_figures(&self) -> impl Iterator<Item = nfs::CallFigures> {
         self.mounts.iter().map(|(mount, _)| mount.figures())
     }
 
-    /// What the engine has done so far: system calls and bytes.
+    /// Returns the engine's counters of system calls and bytes.
     pub fn stats(&self) -> Stats {
         self.driver.stats()
     }
@@ -191,7 +191,7 @@ impl<E: Export> Host<E> {
 }
 
 impl<E: Export> Drop for Host<E> {
-    /// Ends the backends. What their peers would keep of them is given up, for which at most a second is waited.
+    /// Shuts the backends down; waits at most a second to release their peers' state.
     fn drop(&mut self) {
         let now = self.driver.now();
         self.hosted().backends.iter_mut().for_each(|backend| backend.leave(now));

@@ -1,4 +1,4 @@
-//! Images as devices: a layer on the client of their cluster.
+//! Images as block devices: a layer on the cluster client.
 
 use super::error::block_error;
 use crate::ceph::core::Core;
@@ -14,27 +14,27 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of a request that costs least for what it does.
+/// Most efficient granularity of a request, in bytes.
 const PREFERRED: u32 = 4096;
 
 /// Trims below this free little: librbd's default of `rbd_discard_granularity_bytes`.
 const TRIM_GRANULARITY: u32 = 64 << 10;
 
-/// Most bytes that a read or write of a device has: what clients of NBD expect, and half of what an image takes.
+/// Largest read or write of a device, as NBD clients expect: half of an image's limit.
 const MAX_IO: u64 = 32 << 20;
 
-/// Requests on their way from devices to the layer that carries them out, on one thread. Their callers bound them.
+/// Requests from devices to the layer that executes them, on one thread. The devices' users bound them.
 type Inbox = Rc<RefCell<VecDeque<(ImageKey, Request)>>>;
 
-/// The client of a cluster, with the devices that its images are.
+/// A cluster client and the devices on its images.
 pub(crate) struct ImageDevices {
     core: Core,
     inbox: Inbox,
-    /// The callers of requests in flight, by tag.
+    /// Callers of requests in flight by tag.
     callers: Slab<Caller>,
 }
 
-/// Makes devices of the images of one client.
+/// Creates devices on the images of one client.
 pub(crate) struct ImageOpener {
     inbox: Inbox,
 }
@@ -45,10 +45,10 @@ impl ImageOpener {
     }
 }
 
-/// An image as a device. It is closed with the last of its clones.
+/// An image as a device. The last clone closes it.
 pub(crate) struct ImageDevice {
     image: Image,
-    /// All that does not change while it is open: the size does.
+    /// Fixed properties while the image is open; the size may change.
     geometry: Geometry,
     inbox: Inbox,
 }
@@ -58,14 +58,13 @@ impl ImageDevices {
         Self { core, inbox: Inbox::default(), callers: Slab::new() }
     }
 
-    /// What makes devices of images that this client has opened.
     pub(crate) fn opener(&self) -> ImageOpener {
         ImageOpener { inbox: Rc::clone(&self.inbox) }
     }
 
     fn start(&mut self, now: Time, image: ImageKey, request: Request) {
         let Request { offset, op, flags, caller } = request;
-        // What has completed is durable, so there is nothing more to do for a write with FUA.
+        // Completed writes are durable, so FUA requires nothing more.
         let tag = self.callers.insert(caller) as u64;
         let io = match op {
             Op::Read { length } => Io::Read { offset, length },
@@ -155,7 +154,7 @@ impl Device for ImageDevice {
 
     fn submit(&self, now: Time, request: Request) {
         match self.geometry().check(&request) {
-            // Zeroes that keep their space would have to be sent as data.
+            // Zeros that must keep their space allocated are sent as data.
             Ok(()) if request.flags.no_hole && request.flags.fast => {
                 request.complete(now, Err(Error::Unsupported("allocate zeros faster than it writes them")));
             }

@@ -1,7 +1,7 @@
 //! Block devices of this crate's clients, and exports of them, all on one thread.
 //!
-//! A [`Host`] drives an export (a server of NBD, say) and the clients that the devices under it need as one machine: a
-//! request goes from the export's connection to the one of the cluster without a queue between threads.
+//! A [`Host`] drives an export (an NBD server, for example) and the clients of its devices as one machine: a request
+//! passes from the export's connection to the cluster's without a queue between threads.
 
 mod error;
 mod file;

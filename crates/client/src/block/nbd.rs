@@ -1,4 +1,4 @@
-//! Where a server of NBD is: URLs, and the sockets to reach it.
+//! NBD URLs, and the sockets of their servers.
 
 use onego_nbd::client::{ClientError, ClientTls, Config, Endpoint, NbdClient};
 use onego_nbd::tls::TlsError;
@@ -12,32 +12,33 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The port of NBD (IANA).
+/// Port of NBD (IANA).
 const PORT: u16 = 10809;
 
-/// Connections to a server that has a flush on one cover the writes on the others: what nbdcopy has.
+/// Connections to a server on which a flush covers writes on the others, as in nbdcopy.
 const CONNECTIONS: usize = 4;
 
-/// The name by which the certificate of a server on a Unix socket is for this machine, unless another is said.
+/// Default certificate name of a server on a Unix socket.
 const THIS_MACHINE: &str = "localhost";
 
-/// Where the export of a server is (uri.md of the repository NetworkBlockDevice/nbd): `nbd://HOST[:PORT]/EXPORT` or
-/// `nbd+unix:///EXPORT?socket=PATH`. With `nbds` in place of `nbd`, and `tls-certificates=FOLDER`, it is used by TLS: in the folder
-/// are `ca-cert.pem`, the authority that has signed the server's certificate, and where the server wants to know its clients
-/// `client-cert.pem` and `client-key.pem`. `tls-hostname=NAME` says for which name the server's certificate is.
+/// URL of an NBD export (uri.md of the repository NetworkBlockDevice/nbd): `nbd://HOST[:PORT]/EXPORT` or
+/// `nbd+unix:///EXPORT?socket=PATH`. The scheme `nbds` instead of `nbd`, with `tls-certificates=FOLDER`, selects TLS.
+/// The folder contains `ca-cert.pem`, the authority that signed the server's certificate, and, if the server
+/// authenticates clients, `client-cert.pem` and `client-key.pem`. `tls-hostname=NAME` sets the name in the server's
+/// certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdUrl {
     server: NbdHost,
-    /// The name of the export; the empty one is the default.
+    /// Name of the export; empty for the default export.
     export: String,
     tls: Option<TlsFiles>,
 }
 
-/// How a server is used by TLS.
+/// Files for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TlsFiles {
     folder: PathBuf,
-    /// The name that the server's certificate is for, if it is not the host's.
+    /// Name in the server's certificate, if not the host's.
     name: Option<String>,
 }
 
@@ -47,62 +48,62 @@ enum NbdHost {
     Unix(PathBuf),
 }
 
-/// Why an export of a server of NBD is not opened.
+/// Error of opening an NBD export.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NbdError {
-    /// A URL cannot be used.
+    /// The URL is invalid.
     #[error(
-        "{url:?} is no URL of a server of NBD: {reason} (write nbd://HOST/EXPORT or nbd+unix:///EXPORT?socket=PATH, and for TLS nbds://HOST/EXPORT?tls-certificates=FOLDER)"
+        "invalid NBD URL {url:?}: {reason} (write nbd://HOST/EXPORT or nbd+unix:///EXPORT?socket=PATH, and for TLS nbds://HOST/EXPORT?tls-certificates=FOLDER)"
     )]
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
     /// The server's name has no address.
     #[error("cannot find {host}: {source}")]
     Resolve {
-        /// The name.
+        /// Name of the server.
         host: String,
-        /// What the system says.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// A file of certificates cannot be read.
+    /// A certificate file cannot be read.
     #[error("{path}: {source}", path = .path.display())]
     CertificateFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The certificates cannot be used.
+    /// The certificates are invalid.
     #[error("{folder}: {source}", folder = .folder.display())]
     Certificates {
-        /// The folder that they are in.
+        /// Folder of the certificates.
         folder: PathBuf,
-        /// Why not.
+        /// Reason.
         source: TlsError,
     },
     /// The server cannot be used.
     #[error("{url}: {source}")]
     Server {
-        /// The export.
+        /// URL of the export.
         url: String,
-        /// Why not.
+        /// Reason.
         source: ClientError,
     },
 }
 
 impl NbdUrl {
-    /// The name of the export; the empty one is the default.
+    /// Returns the name of the export; empty for the default export.
     pub fn export(&self) -> &str {
         &self.export
     }
 
-    /// A client for it, which connects once it is driven. The server's name is looked up and certificates are read now, which may
-    /// block.
+    /// Creates a client for the export, which connects once it is driven. This looks up the server's name and reads
+    /// certificates, which may block.
     pub fn client(&self) -> Result<NbdClient, NbdError> {
         let endpoint = match &self.server {
             NbdHost::Tcp { host, port } => {
@@ -121,14 +122,13 @@ impl NbdUrl {
         NbdClient::new(config, endpoint).map_err(|source| self.failed(source))
     }
 
-    /// An error with the URL.
+    /// Creates an error with this URL.
     pub fn failed(&self, source: ClientError) -> NbdError {
         NbdError::Server { url: self.to_string(), source }
     }
 }
 
 impl TlsFiles {
-    /// Reads the files.
     fn load(&self, server: &NbdHost) -> Result<ClientTls, NbdError> {
         let name = match (&self.name, server) {
             (Some(name), _) | (None, NbdHost::Tcp { host: name, .. }) => name,
@@ -138,7 +138,7 @@ impl TlsFiles {
             let path = self.folder.join(name);
             std::fs::read(&path).map_err(|source| NbdError::CertificateFile { path, source })
         };
-        // One without the other is a mistake.
+        // Either file without the other is a mistake.
         let has_own =
             ["client-cert.pem", "client-key.pem"].iter().any(|name| self.folder.join(name).exists());
         let own = match has_own {
@@ -151,7 +151,7 @@ impl TlsFiles {
     }
 }
 
-/// Connects a Unix socket without waiting: a server that accepts nobody is tried again later.
+/// Connects a Unix socket without blocking; a server with a full backlog is retried later.
 fn dial(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -160,7 +160,7 @@ fn dial(path: &Path) -> io::Result<OwnedFd> {
 }
 
 impl NbdUrl {
-    /// Returns whether both name one export of one server, as far as names, addresses and sockets tell.
+    /// Returns whether both URLs refer to the same export of the same server, judged by names, addresses and sockets.
     pub fn is_same_export(&self, other: &Self) -> bool {
         let is_same_server = match (&self.server, &other.server) {
             (NbdHost::Unix(one), NbdHost::Unix(two)) => {
@@ -208,36 +208,34 @@ impl FromStr for NbdUrl {
                 Some(("tls-certificates", path)) => folder = Some(PathBuf::from(decoded(path)?)),
                 Some(("tls-hostname", host)) => name = Some(decoded(host)?),
                 _ => {
-                    return Err(wrong(
-                        "it has an option other than socket, tls-certificates and tls-hostname",
-                    ));
+                    return Err(wrong("the only options are socket, tls-certificates and tls-hostname"));
                 }
             }
         }
         let (scheme, tls) = match (scheme, folder) {
             ("nbds", Some(folder)) => ("nbd", Some(TlsFiles { folder, name })),
             ("nbds+unix", Some(folder)) => ("nbd+unix", Some(TlsFiles { folder, name })),
-            ("nbds" | "nbds+unix", None) => return Err(wrong("it does not say tls-certificates=FOLDER")),
+            ("nbds" | "nbds+unix", None) => return Err(wrong("it needs tls-certificates=FOLDER")),
             (_, None) if name.is_none() => (scheme, None),
-            _ => return Err(wrong("certificates go with nbds://")),
+            _ => return Err(wrong("certificates require nbds://")),
         };
         let server = match (scheme, socket) {
-            ("nbd", None) if authority.is_empty() => return Err(wrong("it names no host")),
+            ("nbd", None) if authority.is_empty() => return Err(wrong("it has no host")),
             ("nbd", None) => {
-                let (host, port) = host_and_port(authority).ok_or_else(|| wrong("its port is none"))?;
+                let (host, port) = host_and_port(authority).ok_or_else(|| wrong("invalid port"))?;
                 NbdHost::Tcp { host: decoded(host)?, port }
             }
-            ("nbd", Some(_)) => return Err(wrong("a socket goes with nbd+unix://")),
+            ("nbd", Some(_)) => return Err(wrong("a socket requires nbd+unix://")),
             ("nbd+unix", Some(path)) if authority.is_empty() => NbdHost::Unix(path),
             ("nbd+unix", Some(_)) => return Err(wrong("it names a host and a socket")),
-            ("nbd+unix", None) => return Err(wrong("it does not say socket=PATH")),
+            ("nbd+unix", None) => return Err(wrong("it needs socket=PATH")),
             _ => return Err(wrong("it does not begin with nbd://")),
         };
         Ok(Self { server, export, tls })
     }
 }
 
-/// A host and a port, with `[...]` around an address of IPv6.
+/// Splits a host and a port, with `[...]` around an IPv6 address.
 fn host_and_port(authority: &str) -> Option<(&str, u16)> {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(""))?),
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_said_to_be_none() {
+    fn invalid_urls_are_refused() {
         for (text, reason) in [
             ("http://a/b", "begin with nbd://"),
             ("nbd:///b", "no host"),
@@ -316,7 +314,7 @@ mod tests {
             ("nbd+unix:///b", "socket=PATH"),
             ("nbd+unix://a/b?socket=c", "a host and a socket"),
             ("nbd://a/b?socket=c", "nbd+unix"),
-            ("nbd://a/b?tls=1", "other than socket"),
+            ("nbd://a/b?tls=1", "the only options"),
             ("nbd://a/%ff", "UTF-8"),
         ] {
             let said = text.parse::<NbdUrl>().unwrap_err().to_string();

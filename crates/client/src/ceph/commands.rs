@@ -1,4 +1,4 @@
-//! What other threads ask of the reactor.
+//! Commands from other threads to the reactor.
 
 use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
@@ -15,79 +15,110 @@ use onego_rbd::{ImageFacts, Io};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives a map that is new enough, or says why there is none.
+/// Receives a map of the requested epoch or newer, or the error.
 pub(super) type MapDone = oneshot::Sender<Result<Arc<OsdMap>, Error>>;
 
-/// Gives the name of a watch, or says why there is none.
+/// Receives the id of a watch, or the error.
 pub(super) type WatchDone = oneshot::Sender<Result<WatchId, Error>>;
 
-/// Something for the reactor to do.
 pub(crate) enum CephCommand {
-    /// Operations on an object.
-    Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
-    /// A question to the monitors.
-    Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
-    /// A request to an image.
-    Image { image: ImageKey, io: Io, done: ReplyTo },
-    /// Opens an image. `opened` names it at once, `done` tells when it can be used.
+    Request {
+        request: Box<Request>,
+        done: oneshot::Sender<RequestOutcome>,
+    },
+    Monitor {
+        question: Question,
+        done: oneshot::Sender<RequestOutcome>,
+    },
+    Image {
+        image: ImageKey,
+        io: Io,
+        done: ReplyTo,
+    },
+    /// Opens an image. `opened` receives its key at once, `done` a result once the image is usable.
     OpenImage {
         facts: Box<ImageFacts>,
-        /// `None`: it is read, and nobody need know.
+        /// `None` for a read-only image without a watch.
         watched: Option<Watched>,
         opened: oneshot::Sender<OpenedImage>,
         done: ReplyTo,
     },
-    /// Asks an image for something beside reads and writes.
-    ControlImage { image: ImageKey, control: ImageControl },
-    /// Says how the cluster and this client know each other.
-    Acquaintance { done: oneshot::Sender<Acquaintance> },
-    /// Gives `entries` what is new in the cluster's log.
-    FollowLog { entries: mpsc::Sender<LogEntry> },
-    /// Gives the map once it is at least that new.
-    Map { epoch: u32, timeout: Duration, done: MapDone },
-    /// Tells `events` what happens to an object.
-    Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
-    /// Gives the time since a watch was last confirmed; `None`: it is lost.
-    WatchAge { watch: WatchId, done: oneshot::Sender<Option<Duration>> },
-    /// Ends a watch.
-    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
-    /// Acknowledges a notification.
-    Acknowledge { watch: WatchId, notify_id: u64, reply: List },
-    /// Notifies the watchers of an object.
-    Notify { target: WatchTarget, payload: List, timeout: u32, done: oneshot::Sender<RequestOutcome> },
+    /// Controls an image by means other than reads and writes.
+    ControlImage {
+        image: ImageKey,
+        control: ImageControl,
+    },
+    /// Returns the identity of this client in the cluster.
+    Acquaintance {
+        done: oneshot::Sender<Acquaintance>,
+    },
+    /// Sends new entries of the cluster log to `entries`.
+    FollowLog {
+        entries: mpsc::Sender<LogEntry>,
+    },
+    /// Returns a map of at least this epoch.
+    Map {
+        epoch: u32,
+        timeout: Duration,
+        done: MapDone,
+    },
+    /// Watches an object; `events` receives its notifications.
+    Watch {
+        target: WatchTarget,
+        events: mpsc::Sender<Told>,
+        done: WatchDone,
+    },
+    /// Returns the time since a watch was last confirmed; `None` if it is lost.
+    WatchAge {
+        watch: WatchId,
+        done: oneshot::Sender<Option<Duration>>,
+    },
+    Unwatch {
+        watch: WatchId,
+        done: Option<oneshot::Sender<RequestOutcome>>,
+    },
+    Acknowledge {
+        watch: WatchId,
+        notify_id: u64,
+        reply: List,
+    },
+    Notify {
+        target: WatchTarget,
+        payload: List,
+        timeout: u32,
+        done: oneshot::Sender<RequestOutcome>,
+    },
 }
 
-/// How the cluster and a client know each other.
+/// Identity of a client in the cluster.
 pub(crate) struct Acquaintance {
-    /// The number by which the cluster knows the client.
     pub(crate) global_id: u64,
-    /// The address by which it does.
+    /// The client's address as the cluster sees it.
     pub(crate) addr: Option<EntityAddr>,
-    /// The cluster's monitors, once one has told of them.
+    /// The cluster's monitors, once a monitor has sent the list.
     pub(crate) monitors: Option<MonMap>,
 }
 
-/// A question to the monitors, or to an OSD itself.
+/// A request to the monitors or to an OSD itself.
 pub(crate) enum Question {
-    /// A command in JSON, and its input.
+    /// A command in JSON, with its input.
     Command(String, List),
-    /// How full the cluster is.
+    /// Space usage of a pool, or of the cluster.
     Statfs(Option<i64>),
-    /// How full pools are, by their names.
+    /// Usage and counters of pools by name.
     PoolStats(Vec<String>),
     /// The newest epoch of the OSD map.
     NewestMap,
-    /// A change of a pool.
     Pool(PoolOp),
-    /// A sign of life of the monitor of the session.
+    /// A ping of the session's monitor.
     Ping,
-    /// A command in JSON to the monitor of the session itself, and its input.
+    /// A command in JSON to the session's monitor itself, with its input.
     ThisMonitor(String, List),
-    /// A command in JSON to the OSD of this number, and its input.
+    /// A command in JSON to the OSD of this number, with its input.
     Osd(i32, String, List),
 }
 
-/// What a watch is told by the reactor.
+/// An event of a watch, from the reactor.
 pub(crate) enum Told {
     Notify { notify_id: u64, notifier: u64, payload: List },
     Lost(client::Error),

@@ -1,4 +1,4 @@
-//! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
+//! The machine that the reactor drives: the protocol client, and requests composed of several of its own.
 
 use super::commands::{Acquaintance, CephCommand, Question, Told, WatchDone};
 use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
@@ -23,33 +23,32 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most completions of tagged requests that wait to be taken. At this number [`Core::has_room`] says no, long before their
-/// memory matters.
+/// Most completions of tagged requests before [`Core::has_room`] returns false, long before their memory matters.
 const MAX_COMPLETED: usize = 1 << 16;
 
-/// Where notifications go.
+/// Receiver of a watch's notifications.
 enum Watcher {
     Stream(mpsc::Sender<Told>),
     Image(ImageKey),
 }
 
-/// The machine that a reactor drives.
+/// State machine driven by a reactor.
 pub struct Core {
     client: Client<Ticket>,
     mailbox: Arc<Mailbox<CephCommand>>,
     images: Images,
-    /// What the images do for others.
+    /// Jobs of the images.
     operations: Operations,
-    /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
+    /// Requests that exceeded the client's capacity, in order. While any are parked, the mailbox is not read.
     parked: VecDeque<(Request, Ticket)>,
     map_waiters: Vec<MapWaiter>,
     watchers: HashMap<WatchId, Watcher>,
     log: LogFollowers,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
     lookout: Lookout<Waiting>,
-    /// Watches that are being established.
+    /// Number of watches being established.
     watching: usize,
-    /// Watches that are being given up.
+    /// Number of watches being removed.
     unwatching: usize,
 }
 
@@ -76,18 +75,17 @@ impl Core {
         }
     }
 
-    /// What the client counts.
+    /// Returns the client's counters.
     pub(crate) fn figures(&self) -> client::ClientFigures {
         self.client.figures()
     }
 
-    /// Starts a request to an image.
     #[inline]
     pub(crate) fn start(&mut self, now: Time, image: ImageKey, io: Io, done: ReplyTo) {
         self.with_images(now, |images, parts| images.submit(now, parts, image, io, done));
     }
 
-    /// Gives the images something, and ends the requests of theirs that the client refuses at once.
+    /// Calls the images, and completes their requests that the client refused at once.
     #[inline]
     fn with_images<R>(&mut self, now: Time, give: impl FnOnce(&mut Images, &mut CoreParts<'_>) -> R) -> R {
         let mut parts = CoreParts {
@@ -106,7 +104,7 @@ impl Core {
 
     fn execute(&mut self, now: Time, command: CephCommand) {
         match command {
-            // Nobody waits for it any more, and nobody has looked through the mailbox for it.
+            // Cancelled before a sweep found it in the mailbox.
             CephCommand::Request { done, .. } if done.is_canceled() => {}
             CephCommand::Request { request, done } => {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
@@ -167,10 +165,10 @@ impl Core {
         self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
     }
 
-    /// Cancels the requests that nobody waits for any more.
+    /// Cancels abandoned requests.
     fn sweep(&mut self, now: Time) {
         if self.mailbox.is_closed() {
-            // The handles are gone, and with them the last commands that they gave.
+            // All handles are gone, and their last commands have been executed.
             self.say_farewell(now);
         }
         self.map_waiters.retain(|waiter| !waiter.is_canceled());
@@ -182,7 +180,7 @@ impl Core {
         let is_abandoned = |ticket: &Ticket| match &ticket.0 {
             Purpose::Future(done) => done.is_canceled(),
             Purpose::Image { key, ticket } => images.is_abandoned(*key, ticket),
-            // A watch that is established all the same is given up then; the rest goes on by itself.
+            // An abandoned watch is removed once established; a removal completes by itself.
             Purpose::Watch(..) | Purpose::Unwatch(_) => false,
         };
         self.client.cancel_where(is_abandoned);
@@ -217,7 +215,7 @@ impl Core {
         }
     }
 
-    /// Submits a request that was parked; gives it back if there is still no room.
+    /// Submits a parked request; returns it if there is still no room.
     fn try_submit(&mut self, now: Time, request: Request, ticket: Ticket) -> Option<(Request, Ticket)> {
         let rejected = self.client.submit(now, request, ticket).err()?;
         if let client::Error::Busy { .. } = rejected.error {
@@ -250,7 +248,7 @@ impl Core {
         }
     }
 
-    /// A watch is established, or cannot be.
+    /// Handles the result of establishing a watch.
     fn established(
         &mut self,
         now: Time,
@@ -280,11 +278,11 @@ impl Core {
                 self.notified(now, watch, Told::Notify { notify_id, notifier, payload });
             }
             Event::WatchLost { watch, error } => {
-                tracing::warn!(%error, "a watch is lost");
+                tracing::warn!(%error, "lost a watch");
                 self.notified(now, watch, Told::Lost(error));
             }
             Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
-            Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
+            Event::BadMap(error) => tracing::error!(%error, "invalid cluster map"),
             Event::Fault { peer, error, .. } => {
                 tracing::debug!(%peer, %error, "connection failed");
                 if let client::Error::Connection(onego_msgr::Error::Auth(error)) = error
@@ -296,8 +294,8 @@ impl Core {
         }
     }
 
-    /// A monitor does not accept the client's identity. Trying again does not help a caller that waits to be connected; a
-    /// client that was connected before goes on trying, because somebody may be changing its key.
+    /// Handles a monitor's rejection of the client's identity. Retrying does not help a caller that waits for the
+    /// first connection; a client that was connected before keeps retrying, because its key may be about to change.
     fn refused_by_monitor(&mut self, error: &auth::Error) {
         if self.client.osdmap().is_none() {
             for waiter in self.map_waiters.drain(..) {
@@ -306,11 +304,12 @@ impl Core {
                 }
             }
         } else {
-            tracing::warn!(%error, "no session with a monitor");
+            tracing::warn!(%error, "cannot authenticate with a monitor");
         }
     }
 
-    /// Something has happened to a watch. The users of a [`Watch`](crate::rados::Watch) acknowledge what they are told.
+    /// Handles an event of a watch. The users of a [`Watch`](crate::rados::Watch) acknowledge notifications
+    /// themselves.
     fn notified(&mut self, now: Time, watch: WatchId, told: Told) {
         let notify_id = told.notify_id();
         let is_told = match self.watchers.get_mut(&watch) {
@@ -327,7 +326,7 @@ impl Core {
             None => false,
         };
         if !is_told {
-            // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole, so it ends here.
+            // The watcher is too slow or gone. A stream with a gap would look complete, so it ends here.
             self.acknowledge(now, watch, notify_id);
             if self.watchers.contains_key(&watch) {
                 self.unwatch(now, watch, None);
@@ -335,7 +334,7 @@ impl Core {
         }
     }
 
-    /// Acknowledges a notification, if it is one, so that its sender does not wait for this client.
+    /// Acknowledges the event if it is a notification, so that its sender does not wait for this client.
     fn acknowledge(&mut self, now: Time, watch: WatchId, notify_id: Option<u64>) {
         if let Some(notify_id) = notify_id {
             self.client.acknowledge(now, watch, notify_id, List::new());
@@ -393,7 +392,7 @@ impl reactor::Core for Core {
         self.mailbox.close();
     }
 
-    /// Gives all watches up, so that nobody waits for this client when it is gone.
+    /// Removes all watches, so that no client waits for this one after its exit.
     fn say_farewell(&mut self, now: Time) {
         let is_stream = |watcher: &Watcher| matches!(watcher, Watcher::Stream(_));
         let streams = self.watchers.iter().filter(|(_, watcher)| is_stream(watcher));
@@ -402,7 +401,7 @@ impl reactor::Core for Core {
         self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 
-    /// Watches whose OSD cannot be reached end by themselves, at their timeout.
+    /// Watches whose OSD is unreachable end by themselves at their timeout.
     fn is_leaving(&self) -> bool {
         (self.watching + self.unwatching > 0 || !self.images.is_empty()) && self.client.expects_reply()
     }
@@ -419,8 +418,8 @@ impl Layer for Core {
         &mut self.client
     }
 
-    /// Takes what has completed, tells who waits for it, and starts what there is room for now: of what other threads left
-    /// in the mailbox, too.
+    /// Processes completions, notifies their callers, and starts as many queued requests as there is room for,
+    /// including those in the mailbox.
     fn settle(&mut self, now: Time) {
         while let Some(completion) = self.client.poll_completion() {
             self.complete(now, completion);
@@ -445,7 +444,7 @@ impl Layer for Core {
         if self.mailbox.take_sweep() {
             self.sweep(now);
         }
-        // A request for another client's lock is not in flight until that client answers, nor is the pause before the next.
+        // Neither a request for another client's lock nor the pause before the next one is in flight in the client.
         let is_busy = self.client.is_busy() || !self.map_waiters.is_empty() || self.images.is_lock_awaited();
         self.lookout.set_busy(now, is_busy);
     }

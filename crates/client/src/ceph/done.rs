@@ -1,4 +1,4 @@
-//! Where the results of requests go.
+//! Destinations of results.
 
 use super::error::Error;
 use futures_channel::oneshot;
@@ -7,24 +7,22 @@ use onego_ceph::client;
 use onego_rbd::Outcome;
 use std::collections::VecDeque;
 
-/// Where the result of a request to an image goes.
+/// Destination of the result of an image request.
 pub(crate) enum ReplyTo {
-    /// To a future.
     Future(oneshot::Sender<Result<Outcome, Error>>),
-    /// To the completions of the reactor.
+    /// The completion queue of the reactor.
     Tag(u64),
-    /// To a function.
     Function(Box<dyn FnOnce(Result<Outcome, Error>) + Send>),
 }
 
 impl ReplyTo {
-    /// Does nobody wait for it any more?
+    /// Returns whether the caller has stopped waiting.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())
     }
 }
 
-/// Tells a result to whom it is for. `completed`: the completions of the reactor.
+/// Delivers a result to its destination. `completed` is the completion queue of the reactor.
 #[inline]
 pub(super) fn tell(
     completed: &mut VecDeque<(u64, Result<Outcome, Error>)>,
@@ -39,17 +37,17 @@ pub(super) fn tell(
     }
 }
 
-/// What is wrong with a completion that does not fit its request.
+/// Error for a completion that does not match its request.
 pub(crate) const OTHER_KIND: client::Error = client::Error::Mismatch("it is of another kind");
 
-/// What came of a plain request, with the buffer that it was given.
+/// Result of a plain request, and the buffer that it was given.
 pub(crate) type RequestOutcome = (Result<client::Outcome, client::Error>, Option<SegmentMut>);
 
-/// A tagged request to an image that is done with.
+/// A completed tagged request to an image.
 #[derive(Debug)]
 pub struct Completed {
-    /// The caller's name for the request.
+    /// Tag chosen by the caller.
     pub tag: u64,
-    /// What came of it.
+    /// Result of the request.
     pub result: Result<Outcome, Error>,
 }

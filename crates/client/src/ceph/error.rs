@@ -9,153 +9,153 @@ use onego_rbd::Misfit;
 use std::fmt;
 use thiserror::Error;
 
-/// Why something could not be done, sorted by whose fault it is.
+/// Error of a request to a Ceph cluster.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A configuration cannot be used.
+    /// The configuration is invalid.
     #[error("configuration {place}: {reason}")]
     Config {
-        /// The file or setting.
+        /// File or setting.
         place: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// The caller asked for something that makes no sense.
+    /// The caller's request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// An image's layout cannot be.
+    /// The image layout is invalid.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A request lies outside of an image.
-    #[error("{length} bytes at {offset} lie behind the end of the image, which has {size} bytes")]
+    /// The request exceeds the image.
+    #[error("offset {offset} + length {length} exceeds the image size {size}")]
     OutOfBounds {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
-        /// Bytes of the image.
+        /// Size of the image in bytes.
         size: u64,
     },
-    /// Something that is named does not exist.
+    /// The named item does not exist.
     #[error("{what} does not exist")]
     NotFound {
-        /// A pool, an image, an object.
+        /// Pool, image or object.
         what: String,
     },
-    /// Something that is to be created exists.
+    /// The item to create already exists.
     #[error("{what} exists already")]
     Exists {
-        /// A pool, an image, an object.
+        /// Pool, image or object.
         what: String,
     },
-    /// Something is in use.
+    /// The item is in use.
     #[error("{what} is in use: {reason}")]
     Busy {
-        /// A pool, an image, an object.
+        /// Pool, image or object.
         what: String,
-        /// By what.
+        /// The user, or the reason.
         reason: String,
     },
-    /// Something is not as it has to be for what is asked.
+    /// A precondition of the operation does not hold.
     #[error("{what}")]
     Unmet {
-        /// What is not.
+        /// The failed precondition.
         what: String,
-        /// The number by which Ceph's own programs say so.
+        /// Error number that Ceph's own programs report.
         errno: Errno,
     },
-    /// An image has snapshots, which would be lost with it (ENOTEMPTY).
+    /// The image has snapshots, which its removal would lose (ENOTEMPTY).
     #[error("{image} has {count} snapshots; {advice}")]
     Snapshots {
-        /// The image.
+        /// Name of the image.
         image: String,
-        /// How many.
+        /// Number of snapshots.
         count: usize,
-        /// Remedy, which depends on their kinds and on the clones that need them.
+        /// Remedy, which depends on the kinds of the snapshots and on the clones that need them.
         advice: String,
     },
-    /// An image has features that Onego does not keep true yet.
+    /// The image has features that Onego does not maintain yet.
     #[error("image {image} cannot be {action}: Onego does not maintain its features {features} yet{advice}")]
     Features {
-        /// The image.
+        /// Name of the image.
         image: String,
-        /// "written", "read".
+        /// Refused action: "written" or "read".
         action: &'static str,
-        /// The features.
+        /// Unsupported features.
         features: Features,
-        /// What can be done, if anything.
+        /// Remedy, if there is one.
         advice: &'static str,
     },
-    /// The encryption of an image cannot be used.
+    /// The encryption of the image cannot be used.
     #[error("{image}: {source}")]
     Encryption {
-        /// The image.
+        /// Name of the image.
         image: String,
-        /// Why not.
+        /// Reason.
         source: EncryptionError,
     },
-    /// Another client has taken an image over, and the cluster takes nothing of this client any more.
+    /// Another client has taken over the image, and the cluster blocks this client.
     #[error(transparent)]
     Image(onego_rbd::Error),
-    /// The cluster refused.
+    /// The cluster refused the request.
     #[error("{what}: the cluster answers {errno}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// Its answer.
+        /// The cluster's error number.
         errno: Errno,
     },
-    /// The cluster refused a command, and says why.
+    /// The cluster refused a command with an explanation.
     #[error("{what}: {status} ({errno})")]
     Command {
         /// The command.
         what: String,
-        /// The cluster's words.
+        /// The cluster's message.
         status: String,
-        /// Its answer.
+        /// The cluster's error number.
         errno: Errno,
     },
-    /// The peer's answer makes no sense.
-    #[error("{what}: the cluster's answer cannot be understood: {reason}")]
+    /// The peer's answer is invalid.
+    #[error("{what}: cannot decode the cluster's answer: {reason}")]
     Answer {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// The cluster does not believe who the client says it is, or the other way round.
+    /// Authentication failed, of the client or of the cluster.
     #[error(transparent)]
     Auth(#[from] onego_msgr::auth::Error),
     /// The session with the cluster failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The cluster has not answered, or not as far as was asked for.
+    /// The cluster did not answer in time, or not with the requested state.
     #[error(
         "no monitor has answered within {waited:?}: {}",
         waiting.as_ref().map_or("is the cluster up, and are these its addresses?".to_owned(), ToString::to_string)
     )]
     NoAnswer {
-        /// How long was waited.
+        /// Duration of the wait.
         waited: std::time::Duration,
-        /// For what, and why it did not come.
+        /// The missing answer, and the reason if known.
         waiting: Option<Box<Waiting>>,
     },
-    /// The machine refused a resource.
+    /// The operating system refused a resource.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The connection to the cluster was given up by this program.
+    /// The program closed the connection to the cluster.
     #[error("the connection to the cluster is closed")]
     Closed,
 }
 
 impl Error {
-    /// What the error is about.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config { .. } | Self::Invalid(_) | Self::Layout(_) | Self::OutOfBounds { .. } => {
@@ -180,7 +180,7 @@ impl Error {
         }
     }
 
-    /// The number by which Ceph's own programs say so.
+    /// Returns the error number that Ceph's own programs report.
     pub fn errno(&self) -> Errno {
         match self {
             Self::NotFound { .. } => Errno::NOENT,
@@ -202,27 +202,27 @@ impl Error {
         }
     }
 
-    /// The same as an error of a request to an image.
+    /// Converts the error to that of an image request.
     pub(crate) fn into_image(self) -> onego_rbd::Error {
         match self {
             Self::Image(error) => error,
             Self::Protocol(error) => error.into(),
             other => {
-                tracing::warn!(error = %other, "an object cannot be read or copied from its source");
+                tracing::warn!(error = %other, "reading or copying an object from its source failed");
                 ProtocolError::Refused { errno: -other.errno().0 }.into()
             }
         }
     }
 
-    /// May the same call succeed a moment later without anybody changing anything? See
-    /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
+    /// Returns whether the same call may succeed later without intervention. See [`ErrorKind::is_retryable`], also
+    /// for the pitfalls of repeating a change.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
     }
 }
 
 impl EncryptionError {
-    /// The number by which librbd says so.
+    /// Returns the error number that librbd reports.
     pub fn errno(&self) -> Errno {
         match self {
             Self::Luks(LuksError::WrongPassphrase) => Errno::PERM,
@@ -243,7 +243,7 @@ impl EncryptionError {
     }
 }
 
-/// The number by which librbd says so of a request to an image.
+/// Returns the error number that librbd reports for an image request.
 fn errno_of_image(error: &onego_rbd::Error) -> Errno {
     match error {
         onego_rbd::Error::Client(error) => Errno(-error.errno()),
@@ -325,7 +325,7 @@ impl From<EngineFailed> for Error {
     }
 }
 
-/// A positive error number of Linux, which is what Ceph speaks on the wire.
+/// A positive Linux error number, as Ceph uses on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -358,8 +358,8 @@ impl Errno {
 }
 
 impl Errno {
-    /// What an answer with this number is about. OSDs and classes use ERANGE, EOVERFLOW and ECANCELED where a condition
-    /// of a request does not hold; ESHUTDOWN says that the client is blocklisted.
+    /// Returns the category of an answer with this number. OSDs and classes use ERANGE, EOVERFLOW and ECANCELED if a
+    /// condition of a request does not hold; ESHUTDOWN means that the client is blocklisted.
     pub fn kind(self) -> ErrorKind {
         match self {
             Self::NOENT => ErrorKind::NotFound,
@@ -382,7 +382,7 @@ impl fmt::Display for Errno {
     }
 }
 
-/// The outcome of an operation: a negative number is an error.
+/// Checks the result code of an operation, which is an error if negative.
 pub(crate) fn check(result: i32, what: impl FnOnce() -> String) -> Result<u32, Error> {
     match Errno(-result) {
         _ if result >= 0 => Ok(result as u32),
@@ -392,7 +392,7 @@ pub(crate) fn check(result: i32, what: impl FnOnce() -> String) -> Result<u32, E
     }
 }
 
-/// An output of an operation makes no sense.
+/// Creates the error of an undecodable output.
 pub(crate) fn undecodable(what: String, error: onego_wire::DecodeError) -> Error {
     Error::Answer { what, reason: error.to_string() }
 }
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_numbers_that_ceph_gives_them() {
+    fn errors_have_the_error_numbers_of_ceph() {
         let refused = |errno: i32| Error::Protocol(ProtocolError::Refused { errno });
         let not_found = Error::NotFound { what: "x".into() };
         for (error, errno) in [
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_they_are_about_and_whether_to_try_again() {
+    fn errors_have_categories_and_know_whether_to_retry() {
         let refused = |errno: i32| Error::Protocol(ProtocolError::Refused { errno });
         let again = Error::Protocol(ProtocolError::Io(std::io::ErrorKind::ConnectionReset));
         for (error, kind, is_retryable) in [

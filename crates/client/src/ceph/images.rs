@@ -1,4 +1,4 @@
-//! The open images of a client: their machines, and what these want of the protocol's client.
+//! Open images of a client: their machines, and the requests of these to the protocol client.
 
 use super::commands::Told;
 use super::done::{ReplyTo, tell};
@@ -18,39 +18,37 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an image waits for a map of the cluster that is known to exist.
+/// Limit on the wait of an image for a cluster map that is known to exist.
 const MAP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The open images of a client.
 #[derive(Default)]
 pub(super) struct Images {
     slab: Slab<OpenEntry>,
     last_generation: u32,
-    /// How many of them wait for a lock that another client holds.
+    /// Number of images that wait for a lock held by another client.
     locks_awaited: usize,
-    /// No image has anything to do before: a lower bound.
+    /// Lower bound on the earliest deadline of all images.
     due: Option<Time>,
 }
 
-/// An open image.
 struct OpenEntry {
     generation: u32,
     image: OpenImage<ReplyTo>,
     operator: Option<Box<dyn Operator>>,
 }
 
-/// The parts of the core that the machine of an image needs.
+/// Parts of the core that the machine of an image needs.
 pub(super) struct CoreParts<'a> {
     pub(super) client: &'a mut Client<Ticket>,
     pub(super) parked: &'a mut VecDeque<(Request, Ticket)>,
     pub(super) completed: &'a mut VecDeque<(u64, Result<Outcome, Error>)>,
     pub(super) map_waiters: &'a mut Vec<MapWaiter>,
     pub(super) operations: &'a mut Operations,
-    /// Requests that ended at once. They must be completed after the call.
+    /// Requests that failed at once and must be completed after the call.
     pub(super) failed: Vec<Completion<Ticket>>,
 }
 
-/// What drives the machine of one image.
+/// Host of the machine of one image.
 struct ImageHost<'a, 'b> {
     parts: &'a mut CoreParts<'b>,
     due: &'a mut Option<Time>,
@@ -149,7 +147,7 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
 }
 
 impl Images {
-    /// Opens an image. `done` is finished when it can be used.
+    /// Opens an image. `done` is completed once the image is usable.
     pub(super) fn open(
         &mut self,
         now: Time,
@@ -181,7 +179,7 @@ impl Images {
         OpenedImage { key, view }
     }
 
-    /// Gives an image something. It is forgotten if it is closed then.
+    /// Calls the machine of an image, and removes the image if that closes it.
     #[inline]
     fn with<R>(
         &mut self,
@@ -207,7 +205,6 @@ impl Images {
         Some(given)
     }
 
-    /// Gives an image a request.
     #[inline]
     pub(super) fn submit(
         &mut self,
@@ -220,7 +217,7 @@ impl Images {
         self.with(now, parts, key, |image, host| image.submit(now, host, io, done));
     }
 
-    /// A request of an image has completed.
+    /// Handles a completed request of an image.
     #[inline]
     pub(super) fn completed(
         &mut self,
@@ -234,7 +231,6 @@ impl Images {
         self.with(now, parts, key, |image, host| image.completed(now, host, ticket, outcome, buffer));
     }
 
-    /// Controls an image.
     pub(super) fn control(
         &mut self,
         now: Time,
@@ -259,7 +255,7 @@ impl Images {
         });
     }
 
-    /// Something has happened to the watch of an image.
+    /// Handles an event of an image's watch.
     pub(super) fn notified(
         &mut self,
         now: Time,
@@ -274,7 +270,7 @@ impl Images {
         });
     }
 
-    /// Something has become of the work of an image.
+    /// Handles an event of an image's job.
     pub(super) fn worked(
         &mut self,
         now: Time,
@@ -285,7 +281,7 @@ impl Images {
             JobEvent::Progress(number, done, all) => image.operation_progress(host, number, done, all),
             JobEvent::Ended(number, result) => {
                 let result = result.err().map_or(0, |error| {
-                    tracing::info!(%error, "what another client asked for cannot be done");
+                    tracing::info!(%error, "an operation requested by another client failed");
                     -error.errno().0
                 });
                 image.operation_ended(now, host, number, result);
@@ -297,33 +293,33 @@ impl Images {
         });
     }
 
-    /// Closes all images, of which nobody waits for anything any more.
+    /// Closes all images when no caller waits for them any more.
     pub(super) fn close_all(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         for key in self.keys() {
             self.with(now, parts, key, |image, host| image.leave(now, host));
         }
     }
 
-    /// Forgets the changes that wait for a lock, and that nobody waits for any more.
+    /// Drops abandoned changes that wait for a lock.
     pub(super) fn sweep(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         for key in self.keys() {
             self.with(now, parts, key, |image, host| image.forget_where(now, host, ReplyTo::is_abandoned));
         }
     }
 
-    /// Does nobody wait any more for a request of an image?
+    /// Returns whether the caller of an image's request has abandoned it.
     pub(super) fn is_abandoned(&self, key: ImageKey, ticket: &onego_rbd::Ticket) -> bool {
         self.slab.get(key.index as usize).is_some_and(|OpenEntry { generation, image, .. }| {
             *generation == key.generation && image.is_abandoned(ticket, ReplyTo::is_abandoned)
         })
     }
 
-    /// Is nothing that callers wait for in flight?
+    /// Returns whether no request of a caller is in flight.
     pub(super) fn are_idle(&self) -> bool {
         self.slab.iter().all(|(_, entry)| entry.image.is_idle())
     }
 
-    /// Is none open?
+    /// Returns whether no image is open.
     pub(super) fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }
@@ -332,7 +328,7 @@ impl Images {
         self.due
     }
 
-    /// Wakes the images whose time has come.
+    /// Wakes the images whose deadline has passed.
     pub(super) fn due(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         if self.due.is_none_or(|due| now < due) {
             return;
@@ -344,12 +340,12 @@ impl Images {
         self.due = self.slab.iter().filter_map(|(_, entry)| entry.image.deadline()).min();
     }
 
-    /// Returns whether an image waits for a lock that another client holds.
+    /// Returns whether an image waits for a lock held by another client.
     pub(super) fn is_lock_awaited(&self) -> bool {
         self.locks_awaited > 0
     }
 
-    /// The lock that an image has waited for longest.
+    /// Returns the lock that an image has waited for longest.
     pub(super) fn waiting(&self, now: Time) -> Option<client::Waiting> {
         let waits = self.slab.iter().filter_map(|(_, entry)| Some((&entry.image, entry.image.lock_wait()?)));
         let (image, wait) = waits.min_by_key(|(_, wait)| wait.since)?;

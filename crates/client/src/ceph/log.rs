@@ -1,9 +1,9 @@
-//! The streams that follow the cluster's log.
+//! Followers of the cluster log.
 
 use futures_channel::mpsc;
 use onego_ceph::messages::LogEntry;
 
-/// Where new entries go. One subscription serves all: it is for entries of every level, of which each takes its own.
+/// Receivers of new entries. A single subscription to all levels serves them all; each filters its own.
 #[derive(Default)]
 pub(super) struct LogFollowers {
     followers: Vec<mpsc::Sender<LogEntry>>,
@@ -14,13 +14,14 @@ impl LogFollowers {
         self.followers.push(follower);
     }
 
-    /// Gives the entries to all. One that does not keep up is given nothing more: a stream with a gap would be taken for whole.
+    /// Sends the entries to all followers. One that falls behind is dropped, because a stream with a gap would look
+    /// complete.
     pub(super) fn tell(&mut self, entries: &[LogEntry]) {
         self.followers
             .retain_mut(|follower| entries.iter().all(|entry| follower.try_send(entry.clone()).is_ok()));
     }
 
-    /// Forgets those that are gone; `true`: nobody is left.
+    /// Drops closed followers; returns whether none is left.
     pub(super) fn sweep(&mut self) -> bool {
         self.followers.retain(|follower| !follower.is_closed());
         self.followers.is_empty()
@@ -36,9 +37,9 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_that_does_not_keep_up_is_left_and_the_others_are_not() {
+    fn a_slow_follower_is_dropped_and_the_others_are_not() {
         let mut followers = LogFollowers::default();
-        // A channel has one place more for each sender.
+        // A channel has one extra slot for each sender.
         let ((slow, slow_end), (quick, quick_end)) = (mpsc::channel(0), mpsc::channel(9));
         followers.add(slow);
         followers.add(quick);

@@ -1,5 +1,5 @@
-//! How a Ceph cluster is reached: configuration, identity, errors, and the reactor that drives a client. What is done
-//! with the cluster is in [`rados`](crate::rados) and [`rbd`](crate::rbd).
+//! Connection to a Ceph cluster: configuration, identity, errors, and the reactor that drives a client. Operations on
+//! the cluster are in [`rados`](crate::rados) and [`rbd`](crate::rbd).
 
 pub(crate) mod commands;
 pub(crate) mod config;
@@ -26,5 +26,5 @@ pub use onego_msgr::{COMPRESSION_SETTINGS, Compression, Method as CompressionMet
 pub use onego_rbd::{Allocated, Outcome};
 pub use reactor::{ImageRequest, Reactor};
 
-/// Called when a client of a cluster has waited for two seconds; see [the generic hook](crate::WaitingHook).
+/// Hook called when a client of a cluster has waited for two seconds; see [the generic hook](crate::WaitingHook).
 pub type WaitingHook = crate::WaitingHook<Waiting>;

@@ -1,4 +1,4 @@
-//! The work of open images that needs more than their machines: futures that run on the reactor, beside the machines.
+//! Work of open images that needs more than their machines: futures that run on the reactor alongside the machines.
 
 use super::commands::CephCommand;
 use super::error::Error;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What is under way. Each image has a bounded number of operations, and no more copies than changes in flight.
+/// Jobs in progress. Each image has a bounded number of operations, and no more copies than changes in flight.
 pub(super) struct Operations {
     mailbox: Arc<Mailbox<CephCommand>>,
     running: Vec<RunningJob>,
@@ -23,17 +23,16 @@ struct RunningJob {
     alarm: Arc<Alarm>,
 }
 
-/// Some work.
 pub(super) enum Job {
-    /// An operation that another client asked for, with its number.
+    /// An operation requested by another client, with its number.
     Operation(u32, JobFuture<()>, OperationProgress),
     /// The copy of an object.
     Copy(u64, JobFuture<Copied>),
-    /// A read of bytes that no cluster has.
+    /// A read of external data.
     Read(onego_rbd::Ticket, ExternalRead),
 }
 
-/// What has become of some work.
+/// Progress or result of a job.
 pub(super) enum JobEvent {
     Progress(u32, u64, u64),
     Ended(u32, Result<(), Error>),
@@ -42,7 +41,7 @@ pub(super) enum JobEvent {
 }
 
 impl Job {
-    /// Goes on. Gives what has become of it, if something has.
+    /// Polls the job; returns an event if there is one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<JobEvent> {
         match self {
             Self::Operation(number, work, progress) => match work.as_mut().poll(cx) {
@@ -61,7 +60,6 @@ impl Job {
     }
 }
 
-/// Has work polled again.
 struct Alarm {
     rung: AtomicBool,
     mailbox: Arc<Mailbox<CephCommand>>,
@@ -79,24 +77,23 @@ impl Operations {
         Self { mailbox, running: Vec::new() }
     }
 
-    /// Takes work on. It begins with the next [`poll`](Self::poll).
+    /// Adds a job, which starts with the next [`poll`](Self::poll).
     pub(super) fn begin(&mut self, image: ImageKey, job: Job) {
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), mailbox: Arc::clone(&self.mailbox) });
         self.running.push(RunningJob { image, job, alarm });
     }
 
-    /// Forgets an operation.
     pub(super) fn break_off(&mut self, image: ImageKey, operation: u32) {
         let is_it = |job: &Job| matches!(job, Job::Operation(number, ..) if *number == operation);
         self.running.retain(|running| running.image != image || !is_it(&running.job));
     }
 
-    /// Forgets all work of an image that is closed.
+    /// Drops all jobs of a closed image.
     pub(super) fn forget(&mut self, image: ImageKey) {
         self.running.retain(|running| running.image != image);
     }
 
-    /// Goes on with what can. Gives what has become of it.
+    /// Polls all woken jobs and returns their events.
     pub(super) fn poll(&mut self) -> Vec<(ImageKey, JobEvent)> {
         let mut events = Vec::new();
         self.running.retain_mut(|running| {

@@ -1,4 +1,4 @@
-//! What an open image has done that needs more than its machine.
+//! Work of an open image that needs more than its machine.
 
 use super::error::Error;
 use super::image_key::ImageKey;
@@ -7,27 +7,25 @@ use onego_rbd::{Copied, ImageView, Migration};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An image that is being opened, or that is open.
+/// An image that is open or being opened.
 pub(crate) struct OpenedImage {
     pub(crate) key: ImageKey,
     pub(crate) view: Arc<ImageView>,
 }
 
-/// What an image that is watched has beside others.
+/// Additional parts of a watched image.
 #[derive(Default)]
 pub(crate) struct Watched {
-    /// Does what needs more than the machine of the image.
     pub(crate) operator: Option<Box<dyn Operator>>,
-    /// It is being moved here.
+    /// Set while the image is being migrated here.
     pub(crate) migration: Option<Migration>,
 }
 
-/// Work under way.
 pub(crate) type JobFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
-/// Begins work for an image. It goes on on the reactor.
+/// Starts jobs of an image, which run on the reactor.
 pub(crate) trait Operator: Send {
-    /// Carries out an operation that another client asks for.
+    /// Executes an operation requested by another client.
     fn operate(
         &self,
         image: OpenedImage,
@@ -36,11 +34,11 @@ pub(crate) trait Operator: Send {
         progress: OperationProgress,
     ) -> JobFuture<()>;
 
-    /// Copies an object of an image that is being moved here; see [`onego_rbd::Host::copy_object`].
+    /// Copies an object of an image that is being migrated here; see [`onego_rbd::Host::copy_object`].
     fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> JobFuture<Copied>;
 }
 
-/// How far an operation is: (done, all), in whatever it counts.
+/// Progress of an operation: (done, total) in its own unit.
 #[derive(Clone, Default)]
 pub(crate) struct OperationProgress(Arc<Mutex<Option<(u64, u64)>>>);
 
@@ -49,7 +47,7 @@ impl OperationProgress {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((done, all));
     }
 
-    /// How far it is, if that has changed.
+    /// Returns the progress if it has changed since the last call.
     pub(super) fn take(&self) -> Option<(u64, u64)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

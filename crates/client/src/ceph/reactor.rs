@@ -1,35 +1,35 @@
-//! The reactor of a client of Ceph, and what can be submitted to it.
+//! Reactor of a Ceph client, and the requests that it accepts.
 
 use super::core::Core;
 use onego_buf::{List, SegmentMut};
 
-/// A client of a Ceph cluster that is driven by the thread that owns it; see [the generic reactor](crate::Reactor).
+/// A Ceph client driven by the thread that owns it; see [the generic reactor](crate::Reactor).
 pub type Reactor = crate::Reactor<Core>;
 
 /// A tagged request to an image; offsets and lengths in bytes.
 #[derive(Debug)]
 pub enum ImageRequest {
-    /// Fills the buffer from `offset` on. It comes back as [`Outcome::Buffer`](super::Outcome::Buffer).
+    /// Reads into the buffer, which comes back as [`Outcome::Buffer`](super::Outcome::Buffer).
     Read {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Where the bytes go.
+        /// Destination; its length is that of the read.
         buffer: SegmentMut,
     },
-    /// Writes the bytes.
+    /// Writes data.
     Write {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Data to write.
         data: List,
     },
-    /// Makes the bytes zeros.
+    /// Zeroes a range.
     WriteZeroes {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Length of the range.
         length: u64,
     },
-    /// Completes when the writes submitted before are durable.
+    /// Completes when all writes submitted before are durable.
     Flush,
 }

@@ -1,5 +1,5 @@
-//! Which files of this machine may show through images. The header of an image names them, and a client that may write that header could
-//! otherwise have the programs of others read any file for it.
+//! Policy on local files that may act as image sources. Image headers name them, so without a policy a client with
+//! write access to a header could make the programs of others read any file.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What a client may read for images: the files below a folder, and those that its own program has named.
+/// Files that a client may read for images: those below a folder, and those that its program has named.
 #[derive(Debug, Default)]
 pub(crate) struct SourceFilesPolicy {
     folder: Option<PathBuf>,
     named: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// Why a file does not show through an image.
+/// Reason for the refusal of a source file.
 #[derive(Debug)]
 pub(crate) enum SourceFileError {
-    /// It is not below the folder, and this program has not named it.
+    /// The file is outside the folder, and the program has not named it.
     NotAllowed,
     Io(io::Error),
 }
@@ -29,13 +29,13 @@ impl SourceFilesPolicy {
         Self { folder, named: Mutex::default() }
     }
 
-    /// The program itself names files that it wants to show through an image.
+    /// Allows files that the program itself named as sources.
     pub(crate) fn allow<'a>(&self, files: impl IntoIterator<Item = &'a Path>) {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.extend(files.into_iter().map(Path::to_owned));
     }
 
-    /// Opens a file or a block device to be read. It may wait for the disk.
+    /// Opens a file or a block device for reading. May block on the disk.
     pub(crate) fn open(&self, path: &Path) -> Result<File, SourceFileError> {
         let is_named = self.named.lock().unwrap_or_else(PoisonError::into_inner).contains(path);
         let file = match &self.folder {
@@ -46,15 +46,15 @@ impl SourceFilesPolicy {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&file).map_err(io::Error::from)?.st_mode);
         match kind {
             FileType::RegularFile | FileType::BlockDevice => Ok(file.into()),
-            _ => Err(SourceFileError::Io(io::Error::other("it is neither a file nor a block device"))),
+            _ => Err(SourceFileError::Io(io::Error::other("neither a file nor a block device"))),
         }
     }
 }
 
-/// A pipe or a terminal must not keep the one that opens it.
+/// Non-blocking, so that opening a pipe or a terminal cannot hang.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// No link leads out of the folder, and neither do names with "..": the kernel sees to that.
+/// Opens a file below the folder; the kernel rejects links and ".." that lead out of it.
 fn open_below(folder: &Path, path: &Path) -> Result<OwnedFd, SourceFileError> {
     let (folder, path) = (std::path::absolute(folder)?, std::path::absolute(path)?);
     let below = path.strip_prefix(&folder).map_err(|_| SourceFileError::NotAllowed)?;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leads_out_of_the_folder() {
+    fn names_cannot_lead_out_of_the_folder() {
         let place = tempfile::tempdir().unwrap();
         let (folder, secret) = (place.path().join("images"), place.path().join("secret"));
         fs::create_dir_all(folder.join("deep")).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_only_files_that_the_program_named_are_read() {
+    fn without_a_folder_only_named_files_are_read() {
         let place = tempfile::tempdir().unwrap();
         let (named, other) = (place.path().join("named"), place.path().join("other"));
         fs::write(&named, "named").unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn special_files_are_refused_at_once() {
         let place = tempfile::tempdir().unwrap();
         let pipe = place.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();

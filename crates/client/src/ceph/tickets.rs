@@ -1,4 +1,4 @@
-//! What requests of the protocol's client are for, and who waits for a map.
+//! Purposes of the protocol client's requests, and waiters for maps.
 
 use super::commands::{MapDone, Told, WatchDone};
 use super::done::RequestOutcome;
@@ -9,23 +9,22 @@ use onego_wire::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What the protocol's client gives back with a completion.
+/// Token that the protocol client returns with a completion.
 pub struct Ticket(pub(super) Purpose);
 
-/// What a request of the protocol's client is for.
+/// Purpose of a request of the protocol client.
 pub(super) enum Purpose {
     Future(oneshot::Sender<RequestOutcome>),
-    /// A request of an image.
     Image {
         key: ImageKey,
         ticket: onego_rbd::Ticket,
     },
     Watch(WatchDone, mpsc::Sender<Told>),
-    /// A watch is given up.
+    /// The removal of a watch.
     Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
-/// Somebody who waits for a map.
+/// A caller that waits for a map.
 pub(super) struct MapWaiter {
     pub(super) epoch: u32,
     pub(super) deadline: Time,
@@ -33,15 +32,14 @@ pub(super) struct MapWaiter {
     pub(super) done: MapReply,
 }
 
-/// Where the news go that a map is here.
+/// Receiver to notify when the map arrives.
 pub(super) enum MapReply {
     Future(MapDone),
-    /// To an image.
     Ticket(Ticket),
 }
 
 impl MapWaiter {
-    /// An image that waits for a map.
+    /// Creates the waiter of an image.
     pub(super) fn image(now: Time, epoch: u32, timeout: Duration, ticket: Ticket) -> Self {
         Self { epoch, deadline: now + timeout, timeout, done: MapReply::Ticket(ticket) }
     }

@@ -1,4 +1,4 @@
-//! Where a file server is, and how it is used.
+//! Configuration of an NFS client.
 
 use super::error::Error;
 use super::rdma::Rdma;
@@ -11,8 +11,8 @@ use onego_wire::LocalPort;
 use percent_encoding::percent_decode_str;
 use std::time::Duration;
 
-/// Where a file server is, how it is used, and by whom. It is changed by the methods that begin with `with_`, or field by
-/// field.
+/// Configuration of an NFS client: the server's address, and the transport, identity and limits of calls. It is
+/// adjusted by the methods with the prefix `with_`, or field by field.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,45 +24,44 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// The server's name or address.
+    /// Name or address of the server.
     pub host: String,
-    /// The port of NFS. `None`: the port mapper is asked, and if there is none, it is 2049.
+    /// Port of NFS. `None` queries the port mapper, and defaults to 2049 without one.
     pub nfs_port: Option<u16>,
-    /// The port of MOUNT. `None`: the port mapper is asked, and if there is none, it is that of NFS.
+    /// Port of MOUNT. `None` queries the port mapper, and defaults to the port of NFS without one.
     pub mount_port: Option<u16>,
-    /// Files are read and written over RDMA; else over TCP.
+    /// Settings of RDMA for file I/O; `None` uses TCP.
     pub rdma: Option<Rdma>,
-    /// The port of this side of connections, but for those to a port mapper. Servers may accept only connections from a
-    /// port below 1024, which takes root or CAP_NET_BIND_SERVICE: such a port is taken if it can be had, unless this says
-    /// otherwise.
+    /// Kind of the local port of connections, except those to a port mapper. Servers may require a port below 1024,
+    /// which takes root or CAP_NET_BIND_SERVICE. By default such a port is used if available.
     pub local_port: LocalPort,
-    /// Connections to the server.
+    /// Number of connections to the server.
     pub connections: usize,
-    /// The caller of all calls.
+    /// Identity of the caller.
     pub credential: Credential,
-    /// The most bytes of a READ; never more than the server says. `None`: what it prefers.
+    /// Largest READ in bytes, limited by the server's maximum. `None` uses the server's preference.
     pub read_size: Option<usize>,
-    /// The most bytes of a WRITE; never more than the server says. `None`: what it prefers.
+    /// Largest WRITE in bytes, limited by the server's maximum. `None` uses the server's preference.
     pub write_size: Option<usize>,
-    /// How long to wait for the server to answer at first.
+    /// Limit on the wait for the server's first answer.
     pub connect_timeout: Duration,
-    /// How long a request waits for the server. `None`: until it is there again, as `hard` mounts do.
+    /// Limit on the wait of a request for the server. `None` waits until it returns, as `hard` mounts do.
     pub request_timeout: Option<Duration>,
-    /// Calls that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their time went;
-    /// `None`: none are.
+    /// Threshold from which a call is reported, with a breakdown of its time, by a `tracing` event with the target
+    /// `onego::slow`; `None` reports none.
     pub slow: Option<Duration>,
-    /// Called when the client has waited for something for two seconds.
+    /// Hook called when the client has waited for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
-    /// What moves the bytes.
+    /// Event engine.
     pub engine: EngineKind,
-    /// Whether sends leave the bytes where they are.
+    /// Rule for zero-copy sends.
     pub zero_copy: Settings,
-    /// What the client does before it sleeps.
+    /// Spinning before the client sleeps.
     pub spin: Spin,
 }
 
 impl Config {
-    /// A server, used by whom this process is.
+    /// Creates the configuration of a server, with the identity of this process.
     pub fn new(host: &str) -> Self {
         let sys = AuthSys {
             machine: rustix::system::uname().nodename().to_bytes().to_vec(),
@@ -91,14 +90,15 @@ impl Config {
         }
     }
 
-    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. The
-    /// path is bytes, percent-encoded where they are not UTF-8 or have a meaning in URLs. At
-    /// a port that is named there are NFS and MOUNT both, unless the options say more:
-    /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
-    /// the kernel has it), `timeout` (milliseconds, as libnfs has it), `resvport` and `noresvport` (this side's port is
-    /// below 1024, or never is) and `version` (which is 3). With `rdma` or
-    /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes; with
-    /// `rdma=device` by a device of this machine, and not by iWARP in software.
+    /// Parses a URL with the options of libnfs, `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`, and returns the path as
+    /// well. The path is bytes, percent-encoded where they are not UTF-8 or have a meaning in URLs. An explicit port
+    /// applies to both NFS and MOUNT unless options override it.
+    ///
+    /// The options are `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a
+    /// second, as in the kernel), `timeout` (milliseconds, as in libnfs), `resvport` and `noresvport` (local ports
+    /// below 1024, or never) and `version` (must be 3). `rdma` or `proto=rdma` selects RDMA for file I/O, at
+    /// `rdmaport`, with inline messages of at most `inline` bytes; `rdma=device` uses a device of this machine
+    /// instead of software iWARP.
     pub fn from_url(url: &str) -> Result<(Self, Vec<u8>), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let rest = url.strip_prefix("nfs://").ok_or_else(|| wrong("it does not begin with nfs://"))?;
@@ -107,9 +107,9 @@ impl Config {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
-        let (host, port) = split_port(authority).ok_or_else(|| wrong("its port is none"))?;
+        let (host, port) = split_port(authority).ok_or_else(|| wrong("invalid port"))?;
         if host.is_empty() {
-            return Err(wrong("it names no host"));
+            return Err(wrong("it has no host"));
         }
         let mut config = Self { nfs_port: port, mount_port: port, ..Self::new(host) };
         for option in query.split('&').filter(|option| !option.is_empty()) {
@@ -119,67 +119,67 @@ impl Config {
         Ok((config, percent_decode_str(path).collect()))
     }
 
-    /// The same, with NFS and MOUNT both at this port, and no port mapper asked.
+    /// Sets the port of both NFS and MOUNT, which bypasses the port mapper.
     pub fn with_port(self, port: u16) -> Self {
         Self { nfs_port: Some(port), mount_port: Some(port), ..self }
     }
 
-    /// The same, with files read and written over RDMA.
+    /// Uses RDMA for file I/O.
     pub fn with_rdma(self, rdma: Rdma) -> Self {
         Self { rdma: Some(rdma), ..self }
     }
 
-    /// The same, with this kind of port on this side.
+    /// Sets the kind of local port.
     pub fn with_local_port(self, local_port: LocalPort) -> Self {
         Self { local_port, ..self }
     }
 
-    /// The same, with this number of connections.
+    /// Sets the number of connections.
     pub fn with_connections(self, connections: usize) -> Self {
         Self { connections, ..self }
     }
 
-    /// The same, with calls made as somebody else.
+    /// Sets the identity of the caller.
     pub fn with_credential(self, credential: Credential) -> Self {
         Self { credential, ..self }
     }
 
-    /// The same, with a bound on the length of a READ, in bytes.
+    /// Limits the size of a READ, in bytes.
     pub fn with_read_size(self, bytes: usize) -> Self {
         Self { read_size: Some(bytes), ..self }
     }
 
-    /// The same, with a bound on the length of a WRITE, in bytes.
+    /// Limits the size of a WRITE, in bytes.
     pub fn with_write_size(self, bytes: usize) -> Self {
         Self { write_size: Some(bytes), ..self }
     }
 
-    /// The same, waiting for so long for the server to answer at first.
+    /// Limits the wait for the server's first answer.
     pub fn with_connect_timeout(self, timeout: Duration) -> Self {
         Self { connect_timeout: timeout, ..self }
     }
 
-    /// The same, with so long for each request: then it fails, and may have been carried out.
+    /// Limits each request; one that exceeds the limit fails, but may have been applied.
     pub fn with_request_timeout(self, timeout: Duration) -> Self {
         Self { request_timeout: Some(timeout), ..self }
     }
 
-    /// The same, calling `hook` when the client has waited for something for two seconds.
+    /// Calls `hook` when the client has waited for two seconds.
     pub fn with_on_waiting(self, hook: WaitingHook<Waiting>) -> Self {
         Self { on_waiting: Some(hook), ..self }
     }
 
-    /// The same, with the bytes moved by this engine.
+    /// Sets the event engine.
     pub fn with_engine(self, engine: EngineKind) -> Self {
         Self { engine, ..self }
     }
 
-    /// The same, with these settings of sends without a copy.
+    /// Sets the rule for zero-copy sends.
     pub fn with_zero_copy(self, zero_copy: Settings) -> Self {
         Self { zero_copy, ..self }
     }
 
-    /// The same, doing this before it sleeps.
+    /// Sets the spinning before the client sleeps.
     pub fn with_spin(self, spin: Spin) -> Self {
         Self { spin, ..self }
     }
@@ -200,8 +200,8 @@ impl Config {
             "timeo" => self.request_timeout = Some(Duration::from_millis(100 * number::<u64>(name, value)?)),
             "timeout" => self.request_timeout = Some(Duration::from_millis(number(name, value)?)),
             "version" | "vers" if value == "3" => {}
-            "version" | "vers" => return Err("this client speaks version 3 of NFS alone".to_owned()),
-            _ => return Err(format!("there is no option {name}")),
+            "version" | "vers" => return Err("this client supports only NFS version 3".to_owned()),
+            _ => return Err(format!("unknown option {name}")),
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Config {
             ("rdma", "1") | ("proto", "rdma") => drop(self.over_rdma()),
             ("rdma", "device") => self.over_rdma().device = true,
             ("rdma", "0") | ("proto", "tcp") => self.rdma = None,
-            _ => return Err(format!("there is no {name}={value}: NFS goes over tcp or rdma")),
+            _ => return Err(format!("unknown {name}={value}: NFS uses tcp or rdma")),
         }
         Ok(())
     }
@@ -220,29 +220,29 @@ impl Config {
         self.local_port = match (name, value) {
             ("resvport", "1") | ("noresvport", "0") => LocalPort::Reserved,
             ("resvport", "0") | ("noresvport", "1") => LocalPort::Any,
-            _ => return Err(format!("{name}={value} is neither 0 nor 1")),
+            _ => return Err(format!("{name}={value} must be 0 or 1")),
         };
         Ok(())
     }
 
-    /// How files are read and written over RDMA, as they are from now on.
+    /// Returns the settings of RDMA, and enables it if it was not.
     fn over_rdma(&mut self) -> &mut Rdma {
         self.rdma.get_or_insert_default()
     }
 
-    /// The user that calls are made for; a user it is from now on.
+    /// Returns the AUTH_SYS identity of calls, and switches to it if it was not in use.
     fn sys(&mut self) -> &mut AuthSys {
         if !matches!(self.credential, Credential::Sys(_)) {
             self.credential = Credential::Sys(AuthSys::default());
         }
         match &mut self.credential {
             Credential::Sys(sys) => sys,
-            _ => unreachable!("it was just made one"),
+            _ => unreachable!("set above"),
         }
     }
 }
 
-/// The further groups of this process.
+/// Returns the supplementary groups of this process.
 fn groups() -> Vec<u32> {
     // AUTH_SYS has room for 16 (RFC 5531, appendix A).
     let groups = rustix::process::getgroups().unwrap_or_default();
@@ -250,10 +250,10 @@ fn groups() -> Vec<u32> {
 }
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("{name}={value} is no number that it can have"))
+    value.parse().map_err(|_| format!("{name}={value} is not a valid number"))
 }
 
-/// A host and a port, with `[...]` around an address of IPv6. `None`: the port is none.
+/// Splits a host and a port, with `[...]` around an IPv6 address. Returns `None` for an invalid port.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     if let Some((host, rest)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return match rest.strip_prefix(':') {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_said_to_be_none() {
+    fn invalid_urls_are_refused() {
         for (url, reason) in [
             ("http://a/b", "does not begin"),
             ("nfs:///b", "no host"),

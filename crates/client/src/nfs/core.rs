@@ -1,4 +1,4 @@
-//! What runs on the reactor: the client of the protocol, and what other threads ask of it.
+//! The machine that the reactor drives: the protocol client, and commands from other threads.
 
 use super::error::Error;
 use crate::mailbox::Mailbox;
@@ -17,90 +17,88 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What came of a read to a buffer, and the buffer.
+/// Result of a read into a buffer, and the buffer.
 pub(super) type ReadOutcome = (Result<Filled, CallError>, SegmentMut);
 
-/// What came of a read without a buffer.
+/// Result of a read without a buffer.
 pub(super) type BytesOutcome = Result<(List, Filled), CallError>;
 
-/// What came of a write or a sync.
+/// Result of a write or a sync.
 pub(super) type DoneOutcome = Result<(), CallError>;
 
-/// What came of a call.
 pub(super) type CallOutcome = Result<Reply, CallError>;
 
 /// A request to a file; offsets and lengths in bytes.
 #[derive(Debug)]
 pub enum FileRequest {
-    /// Fills the buffer from `offset` on, as far as the file goes. It comes back in any case.
+    /// Fills the buffer from `offset` on, as far as the file extends. The buffer always comes back.
     Read {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Where the bytes go.
+        /// Destination.
         buffer: SegmentMut,
     },
-    /// Gives up to `len` bytes, in memory that is taken as they come.
+    /// Reads up to `len` bytes into memory allocated on arrival.
     ReadBytes {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes at the most.
+        /// Most bytes to read.
         len: usize,
     },
-    /// Writes the bytes.
+    /// Writes data.
     Write {
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Data to write.
         data: List,
-        /// How durable they have to be.
+        /// Required durability.
         stable: Stability,
     },
-    /// Completes when the writes submitted before are durable.
+    /// Completes when all writes submitted before are durable.
     Sync,
 }
 
-/// A tagged request that is done with.
+/// A completed tagged request.
 #[derive(Debug)]
 pub struct Completed {
-    /// The caller's name for the request.
+    /// Tag chosen by the caller.
     pub tag: u64,
-    /// What came of it.
+    /// Result of the request.
     pub outcome: FileOutcome,
 }
 
-/// What came of a request to a file, by the kind of the request.
+/// Result of a file request, by the kind of the request.
 #[derive(Debug)]
 pub enum FileOutcome {
-    /// Of [`FileRequest::Read`].
+    /// Result of [`FileRequest::Read`].
     Read {
-        /// What was read, from the start of the buffer on.
+        /// Number of bytes read, from the start of the buffer.
         result: Result<Filled, CallError>,
-        /// The request's buffer, also if the read has failed.
+        /// The request's buffer, also after an error.
         buffer: SegmentMut,
     },
-    /// Of [`FileRequest::ReadBytes`].
+    /// Result of [`FileRequest::ReadBytes`].
     Bytes(Result<(List, Filled), CallError>),
-    /// Of [`FileRequest::Write`] and [`FileRequest::Sync`].
+    /// Result of [`FileRequest::Write`] and [`FileRequest::Sync`].
     Done(Result<(), CallError>),
 }
 
-/// Where the result of a request to a file goes.
+/// Destination of the result of a file request.
 #[derive(Debug)]
 pub(super) enum ReplyTo<T> {
-    /// To a future.
     Future(oneshot::Sender<T>),
-    /// To the completions of the reactor.
+    /// The completion queue of the reactor.
     Tag(u64),
 }
 
 impl<T> ReplyTo<T> {
-    /// Does nobody wait for it any more?
+    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())
     }
 }
 
-/// A request to a file, and where its result goes.
+/// A file request with the destination of its result.
 pub(super) enum FileCommand {
     Read { offset: u64, buffer: SegmentMut, done: ReplyTo<ReadOutcome> },
     Bytes { offset: u64, len: usize, done: ReplyTo<BytesOutcome> },
@@ -109,7 +107,7 @@ pub(super) enum FileCommand {
 }
 
 impl FileCommand {
-    /// A request whose completion bears a tag.
+    /// Creates a request whose completion carries a tag.
     pub(super) fn tagged(request: FileRequest, tag: u64) -> Self {
         match request {
             FileRequest::Read { offset, buffer } => Self::Read { offset, buffer, done: ReplyTo::Tag(tag) },
@@ -121,7 +119,7 @@ impl FileCommand {
         }
     }
 
-    /// Does nobody wait for it any more?
+    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         match self {
             Self::Read { done, .. } => done.is_abandoned(),
@@ -131,11 +129,10 @@ impl FileCommand {
     }
 }
 
-/// Something for the reactor to do.
 pub(super) enum NfsCommand {
-    /// Says which host's address is being looked up; `None`: that has ended.
+    /// Sets the host being looked up; `None` ends the lookup.
     Resolving(Option<String>),
-    /// A call to another server than that of the files.
+    /// Calls a server other than the NFS server.
     CallTo {
         addr: SocketAddr,
         local: LocalPort,
@@ -143,24 +140,24 @@ pub(super) enum NfsCommand {
         call: Call,
         done: oneshot::Sender<CallOutcome>,
     },
-    /// Says where the server of the files is, and how it is reached.
+    /// Sets the address of the NFS server and the transport.
     Connect { addr: SocketAddr, local: LocalPort, way: Way, connections: usize },
-    /// Says what it takes.
+    /// Sets the server's limits.
     Limits(Limits),
-    /// A call to it.
+    /// Calls the NFS server.
     Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<CallOutcome> },
-    /// Something with a file.
+    /// Executes a file command.
     File { file: Handle, command: FileCommand },
 }
 
-/// Where the result of a request goes, by the kind of the request.
+/// Destination of a request's result, by the kind of the request.
 #[derive(Debug)]
 pub struct Ticket(Purpose);
 
 #[derive(Debug)]
 enum Purpose {
     Call(oneshot::Sender<CallOutcome>),
-    /// The only call to a server, whose connection is closed then.
+    /// A single call to a server, which closes the connection.
     Once(ServerId, oneshot::Sender<CallOutcome>),
     Read(ReplyTo<ReadOutcome>),
     Bytes(ReplyTo<BytesOutcome>),
@@ -168,7 +165,7 @@ enum Purpose {
 }
 
 impl Ticket {
-    /// Does nobody wait for it any more?
+    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         match &self.0 {
             Purpose::Call(done) | Purpose::Once(_, done) => done.is_canceled(),
@@ -179,12 +176,12 @@ impl Ticket {
     }
 }
 
-/// The machine that a reactor drives.
+/// State machine driven by a reactor.
 pub struct Core {
     files: FileClient<Ticket>,
     mailbox: Arc<Mailbox<NfsCommand>>,
     completed: VecDeque<Completed>,
-    /// The host whose address is being looked up, and since when.
+    /// Host being looked up, and the start of the lookup.
     resolving: Option<(String, Time)>,
     lookout: Lookout<Waiting>,
 }
@@ -201,17 +198,16 @@ impl Core {
         Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
     }
 
-    /// What its calls are counted by.
+    /// Returns the client's counters.
     pub(super) fn figures(&self) -> CallFigures {
         self.files.figures()
     }
 
-    /// Starts a request to a file, whose completion bears a tag.
+    /// Starts a file request whose completion carries a tag.
     pub(crate) fn submit(&mut self, now: Time, file: Handle, request: FileRequest, tag: u64) {
         self.start(now, file, FileCommand::tagged(request, tag));
     }
 
-    /// Starts something with a file.
     fn start(&mut self, now: Time, file: Handle, command: FileCommand) {
         match command {
             FileCommand::Read { offset, buffer, done } => {
@@ -230,7 +226,7 @@ impl Core {
     fn execute(&mut self, now: Time, command: NfsCommand) {
         match command {
             NfsCommand::Resolving(host) => self.resolving = host.map(|host| (host, now)),
-            // Nobody waits for it any more.
+            // The caller has stopped waiting.
             NfsCommand::CallTo { done, .. } | NfsCommand::Call { done, .. } if done.is_canceled() => {}
             NfsCommand::File { command, .. } if command.is_abandoned() => {}
             NfsCommand::CallTo { addr, local, patience, mut call, done } => {
@@ -251,7 +247,7 @@ impl Core {
         }
     }
 
-    /// Hands out what came of a request. The caller may have stopped waiting.
+    /// Delivers a result. The caller may have stopped waiting.
     fn tell(&mut self, now: Time, completion: FileCompletion<Ticket>) {
         let FileCompletion { ticket: Ticket(purpose), result, buffer } = completion;
         match purpose {
@@ -261,7 +257,7 @@ impl Core {
                 drop(done.send(result.map(reply)));
             }
             Purpose::Read(done) => {
-                // A read of nothing may come back without its buffer.
+                // An empty read may come back without its buffer.
                 let read = (result.map(filled), buffer.unwrap_or_else(|| SegmentMut::zeroed(0)));
                 self.hand_out(done, read, |(result, buffer)| FileOutcome::Read { result, buffer });
             }
@@ -278,7 +274,7 @@ impl Core {
     }
 }
 
-// The client of files completes a request as its kind does.
+// The NFS client completes each request with the outcome of its kind.
 
 fn reply(outcome: Outcome) -> Reply {
     match outcome {
@@ -339,8 +335,8 @@ impl Layer for Core {
         &mut self.files
     }
 
-    /// Tells who waits for what has completed, and starts what there is room for: of what other threads left in the
-    /// mailbox, too.
+    /// Notifies callers of completions, and starts as many queued requests as there is room for, including those in
+    /// the mailbox.
     fn settle(&mut self, now: Time) {
         if self.mailbox.take_sweep() {
             self.files.cancel_where(now, Ticket::is_abandoned);
@@ -385,7 +381,7 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Waker};
 
-    /// A client that knows its server, and the way of requests to it.
+    /// Returns a client that knows its server, and its request channel.
     fn client() -> (Core, Requests) {
         let (mailbox, pool) = (Arc::new(Mailbox::new()), Pool::new(1 << 20));
         let config = Config::new(Credential::None, 1, pool.clone());
@@ -414,16 +410,16 @@ mod tests {
     }
 
     #[test]
-    fn a_read_whose_future_is_dropped_before_it_is_sent_is_never_sent() {
+    fn a_read_dropped_before_it_is_sent_is_never_sent() {
         let ((mut core, requests), now) = (client(), Time::default());
-        // In the mailbox, and with the client.
+        // Once while in the mailbox, once while in the client.
         for is_taken in [false, true] {
             let mut reading = Box::pin(read(&requests));
             begin(reading.as_mut());
             let conn = is_taken.then(|| connect(&mut core));
             drop(reading);
             assert!(core.next_action(now).is_none());
-            assert!(core.files.is_idle(), "nothing is kept of what nobody waits for");
+            assert!(core.files.is_idle(), "no state remains of an abandoned request");
             if let Some(conn) = conn {
                 core.connected(now, conn, "10.0.0.2:999".parse().unwrap());
                 let sends = |action| matches!(action, Action::Transmit { .. });
@@ -433,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_whose_future_is_dropped_in_flight_ends_with_its_connection() {
+    fn a_read_dropped_in_flight_ends_with_its_connection() {
         let ((mut core, requests), now) = (client(), Time::default());
         let mut staying = pin!(read(&requests));
         let mut leaving = Box::pin(read(&requests));

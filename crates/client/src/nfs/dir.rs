@@ -1,4 +1,4 @@
-//! Directories by their handles, and the names in them.
+//! Directories by handle, and their entries.
 
 use super::error::Error;
 use super::escaped::Escaped;
@@ -14,26 +14,24 @@ use onego_nfs::v3::{
 };
 use std::sync::atomic::Ordering;
 
-/// A directory, by its handle: names are looked up in it even if its path leads elsewhere meanwhile, and symbolic links in
-/// it are never followed.
+/// A directory by handle: lookups happen in it even if its path changes meanwhile, and never follow symbolic links.
 #[derive(Debug, Clone)]
 pub struct Dir {
     mount: Mount,
     handle: Handle,
-    /// For messages.
     path: Vec<u8>,
 }
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name: any bytes but a slash.
+    /// Name: any bytes except a slash.
     pub name: Vec<u8>,
-    /// Which file of the file system it is.
+    /// File number, unique in the file system.
     pub fileid: u64,
-    /// What is known of the file, if the server told.
+    /// Attributes, if the server sent them.
     pub attributes: Option<Attributes>,
-    /// Names it to the server, if that told.
+    /// Handle, if the server sent it.
     pub handle: Option<Handle>,
 }
 
@@ -42,17 +40,17 @@ impl Dir {
         Self { mount: mount.clone(), handle, path }
     }
 
-    /// Names the directory to the server.
+    /// Returns the directory's handle.
     pub fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// A directory in this one, whose handle the server gave.
+    /// Returns the subdirectory with a name and a handle from the server.
     pub fn below(&self, name: &[u8], handle: Handle) -> Self {
         Self::new(&self.mount, handle, [&self.path, &b"/"[..], name].concat())
     }
 
-    /// The file that was found in it.
+    /// Opens a file found in the directory.
     pub fn file(&self, found: Found) -> File {
         File::from_handle(&self.mount, found)
     }
@@ -62,12 +60,12 @@ impl Dir {
         self.mount.look_up(self.handle, name, &[&self.path, &b"/"[..], name].concat()).await
     }
 
-    /// The names in the directory, with what the server tells of the files.
+    /// Lists the directory, with the attributes and handles that the server sends along.
     pub fn entries(&self) -> Listing<DirEntry, Error> {
         list(self.mount.clone(), self.handle, &self.path)
     }
 
-    /// Makes a regular file and opens it; see [`Mount::create`].
+    /// Creates and opens a regular file; see [`Mount::create`].
     pub async fn create(&self, name: &[u8], attributes: SetAttributes, new: bool) -> Result<File, Error> {
         let how = if new { CreateHow::Guarded(attributes) } else { CreateHow::Unchecked(attributes) };
         let args = CreateArgs { place: self.place(name)?, how };
@@ -75,20 +73,20 @@ impl Dir {
         Ok(File::from_handle(&self.mount, made))
     }
 
-    /// Gives a file one more name, in this directory.
+    /// Creates a hard link to a file in this directory.
     pub async fn link(&self, file: &File, name: &[u8]) -> Result<(), Error> {
         let args = LinkArgs { file: file.handle(), link: self.place(name)? };
         self.mount.change::<Link, _, _>(&args, || format!("linking {}", Escaped(name))).await.map(drop)
     }
 
-    /// Renames a file within this directory. A file of the new name is replaced.
+    /// Renames a file within this directory, replacing any file with the new name.
     pub async fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Error> {
         let args = RenameArgs { from: self.place(from)?, to: self.place(to)? };
         let what = || format!("renaming {} to {}", Escaped(from), Escaped(to));
         self.mount.change::<Rename, _, _>(&args, what).await.map(drop)
     }
 
-    /// Removes a file that is no directory.
+    /// Removes a file that is not a directory.
     pub async fn remove(&self, name: &[u8]) -> Result<(), Error> {
         let place = self.place(name)?;
         self.mount.change::<Remove, _, _>(&place, || format!("removing {}", self.shown(name))).await.map(drop)
@@ -117,23 +115,23 @@ impl Dir {
     }
 }
 
-/// Where a listing goes on.
+/// Position in a listing.
 #[derive(Clone, Copy)]
 struct Cursor {
     cookie: u64,
     verifier: Verifier,
-    /// By READDIR: cookies of one procedure mean nothing to the other.
+    /// Whether the cookie is READDIR's: cookies of one procedure are invalid for the other.
     plain: bool,
 }
 
-/// Part of a listing, as READDIR and READDIRPLUS alike give it.
+/// A page of a listing, by READDIR or READDIRPLUS.
 struct Listed {
     entries: Vec<(u64, DirEntry)>,
     verifier: Verifier,
     eof: bool,
 }
 
-/// Lists the names in a directory, without `.` and `..`.
+/// Lists a directory without `.` and `..`.
 pub(super) fn list(mount: Mount, dir: Handle, path: &[u8]) -> Listing<DirEntry, Error> {
     let plain = mount.facts.plain_listing.load(Ordering::Relaxed);
     let start = Cursor { cookie: 0, verifier: Verifier::default(), plain };
@@ -151,7 +149,7 @@ fn page(mount: Mount, dir: Handle, path: Vec<u8>, mut from: Cursor) -> NextPage<
             }
             listed => listed?,
         };
-        // A server that lists nothing, or the same again, would be asked for ever.
+        // Stop if the server makes no progress, because the listing would never end.
         let last = listed.entries.last().map(|(cookie, _)| *cookie).filter(|last| *last != from.cookie);
         let last = last.filter(|_| !listed.eof);
         let entries = listed.entries.into_iter().map(|(_, entry)| entry);

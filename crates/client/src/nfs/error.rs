@@ -7,68 +7,68 @@ use onego_nfs::v3::Status;
 use std::io;
 use thiserror::Error;
 
-/// Why something could not be done, sorted by whose fault it is.
+/// Error of a request to an NFS server.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A URL cannot be used.
-    #[error("{url:?} is no URL of a file server: {reason} (write nfs://HOST/EXPORT/PATH)")]
+    /// The URL is invalid.
+    #[error("invalid NFS URL {url:?}: {reason} (write nfs://HOST/EXPORT/PATH)")]
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// The caller asked for something that makes no sense.
+    /// The caller's request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The server's name has no address.
     #[error("cannot find {host}: {source}")]
     Resolve {
-        /// The name.
+        /// Name of the server.
         host: String,
-        /// What the system says.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// The server does not say where a program listens.
-    #[error("{host} has no {program}: is its NFS server up? If it knows no port mapper, name its ports")]
+    /// The server does not report the port of a program.
+    #[error("{host} has no {program}: is its NFS server up? If it has no port mapper, specify the ports")]
     NoProgram {
-        /// The server.
+        /// Name of the server.
         host: String,
-        /// The program.
+        /// Name of the program.
         program: &'static str,
     },
-    /// The server does not let the client mount a directory.
+    /// The server refused to mount a directory.
     #[error("{path} cannot be mounted: the server answers: {status}{}", advice(*.status))]
     Mount {
         /// The directory.
         path: String,
-        /// Why.
+        /// The server's answer.
         status: MountStatus,
     },
-    /// The server refused, or could not be asked.
+    /// The server refused the call, or did not answer it.
     #[error("{what}: {source}")]
     Call {
-        /// What was to be done.
+        /// Operation that failed.
         what: String,
-        /// Why it was not.
+        /// Reason.
         source: client::Error,
     },
-    /// Too many symbolic links lie on a path.
+    /// A path contains too many symbolic links.
     #[error("{path}: more than {} symbolic links on the way", super::path::LINKS_MAX)]
     Loop {
         /// The path.
         path: String,
     },
-    /// The machine refused a resource.
+    /// The operating system refused a resource.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The connection to the server was given up by this program.
+    /// The program closed the connection to the server.
     #[error("the connection to the server is closed")]
     Closed,
 }
@@ -84,7 +84,7 @@ fn advice(status: MountStatus) -> &'static str {
 }
 
 impl Error {
-    /// What the server answered, if it did and refused.
+    /// Returns the server's status if it refused the call.
     pub fn status(&self) -> Option<Status> {
         match self {
             Self::Call { source: client::Error::Failed(status), .. } => Some(*status),
@@ -92,7 +92,7 @@ impl Error {
         }
     }
 
-    /// What the error is about.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Url { .. } | Self::Invalid(_) => ErrorKind::InvalidInput,
@@ -109,8 +109,8 @@ impl Error {
         }
     }
 
-    /// May the same call succeed a moment later without anybody changing anything? See
-    /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
+    /// Returns whether the same call may succeed later without intervention. See [`ErrorKind::is_retryable`], also
+    /// for the pitfalls of repeating a change.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
     }
@@ -124,7 +124,7 @@ impl Error {
     }
 }
 
-/// A call that could not be made, for whom there is nothing but the file.
+/// Converts the error of a call on a file, for which no path is known.
 pub(super) fn io_error(what: &str) -> impl Fn(client::Error) -> Error + '_ {
     move |source| Error::Call { what: what.to_owned(), source }
 }
@@ -158,7 +158,7 @@ impl From<Closed> for Error {
 }
 
 impl From<Error> for io::Error {
-    /// An error for the traits of asynchronous I/O, of the nearest kind.
+    /// Converts to the nearest kind, for the traits of asynchronous I/O.
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::InvalidInput => io::ErrorKind::InvalidInput,

@@ -1,7 +1,8 @@
 use std::fmt::{self, Write as _};
 
-/// Displays the bytes of a name or path on one line: control characters and bytes that are not UTF-8 become escapes such as
-/// `\n`, `\u{1b}` and `\xff`, and a backslash is doubled. No two names look alike, and none changes a terminal's state.
+/// Displays the bytes of a name or path on one line: control characters and bytes that are not UTF-8 become escapes
+/// such as `\n`, `\u{1b}` and `\xff`, and a backslash is doubled. Distinct names look distinct, and none changes a
+/// terminal's state.
 #[derive(Debug, Clone, Copy)]
 pub struct Escaped<'a>(pub &'a [u8]);
 
@@ -9,7 +10,7 @@ impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             for character in chunk.valid().chars() {
-                // Characters that reorder or hide text are escaped too, and so are combining ones.
+                // Characters that reorder or hide text are escaped as well, and so are combining ones.
                 match character {
                     '\'' | '"' => f.write_char(character)?,
                     other => write!(f, "{}", other.escape_debug())?,

@@ -1,18 +1,18 @@
-//! What is known of a file.
+//! A file found on a server.
 
 use onego_nfs::v3::{Attributes, FileType, Handle};
 
-/// A file that was found.
+/// A file found by a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Names it to the server.
+    /// NFS file handle.
     pub handle: Handle,
-    /// What is known of it.
+    /// Attributes at the time of the lookup.
     pub attributes: Attributes,
 }
 
 impl Found {
-    /// Is it a directory?
+    /// Returns whether the file is a directory.
     pub fn is_dir(&self) -> bool {
         self.attributes.file_type == FileType::Directory
     }

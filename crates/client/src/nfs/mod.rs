@@ -1,11 +1,11 @@
 //! Files of an NFS server (version 3, RFC 1813).
 //!
-//! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`Mount::read_dir`] lists. All of it is async and
-//! needs no runtime in particular; a program that would rather spend no second thread drives the client itself: see [`Reactor`].
+//! A [`Mount`] is a file system of a server, a [`File`] reads and writes, and [`Mount::read_dir`] lists. The API is
+//! async and independent of the runtime; a program that wants to avoid the second thread drives the client itself
+//! with a [`Reactor`].
 //!
-//! Dropping a future cancels its request. A request that was not sent is never sent. One that was sent and changes something
-//! (a write, a creation, a removal) may have been carried out, or not, or may be carried out after requests that are made
-//! later: NFS has no way to take a request back.
+//! Dropping a future cancels its request. An unsent request is never sent. A sent request that changes something (a
+//! write, a creation, a removal) may take effect, possibly even after later requests: NFS cannot revoke requests.
 //!
 //! ```no_run
 //! use onego::nfs::{Config, Mount, SetAttributes};
@@ -63,5 +63,5 @@ pub use reactor::Reactor;
 pub(crate) use reactor::Unmounted;
 pub use stream::{Reader, Writer};
 
-/// Called when a client of files has waited for two seconds; see [the generic hook](crate::WaitingHook).
+/// Hook called when an NFS client has waited for two seconds; see [the generic hook](crate::WaitingHook).
 pub type WaitingHook = crate::WaitingHook<Waiting>;

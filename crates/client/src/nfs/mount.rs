@@ -1,4 +1,4 @@
-//! A file system of a server: how it is found, and what its users share.
+//! Mounts: discovery of a server's file system, and the state that its users share.
 
 use super::config::Config;
 use super::core::NfsCommand;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A file system of a server. Cheap to clone; the connection ends when the last clone and file is gone.
+/// A mounted file system of a server. Cheap to clone; the connection ends when the last clone and file is dropped.
 #[derive(Clone)]
 pub struct Mount {
     pub(super) requests: Requests,
@@ -28,25 +28,26 @@ pub struct Mount {
     pub(super) facts: Arc<Facts>,
 }
 
-/// What a server says of a file system, and what is made of it.
+/// Properties of a file system and the limits derived from them.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Bytes of a READ and a WRITE.
+    /// Limits of a READ and a WRITE, in bytes.
     pub(super) limits: Limits,
-    /// Bytes of a READDIR.
+    /// Size of a READDIR, in bytes.
     pub(super) listing: u32,
-    /// The server has refused READDIRPLUS: directories are listed by READDIR.
+    /// Set once the server has refused READDIRPLUS: directories are then listed by READDIR.
     pub(super) plain_listing: AtomicBool,
 }
 
 impl Mount {
-    /// Mounts an export. A thread of its own drives the connection; to do without it see [`Reactor::mount`].
+    /// Mounts an export. A separate thread drives the connection; to avoid it use [`Reactor::mount`].
     pub async fn connect(config: &Config, export: impl AsRef<[u8]>) -> Result<Self, Error> {
         let requests = start(config).await?;
         Self::ready(requests, config, export.as_ref()).await
     }
 
-    /// Mounts the export that a path lies in, and gives the path in it. A thread of its own drives the connection.
+    /// Mounts the export that contains a path, and returns the path within it. A separate thread drives the
+    /// connection.
     pub async fn connect_path(config: &Config, path: impl AsRef<[u8]>) -> Result<(Self, Vec<u8>), Error> {
         let requests = start(config).await?;
         Self::find(requests, config, path.as_ref()).await
@@ -58,7 +59,7 @@ impl Mount {
         server.open(requests, config, root).await
     }
 
-    /// Mounts the export that a path lies in, by a client that somebody drives.
+    /// Mounts the export that contains a path, with a client that the caller drives.
     pub(crate) async fn find(
         requests: Requests,
         config: &Config,
@@ -69,35 +70,36 @@ impl Mount {
         Ok((server.open(requests, config, root).await?, rest))
     }
 
-    /// Do both belong to the same client?
+    /// Returns whether both belong to the same client.
     #[cfg(feature = "block")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.requests.is_same(&other.requests)
     }
 
-    /// The directory that is mounted.
+    /// Returns the handle of the mounted directory.
     pub fn root(&self) -> Handle {
         self.root
     }
 
-    /// What holds the client up, and why, if that has taken two seconds. It is looked at once a second; for a call at each
-    /// change see [`Config::on_waiting`].
+    /// Returns what has held the client up for two seconds or more, and why. The client checks once a second; to
+    /// receive changes use [`Config::on_waiting`].
     pub fn waiting(&self) -> Option<Waiting> {
         self.requests.report.get()
     }
 
-    /// What this client has counted so far: calls by kind, with their bytes, failures and latencies; what was sent again. It can
-    /// be asked at any time, costs the client's thread nothing, and does not wait.
+    /// Returns this client's metrics: calls by kind with bytes, failures and latencies, and resent calls. Callable at
+    /// any time; it neither waits nor costs the client's thread anything.
     pub fn metrics(&self) -> CallsSnapshot {
         self.requests.figures.snapshot()
     }
 
-    /// The same for a registry, which reads it also after the last handle on the client is gone.
+    /// Returns the same metrics as a source for a registry, which can read them even after the last handle on the
+    /// client is dropped.
     pub fn figures(&self) -> CallFigures {
         self.requests.figures.clone()
     }
 
-    /// Bytes of a READ and of a WRITE.
+    /// Returns the limits of a READ and of a WRITE, in bytes.
     pub fn limits(&self) -> Limits {
         self.facts.limits
     }
@@ -114,14 +116,15 @@ impl fmt::Debug for Mount {
 }
 
 impl Reactor {
-    /// Mounts an export, by a client that this thread drives.
+    /// Mounts an export with a client that this thread drives.
     pub fn mount(config: &Config, export: impl AsRef<[u8]>) -> Result<(Self, Mount), Error> {
         let (mut reactor, requests) = Self::new(config)?;
         let mount = reactor.block_on(Mount::ready(requests, config, export.as_ref()))??;
         Ok((reactor, mount))
     }
 
-    /// Mounts the export that a path lies in: gives the path in it, too.
+    /// Mounts the export that contains a path with a client that this thread drives; also returns the path within the
+    /// export.
     pub fn mount_path(config: &Config, path: impl AsRef<[u8]>) -> Result<(Self, Mount, Vec<u8>), Error> {
         let (mut reactor, requests) = Self::new(config)?;
         let (mount, path) = reactor.block_on(Mount::find(requests, config, path.as_ref()))??;
@@ -137,12 +140,12 @@ fn refused(path: &[u8], status: MountStatus) -> Error {
 async fn start(config: &Config) -> Result<Requests, Error> {
     let (started, start) = oneshot::channel();
     let config = config.clone();
-    // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
+    // The engine's ring belongs to its creating thread, so the reactor is created where it runs.
     std::thread::Builder::new()
         .name("onego-nfs".into())
         .spawn(move || match Reactor::new(&config) {
             Ok((reactor, requests)) => {
-                // The caller may be gone: then the handle drops, and the reactor ends at once.
+                // If the caller is gone, this drops the handle and the reactor ends at once.
                 drop(started.send(Ok(requests)));
                 reactor.run(|| ());
             }
@@ -152,7 +155,7 @@ async fn start(config: &Config) -> Result<Requests, Error> {
     start.await.map_err(|_| Error::Closed)?
 }
 
-/// Where the programs of a server are.
+/// Addresses of the programs of a server.
 struct Server {
     host: String,
     nfs: SocketAddr,
@@ -181,7 +184,7 @@ impl Server {
         format!("asking {} for {what}", self.host)
     }
 
-    /// Makes a call to its MOUNT server.
+    /// Calls the server's MOUNT program.
     async fn ask<P: Procedure>(
         &self,
         requests: &Requests,
@@ -191,7 +194,7 @@ impl Server {
         requests.call_to::<P>(self.mount, self.local, patience, args).await
     }
 
-    /// The root of an export, or of a directory in it.
+    /// Mounts an export, or a directory in it, and returns its root.
     async fn mount(&self, requests: &Requests, path: &[u8]) -> Result<Result<Handle, MountStatus>, Error> {
         let args = mount::Path(path.to_vec());
         let results = self.ask::<mount::Mnt>(requests, self.patience, &args).await;
@@ -199,7 +202,7 @@ impl Server {
         Ok(results.map_err(Error::call(what))?.map(|Mounted { root, .. }| root))
     }
 
-    /// The root of the export that a path lies in, and the rest of the path.
+    /// Mounts the export that contains a path; returns its root and the rest of the path.
     async fn mount_above(&self, requests: &Requests, path: &[u8]) -> Result<(Handle, Vec<u8>), Error> {
         let path = &*with_single_slashes(path);
         let listed = self.exports_above(requests, path).await;
@@ -226,8 +229,8 @@ impl Server {
         }
     }
 
-    /// The exports that a path lies in, the longest first. EXPORT is for people (RFC 1813, section 5.2.5): servers need not
-    /// answer it, and may list exports that this client cannot mount.
+    /// Lists the exports that contain a path, the longest first. EXPORT is informational (RFC 1813, section 5.2.5):
+    /// servers need not answer it, and may list exports that this client cannot mount.
     async fn exports_above(&self, requests: &Requests, path: &[u8]) -> Vec<Vec<u8>> {
         let exports = self.ask::<Export>(requests, self.patience.min(EXPORT_PATIENCE), &()).await;
         let exports = exports.inspect_err(
@@ -240,9 +243,9 @@ impl Server {
         above
     }
 
-    /// Connects to the files, and learns what the server takes.
+    /// Connects to the NFS program, and queries the server's limits.
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
-        let what = || self.asking("what it can");
+        let what = || self.asking("its limits");
         let way = config.rdma.as_ref().map_or(Ok(Way::Tcp), |rdma| rdma.way(&requests.pool));
         let (addr, local, way) = (self.nfs, self.local, way?);
         let connect = NfsCommand::Connect { addr, local, way, connections: config.connections };
@@ -260,20 +263,20 @@ impl Server {
     }
 }
 
-/// Time for a server to list its exports; after it they are guessed.
+/// Time for a server to list its exports; afterwards they are guessed.
 const EXPORT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Bytes of a listing: less than this holds few names, and more is more than a reply should be.
+/// Bounds on the size of a listing, in bytes: below, it holds few names; above, replies become too large.
 const LISTING_MIN: u32 = 4 << 10;
 const LISTING_MAX: u32 = 64 << 10;
 
-/// The most bytes of a READ or a WRITE: more gains nothing, and a reply of it is within the client's bound.
+/// Largest READ or WRITE, in bytes: more gains nothing, and its reply is within the client's bound.
 const IO_MAX: usize = 1 << 20;
 
-/// What is taken in one call: what the user wants, or the server prefers, within what both can.
+/// Returns the sizes of calls: those that the user configured or the server prefers, within the limits of both.
 fn limits(config: &Config, info: &FsinfoOk) -> Limits {
     let limit = |wanted: Option<usize>, preferred: u32, max: u32| {
-        // A server that says 0 says nothing.
+        // A server that reports 0 states no limit.
         let max = if max == 0 { 8 << 10 } else { max as usize }.min(IO_MAX);
         let preferred = if preferred == 0 { max } else { preferred as usize };
         wanted.unwrap_or(preferred).clamp(1, max)
@@ -284,7 +287,7 @@ fn limits(config: &Config, info: &FsinfoOk) -> Limits {
     }
 }
 
-/// On which port a program listens. `None`: there is no port mapper.
+/// Queries the port of a program; `None` if there is no port mapper.
 async fn port(
     requests: &Requests,
     addr: IpAddr,
@@ -303,14 +306,14 @@ async fn port(
     }
 }
 
-/// A path with one slash between its names: more mean the same, and exports are compared by their text.
+/// Collapses repeated slashes, because exports are compared by their text.
 fn with_single_slashes(path: &[u8]) -> Vec<u8> {
     let mut single = path.to_vec();
     single.dedup_by(|next, last| (*next, *last) == (b'/', b'/'));
     single
 }
 
-/// The rest of a path below a directory that it lies in.
+/// Returns the rest of a path below a directory that contains it.
 fn below<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     let without_slashes = dir.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let rest = path.strip_prefix(&dir[..without_slashes])?;
@@ -323,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_lies_in_a_directory_by_whole_names() {
+    fn a_path_is_in_a_directory_only_by_whole_names() {
         assert_eq!(below(b"/srv/a/b", b"/srv"), Some(&b"a/b"[..]));
         assert_eq!(below(b"/srv", b"/srv/"), Some(&b""[..]));
         assert_eq!(below(b"/srvx", b"/srv"), None);

@@ -1,4 +1,4 @@
-//! What is done with names: paths are walked name by name.
+//! Operations on paths, which are resolved name by name.
 
 use super::dir::{self, DirEntry};
 use super::error::Error;
@@ -16,17 +16,16 @@ use onego_nfs::v3::{
     SymlinkArgs,
 };
 
-/// Paths are bytes, as names are. They begin at the mounted directory with or without a slash, and may have `.` and `..`;
-/// nothing is above the mounted directory.
+/// Paths and names are bytes. Paths start at the mounted directory, with or without a leading slash, and may contain
+/// `.` and `..`; nothing is above the mounted directory.
 impl Mount {
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub async fn open(&self, path: impl AsRef<[u8]>) -> Result<File, Error> {
         let path = path.as_ref();
         Ok(File::new(self.clone(), self.stat(path).await?))
     }
 
-    /// Makes a regular file and opens it. If it is there, it is opened as it is, or refused if `new` says that there must
-    /// be none.
+    /// Creates and opens a regular file. An existing file is opened unchanged, or refused if `new` is set.
     pub async fn create(
         &self,
         path: impl AsRef<[u8]>,
@@ -41,13 +40,13 @@ impl Mount {
         Ok(File::new(self.clone(), made))
     }
 
-    /// What is known of a file; symbolic links are followed.
+    /// Looks up a file, following symbolic links.
     pub async fn stat(&self, path: impl AsRef<[u8]>) -> Result<Found, Error> {
         let path = path.as_ref();
         self.walk(path, true).await
     }
 
-    /// What is known of a file, which may be a symbolic link.
+    /// Looks up a file without following a symbolic link in the last name.
     pub async fn lstat(&self, path: impl AsRef<[u8]>) -> Result<Found, Error> {
         let path = path.as_ref();
         self.walk(path, false).await
@@ -65,18 +64,18 @@ impl Mount {
         self.change::<Setattr, _, _>(&args, || format!("changing {}", Escaped(path))).await.map(drop)
     }
 
-    /// What of these rights the caller has on a file (see [`access`](onego_nfs::v3::access)).
+    /// Returns which of these rights the caller has on a file (see [`access`](onego_nfs::v3::access)).
     pub async fn access(&self, path: impl AsRef<[u8]>, wanted: u32) -> Result<u32, Error> {
         let path = path.as_ref();
         let file = self.stat(path).await?.handle;
         let args = AccessArgs { file, wanted };
         Ok(self
-            .change::<Access, _, _>(&args, || format!("asking for rights on {}", Escaped(path)))
+            .change::<Access, _, _>(&args, || format!("checking rights on {}", Escaped(path)))
             .await?
             .granted)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub async fn mkdir(&self, path: impl AsRef<[u8]>, attributes: SetAttributes) -> Result<Found, Error> {
         let path = path.as_ref();
         let place = self.place(path).await?;
@@ -84,7 +83,7 @@ impl Mount {
         self.make::<Mkdir>(&args, "creating the directory", path, place).await
     }
 
-    /// Makes a symbolic link with that text.
+    /// Creates a symbolic link that contains `text`.
     pub async fn symlink(&self, text: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<Found, Error> {
         let (text, path) = (text.as_ref(), path.as_ref());
         let place = self.file_place(path).await?;
@@ -93,7 +92,7 @@ impl Mount {
         self.make::<Symlink>(&args, "creating the symbolic link", path, place).await
     }
 
-    /// Makes a device, a socket or a named pipe.
+    /// Creates a device, a socket or a named pipe.
     pub async fn mknod(&self, path: impl AsRef<[u8]>, what: Node) -> Result<Found, Error> {
         let path = path.as_ref();
         let place = self.file_place(path).await?;
@@ -101,14 +100,14 @@ impl Mount {
         self.make::<Mknod>(&args, "creating", path, place).await
     }
 
-    /// The text of a symbolic link.
+    /// Returns the text of a symbolic link.
     pub async fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
         let path = path.as_ref();
         let link = self.lstat(path).await?;
         self.text_of(link.handle, path).await
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link to a file.
     pub async fn link(&self, file: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<(), Error> {
         let (file, path) = (file.as_ref(), path.as_ref());
         let (found, link) = (self.lstat(file).await?, self.file_place(path).await?);
@@ -118,7 +117,7 @@ impl Mount {
             .map(drop)
     }
 
-    /// Gives a file another place. What is there is replaced.
+    /// Moves a file, replacing any file at the new path.
     pub async fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<(), Error> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let args = RenameArgs { from: self.place(from).await?, to: self.place(to).await? };
@@ -134,7 +133,7 @@ impl Mount {
             .map(drop)
     }
 
-    /// Removes a file that is no directory.
+    /// Removes a file that is not a directory.
     pub async fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), Error> {
         let path = path.as_ref();
         let place = self.file_place(path).await?;
@@ -150,18 +149,18 @@ impl Mount {
             .map(drop)
     }
 
-    /// The names in a directory, with what is known of the files.
+    /// Lists a directory, with the attributes and handles that the server sends along.
     pub async fn read_dir(&self, path: impl AsRef<[u8]>) -> Result<Listing<DirEntry, Error>, Error> {
         let path = path.as_ref();
         Ok(dir::list(self.clone(), self.stat(path).await?.handle, path))
     }
 
-    /// How full the file system is.
+    /// Returns the space usage of the file system.
     pub async fn statfs(&self) -> Result<FsstatOk, Error> {
-        self.change::<Fsstat, _, _>(&self.root, || "asking how full the file system is".to_owned()).await
+        self.change::<Fsstat, _, _>(&self.root, || "querying the file system's space".to_owned()).await
     }
 
-    /// Makes a call, and takes its failure for an error.
+    /// Calls a procedure, and converts its failure status to an error.
     pub(super) async fn change<P, T, F>(&self, args: &P::Args, what: impl Fn() -> String) -> Result<T, Error>
     where
         P: Procedure<Results = Answer<T, F>>,
@@ -192,7 +191,7 @@ impl Mount {
             CreateOk { file: Some(handle), attributes: Some(attributes), .. } => {
                 Ok(Found { handle, attributes })
             }
-            // A server need not say what it has made.
+            // A server may omit the handle of the new file.
             CreateOk { file: Some(handle), .. } => self.found(handle, path).await,
             CreateOk { .. } => self.look_up(place.dir, &place.name.0, path).await,
         }
@@ -203,7 +202,7 @@ impl Mount {
         Ok(Found { handle, attributes })
     }
 
-    /// The file of that name in a directory. `path` is for messages.
+    /// Looks up a name in a directory. `path` is for messages.
     pub(super) async fn look_up(&self, dir: Handle, name: &[u8], path: &[u8]) -> Result<Found, Error> {
         let place = Place { dir, name: Name(name.to_vec()) };
         let found = self.change::<Lookup, _, _>(&place, || Escaped(path).to_string()).await?;
@@ -221,7 +220,7 @@ impl Mount {
             .path)
     }
 
-    /// The directory and the name of a path to anything but a directory.
+    /// Resolves the directory and the name of a path that does not refer to a directory.
     async fn file_place(&self, path: &[u8]) -> Result<Place, Error> {
         let place = self.place(path).await?;
         match path.ends_with(b"/") {
@@ -230,7 +229,7 @@ impl Mount {
         }
     }
 
-    /// The directory and the name of a path.
+    /// Resolves the directory and the name of a path.
     async fn place(&self, path: &[u8]) -> Result<Place, Error> {
         let ends = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
         let name_at = path[..ends].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! Paths: names that lead from the mounted directory to a file, by way of symbolic links.
+//! Path resolution: from the mounted directory to a file, through symbolic links.
 
 use super::dir::Dir;
 use super::error::Error;
@@ -8,28 +8,29 @@ use super::mount::Mount;
 use onego_nfs::v3::{FileType, Handle, Status};
 use std::collections::VecDeque;
 
-/// Symbolic links that are followed on one path, as Linux has it.
+/// Most symbolic links followed on one path, as in Linux.
 pub(super) const LINKS_MAX: usize = 40;
 
-/// A path that was followed to its end.
+/// Result of resolving a path.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// Directory and name of the file. `None`: the path ends in no name, as the mounted directory and `..` do.
+    /// Directory and name of the file; `None` if the path does not end in a name, as for the mounted directory and
+    /// `..`.
     pub place: Option<(Dir, Vec<u8>)>,
-    /// The file; `None`: the directory has no such name.
+    /// The file; `None` if the directory does not contain the name.
     pub found: Option<Found>,
-    /// The last name came from a symbolic link.
+    /// Whether the last name comes from a symbolic link.
     pub by_link: bool,
 }
 
 impl Mount {
-    /// Follows a path and the symbolic links on it. The last name need not exist. A path that ends with a slash leads to a
-    /// directory; if anything else is there, it fails as with POSIX (`NFS3ERR_NOTDIR`).
+    /// Resolves a path through symbolic links. The last name need not exist. A path with a trailing slash refers to a
+    /// directory; for any other file it fails as in POSIX (`NFS3ERR_NOTDIR`).
     pub async fn resolve(&self, path: impl AsRef<[u8]>) -> Result<Resolved, Error> {
         self.follow(path.as_ref(), true).await
     }
 
-    /// A directory, by its handle.
+    /// Opens a directory by path; the result refers to it by its handle.
     pub async fn dir(&self, path: impl AsRef<[u8]>) -> Result<Dir, Error> {
         let path = path.as_ref();
         let found = self.walk(path, true).await?;
@@ -39,7 +40,7 @@ impl Mount {
         }
     }
 
-    /// The file that a path leads to. `follow`: also where its last name is a symbolic link.
+    /// Returns the file at a path. `follow` also resolves a symbolic link in the last name.
     pub(super) async fn walk(&self, path: &[u8], follow: bool) -> Result<Found, Error> {
         let missing = || Error::failed(|| Escaped(path).to_string(), Status::Noent);
         self.follow(path, follow).await?.found.ok_or_else(missing)
@@ -105,18 +106,18 @@ impl Mount {
     }
 }
 
-/// Returns whether a path can only lead to a directory: it ends with a slash or a dot.
+/// Returns whether a path can only refer to a directory: it ends with a slash or a dot.
 pub(super) fn ends_as_directory(path: &[u8]) -> bool {
     matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"" | b"." | b".."))
 }
 
-/// The names on a path that lead somewhere.
+/// Splits a path into names, without empty ones and dots.
 fn names(path: &[u8]) -> VecDeque<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     names.map(<[u8]>::to_vec).collect()
 }
 
-/// A path without its last name.
+/// Returns a path without its last name.
 fn above_last(path: &[u8]) -> Vec<u8> {
     let ends = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let name_at = path[..ends].iter().rposition(|byte| *byte == b'/').unwrap_or(0);

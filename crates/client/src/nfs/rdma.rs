@@ -1,4 +1,4 @@
-//! How a file server is reached over RDMA.
+//! Settings of NFS over RDMA.
 
 use super::error::Error;
 use onego_buf::Pool;
@@ -8,22 +8,22 @@ use onego_rdma::{Provider, iwarp};
 use std::io;
 use std::sync::Arc;
 
-/// The port where servers listen for NFS over RDMA (RFC 8267, section 7).
+/// Port of NFS over RDMA (RFC 8267, section 7).
 pub const RDMA_PORT: u16 = 20049;
 
-/// How a file server is reached over RDMA. MOUNT is asked over TCP all the same.
+/// Settings of NFS over RDMA. MOUNT uses TCP regardless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rdma {
-    /// The server's port.
+    /// Port of the server.
     pub port: u16,
-    /// Most bytes of a message, from 1 KiB to 64 KiB: what is longer is read and written by the server in memory of this
-    /// side. The server has a say in it, too.
+    /// Largest inline message in bytes, from 1 KiB to 64 KiB; the server reads and writes longer payloads in this
+    /// client's memory directly. The server may lower it.
     pub inline: u32,
-    /// May the server end the registration of memory with its reply?
+    /// Whether the server may invalidate memory registrations with its reply.
     pub remote_invalidation: bool,
-    /// By a device of this machine; else by iWARP in software, on a TCP connection. It takes the feature `rdma-core`, and
-    /// there is no remote invalidation.
+    /// Uses an RDMA device of this machine, instead of software iWARP over TCP. Requires the feature `rdma-core`, and
+    /// has no remote invalidation.
     pub device: bool,
 }
 
@@ -34,17 +34,17 @@ impl Default for Rdma {
 }
 
 impl Rdma {
-    /// The same, at this port of the server.
+    /// Sets the server's port.
     pub fn with_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    /// The same, with a bound on the length of a message that is sent inline, in bytes.
+    /// Sets the largest inline message, in bytes.
     pub fn with_inline(self, bytes: u32) -> Self {
         Self { inline: bytes, ..self }
     }
 
-    /// The same, by a device of this machine, or by iWARP in software.
+    /// Selects a device of this machine, or software iWARP.
     pub fn with_device(self, device: bool) -> Self {
         Self { device, ..self }
     }
@@ -55,7 +55,7 @@ impl Rdma {
         if self.device {
             return Ok(Way::Device(client::Device { provider: rdma_devices()?, rpc }));
         }
-        // A reply says how much of a payload's memory is written: the rest is not looked at.
+        // A reply states how many bytes of the payload's memory were written; the rest is ignored.
         let transport = iwarp::Config { foresee_writes: true, ..iwarp::Config::new(pool.clone()) };
         Ok(Way::Rdma(client::Rdma {
             transport: Arc::new(transport),
@@ -65,9 +65,9 @@ impl Rdma {
     }
 }
 
-/// The devices of this machine, for servers, too. It takes the feature `rdma-core`.
+/// Opens the RDMA devices of this machine, which also serve servers. Fails without the feature `rdma-core`.
 pub fn rdma_devices() -> Result<Arc<dyn Provider>, Error> {
-    open_devices().map_err(|source| Error::Io { what: "cannot use RDMA by a device", source })
+    open_devices().map_err(|source| Error::Io { what: "opening the RDMA devices", source })
 }
 
 #[cfg(feature = "rdma-core")]

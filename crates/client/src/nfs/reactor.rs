@@ -1,4 +1,4 @@
-//! The reactor of a client of NFS: how it is made, and what can be submitted to it.
+//! Reactor of an NFS client: its construction.
 
 use super::config::Config;
 use super::core::{Core, NfsCommand};
@@ -13,13 +13,13 @@ use onego_engine::Waker;
 use onego_nfs::client;
 use std::sync::Arc;
 
-/// Receive memory that a client keeps for reuse, bytes.
+/// Receive memory that a client keeps for reuse, in bytes.
 const POOL_LIMIT: usize = 32 << 20;
 
-/// A client of a file server that is driven by the thread that owns it; see [the generic reactor](crate::Reactor).
+/// An NFS client driven by the thread that owns it; see [the generic reactor](crate::Reactor).
 pub type Reactor = crate::Reactor<Core>;
 
-/// A client of a file server whose machine another driver is to drive.
+/// An NFS client without a driver for its machine.
 pub(crate) struct Unmounted {
     core: Core,
     mailbox: Arc<Mailbox<NfsCommand>>,
@@ -31,7 +31,7 @@ impl Unmounted {
         let mut xid = [0; 4];
         getrandom::fill(&mut xid)
             .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
-        // A device learns of memory once a slab.
+        // A device registers memory by slab.
         let registrable = match &config.rdma {
             Some(rdma) if rdma.device => POOL_LIMIT,
             _ => config.zero_copy.registrable(POOL_LIMIT),
@@ -47,7 +47,7 @@ impl Unmounted {
         Ok(Self { core, mailbox, requests })
     }
 
-    /// The machine, and a handle for its requests, which wake its reactor by that.
+    /// Creates the machine and a handle for its requests, which wake the reactor.
     pub(crate) fn driven_by(self, reactor: Waker) -> (Core, Requests) {
         self.mailbox.set_reactor(reactor);
         (self.core, self.requests)
@@ -55,7 +55,7 @@ impl Unmounted {
 }
 
 impl Reactor {
-    /// A client, and a handle for its requests. Nothing is connected before that is mounted.
+    /// Creates a client and a handle for its requests. It connects when something is mounted.
     pub(super) fn new(config: &Config) -> Result<(Self, Requests), Error> {
         let Unmounted { core, mailbox, requests } = Unmounted::new(config)?;
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |_| core)

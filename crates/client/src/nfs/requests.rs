@@ -1,4 +1,4 @@
-//! The way of requests to the reactor, and of their answers back.
+//! Channel for requests to the reactor, with their answers.
 
 use super::core::{CallOutcome, FileCommand, NfsCommand, ReplyTo};
 use crate::mailbox::{Closed, Mailbox};
@@ -14,13 +14,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The way of requests to the reactor. It ends when the last clone is gone.
+/// Channel for requests to the reactor. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Requests {
     shared: Arc<Shared>,
-    /// Gives memory for connections.
+    /// Memory pool for connections.
     pub(super) pool: Pool,
-    /// What is waited for.
     pub(super) report: Report<Waiting>,
     pub(super) figures: CallFigures,
 }
@@ -45,7 +44,7 @@ impl Requests {
         Self { shared: Arc::new(Shared { mailbox }), pool, report, figures }
     }
 
-    /// Do both go to the same reactor?
+    /// Returns whether both belong to the same reactor.
     #[cfg(feature = "block")]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -55,12 +54,12 @@ impl Requests {
         self.shared.mailbox.send(command).await
     }
 
-    /// Makes a call of the procedure `P` to the server of the files.
+    /// Calls the procedure `P` of the NFS server.
     pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
         self.ask::<P>(|done| NfsCommand::Call { call, patience: None, done }).await
     }
 
-    /// Makes a call of the procedure `P` to another server, and waits for so long.
+    /// Calls the procedure `P` of another server, with a time limit.
     pub(super) async fn call_to<P: Procedure>(
         &self,
         addr: SocketAddr,
@@ -82,7 +81,7 @@ impl Requests {
         Ok(reply.read::<P>()?)
     }
 
-    /// Does something with a file.
+    /// Executes a file command.
     pub(super) async fn file<T>(
         &self,
         file: Handle,
@@ -92,7 +91,7 @@ impl Requests {
         self.answer(answer).await
     }
 
-    /// The same, without waiting for what comes of it: dropping the receiver cancels it at the next [sweep](Self::sweep).
+    /// Starts a file command. Dropping the receiver cancels it at the next [sweep](Self::sweep).
     pub(super) async fn begin<T>(
         &self,
         file: Handle,
@@ -108,7 +107,7 @@ impl Requests {
         Pending::new(self, answer)
     }
 
-    /// Has the reactor cancel what nobody waits for any more.
+    /// Requests a sweep of abandoned requests by the reactor.
     pub(super) fn sweep(&self) {
         self.shared.mailbox.ask_sweep();
     }

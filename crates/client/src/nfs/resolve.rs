@@ -1,4 +1,4 @@
-//! Looks up the address of a host, without blocking the thread that polls for it.
+//! Host name lookup that does not block the polling thread.
 
 use super::core::NfsCommand;
 use super::error::Error;
@@ -7,8 +7,8 @@ use futures_channel::oneshot;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
-/// The address of a host. The system's resolver blocks, for many seconds if no name server answers, so it runs on a
-/// thread of its own; the thread ends when the resolver does, also if nobody waits for it any more.
+/// Looks up the address of a host. The system's resolver may block for many seconds if no name server answers, so it
+/// runs on a separate thread, which ends with the lookup even if the caller is gone.
 pub(super) async fn resolve(requests: &Requests, host: &str) -> Result<IpAddr, Error> {
     if let Ok(addr) = host.parse() {
         return Ok(addr);

@@ -1,4 +1,4 @@
-//! Files read and written in order: reads go ahead of the reader, and writes behind the writer.
+//! Sequential access to files, with read-ahead and write-behind.
 
 use super::core::{BytesOutcome, DoneOutcome, FileCommand};
 use super::error::{Error, io_error};
@@ -13,13 +13,13 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Reads or writes that are under way at a time: enough for a fast network, and 16 MiB with calls of 1 MiB.
+/// Reads or writes in flight: enough for a fast network, and 16 MiB with calls of 1 MiB.
 const WINDOW: usize = 16;
 
-/// Something that takes its state along and gives it back with its result.
+/// A future that owns its state and returns it with its result.
 type Step<S, T> = Pin<Box<dyn Future<Output = (S, Result<T, Error>)> + Send>>;
 
-/// State that is at hand, or with the step that works on it.
+/// State at rest, or the step that owns it.
 enum ReaderStage<S, T> {
     Idle(S),
     Busy(Step<S, T>),
@@ -28,7 +28,7 @@ enum ReaderStage<S, T> {
 }
 
 impl<S: Send + 'static, T> ReaderStage<S, T> {
-    /// Begins a step. The one before must have ended.
+    /// Starts a step. The previous one must have ended.
     fn begin(&mut self, step: impl FnOnce(S) -> Step<S, T>) {
         *self = match std::mem::replace(self, Self::Lost) {
             Self::Idle(state) => Self::Busy(step(state)),
@@ -36,7 +36,7 @@ impl<S: Send + 'static, T> ReaderStage<S, T> {
         };
     }
 
-    /// Waits for the step that was begun; `None`: there is none.
+    /// Waits for the current step; `None` if there is none.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
         match self {
             Self::Idle(_) => Poll::Ready(None),
@@ -51,32 +51,32 @@ impl<S: Send + 'static, T> ReaderStage<S, T> {
 }
 
 impl File {
-    /// Reads from `offset` on, in order and ahead.
+    /// Returns a sequential reader from `offset` on, with read-ahead.
     pub fn reader(&self, offset: u64) -> Reader {
         Reader::new(self.clone(), offset)
     }
 
-    /// Writes from `offset` on, in order, without waiting for each write.
+    /// Returns a sequential writer from `offset` on, which does not wait for each write.
     pub fn writer(&self, offset: u64) -> Writer {
         Writer::new(self.clone(), offset)
     }
 }
 
-/// Reads a file in order, ahead of its user.
+/// Sequential reader of a file with read-ahead.
 ///
-/// It is an [`AsyncRead`] and [`AsyncBufRead`] of the crate `futures-io`, too; `tokio_util::compat` makes those of tokio of
-/// them. To be polled by these traits takes one small allocation for each READ, of up to 1 MiB. Dropping it gives up the
-/// reads that are under way.
+/// It also implements [`AsyncRead`] and [`AsyncBufRead`] of the crate `futures-io`; `tokio_util::compat` adapts them
+/// to those of tokio. Polling through these traits costs one small allocation for each READ of up to 1 MiB. Dropping
+/// the reader cancels the reads in flight.
 pub struct Reader {
     stage: ReaderStage<Ahead, Option<List>>,
-    /// Bytes that were received and not yet taken.
+    /// Received bytes that were not consumed yet.
     chunk: List,
 }
 
-/// The reads of a [`Reader`].
+/// In-flight reads of a [`Reader`].
 struct Ahead {
     file: File,
-    /// Where the next read begins.
+    /// Offset of the next read.
     offset: u64,
     reads: VecDeque<oneshot::Receiver<BytesOutcome>>,
     ended: bool,
@@ -88,13 +88,13 @@ impl Reader {
         Self { stage: ReaderStage::Idle(ahead), chunk: List::new() }
     }
 
-    /// The next bytes of the file, as many as one READ gave. `None`: it ends here.
+    /// Returns the file's next bytes, as many as one READ returned, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<List>, Error> {
         poll_fn(|cx| self.poll_chunk(cx)).await?;
         Ok((!self.chunk.is_empty()).then(|| std::mem::take(&mut self.chunk)))
     }
 
-    /// Sees to it that there are bytes to be taken, unless the file ends here.
+    /// Fills `chunk` if it is empty, unless the file ends here.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if !self.chunk.is_empty() {
             return Poll::Ready(Ok(()));
@@ -137,7 +137,7 @@ impl AsyncRead for Reader {
 }
 
 impl Drop for Ahead {
-    /// Cancels the reads that nobody will take.
+    /// Cancels the reads in flight.
     fn drop(&mut self) {
         self.reads.clear();
         self.file.mount.requests.sweep();
@@ -174,22 +174,22 @@ impl Ahead {
     }
 }
 
-/// Writes a file in order, and waits only when much is under way.
+/// Sequential writer of a file, which waits only when its window of in-flight writes is full.
 ///
-/// It is an [`AsyncWrite`] of the crate `futures-io`, too, which copies what it is given: a flush or close makes everything
-/// durable. `tokio_util::compat` makes one of tokio of it. What is written is durable only after [`finish`](Self::finish), a
-/// flush or a close, each of which also gives the errors of writes before. Dropping it before cancels the writes that are
-/// under way: each of them may be applied, or not.
+/// It also implements [`AsyncWrite`] of the crate `futures-io`, which copies its input; a flush or close makes
+/// everything durable. `tokio_util::compat` adapts it to tokio's. Data is durable only after
+/// [`finish`](Self::finish), a flush or a close, each of which also reports errors of earlier writes. Dropping the
+/// writer before that cancels the writes in flight, each of which may still be applied.
 pub struct Writer {
     stage: ReaderStage<Behind, ()>,
     offset: u64,
-    /// Bytes of a WRITE.
+    /// Size of a WRITE, in bytes.
     limit: usize,
-    /// The step that was begun last makes everything durable.
+    /// Whether the current step makes everything durable.
     syncing: bool,
 }
 
-/// The writes of a [`Writer`].
+/// In-flight writes of a [`Writer`].
 struct Behind {
     file: File,
     writes: VecDeque<oneshot::Receiver<DoneOutcome>>,
@@ -206,19 +206,19 @@ impl Writer {
         }
     }
 
-    /// Writes the next bytes. An error may be that of an earlier write.
+    /// Writes the next bytes. An error may belong to an earlier write.
     pub async fn write(&mut self, data: impl Into<List>) -> Result<(), Error> {
         poll_fn(|cx| self.poll_idle(cx)).await?;
         self.begin_write(data.into());
         poll_fn(|cx| self.poll_idle(cx)).await
     }
 
-    /// Leaves bytes of the file as they are: the next write goes after them.
+    /// Skips bytes of the file, which stay unchanged.
     pub fn skip(&mut self, bytes: u64) {
         self.offset += bytes;
     }
 
-    /// Where the next bytes go.
+    /// Returns the offset of the next write.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -252,7 +252,7 @@ impl Writer {
         });
     }
 
-    /// Waits for the step that was begun last.
+    /// Waits for the current step.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.stage.poll_end(cx).map(|ended| ended.unwrap_or(Ok(())))
     }
@@ -264,7 +264,7 @@ impl AsyncWrite for Writer {
         let n = data.len().min(self.limit);
         if n > 0 {
             self.begin_write(data[..n].into());
-            // Mostly there is room, and it is under way now. If it must wait, the next call waits for it.
+            // Usually there is room and the write is in flight already. Otherwise the next call waits for room.
             if let Poll::Ready(Err(error)) = self.poll_idle(cx) {
                 return Poll::Ready(Err(error.into()));
             }
@@ -288,7 +288,7 @@ impl AsyncWrite for Writer {
 }
 
 impl Drop for Behind {
-    /// Cancels the writes that are under way.
+    /// Cancels the writes in flight.
     fn drop(&mut self) {
         self.writes.clear();
         self.file.mount.requests.sweep();

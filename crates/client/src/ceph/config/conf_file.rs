@@ -1,24 +1,24 @@
-//! `ceph.conf`: sections of settings, and the variables in them.
+//! Parser of `ceph.conf`: sections of settings, with variables.
 //!
 //! Source: ceph `doc/rados/configuration/ceph-conf.rst`; `src/common/ConfUtils.cc`, `src/common/config.cc` (expansion of
 //! variables).
 
 use std::collections::HashMap;
 
-/// Longest file that is read, bytes.
+/// Largest accepted file, in bytes.
 pub(crate) const MAX_LEN: u64 = 16 << 20;
 
-/// How deep a setting may name others that name others.
+/// Most nested levels of settings that refer to others.
 const MAX_DEPTH: usize = 8;
 
-/// The settings of a file: by section, by name with underscores.
+/// Settings of a file, by section, then by name with underscores.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ConfFile {
     sections: HashMap<String, HashMap<String, String>>,
 }
 
 impl ConfFile {
-    /// Reads a file's text. An error names the line.
+    /// Parses a file's text. Errors name the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut file = Self::default();
         let mut section = None;
@@ -31,24 +31,23 @@ impl ConfFile {
             if let Some(rest) = line.strip_prefix('[') {
                 let (name, rest) = rest.split_once(']').ok_or_else(|| wrong("a section's name has no ]"))?;
                 if !uncommented(rest).is_empty() {
-                    return Err(wrong("there is something behind a section's name"));
+                    return Err(wrong("unexpected text after a section's name"));
                 }
                 let name = name.trim().to_owned();
                 section = Some(file.sections.entry(name).or_default());
                 continue;
             }
             let Some(section) = &mut section else {
-                return Err(wrong("a setting has to be in a section: begin with [global]"));
+                return Err(wrong("a setting must be in a section: begin with [global]"));
             };
-            let (name, value) = line.split_once('=').ok_or_else(|| wrong("it is no `NAME = VALUE`"))?;
-            let value = read_value(value).ok_or_else(|| wrong("quotes are not closed"))?;
-            // The later of two lines counts.
+            let (name, value) = line.split_once('=').ok_or_else(|| wrong("expected `NAME = VALUE`"))?;
+            let value = read_value(value).ok_or_else(|| wrong("unclosed quotes"))?;
+            // The last line of a name takes precedence.
             section.insert(normal(name), value);
         }
         Ok(file)
     }
 
-    /// A setting of a section.
     pub(crate) fn get(&self, section: &str, name: &str) -> Option<&str> {
         Some(self.sections.get(section)?.get(name)?.as_str())
     }
@@ -62,13 +61,13 @@ impl ConfFile {
     }
 }
 
-/// A setting's name in the one way in which it is kept: words may be divided by blanks, dashes or underscores.
+/// Normalizes a setting's name, whose words may be separated by blanks, dashes or underscores.
 pub(crate) fn normal(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || matches!(c, '-' | '_'));
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// The lines with the numbers of their beginnings; one that ends in a backslash goes on in the next.
+/// Joins lines that end in a backslash with the next; yields each with the number of its first line.
 fn joined_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut lines = text.lines().enumerate();
     std::iter::from_fn(move || {
@@ -81,12 +80,13 @@ fn joined_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// What comes before a comment, without blanks around it.
+/// Strips a comment and surrounding blanks.
 fn uncommented(text: &str) -> &str {
     text.split(['#', ';']).next().unwrap_or_default().trim()
 }
 
-/// A value in quotes, or up to a comment; a backslash takes a comment's sign its meaning. None: quotes are not closed.
+/// Reads a value in quotes, or up to a comment; a backslash escapes the comment sign. Returns `None` if quotes are
+/// unclosed.
 fn read_value(text: &str) -> Option<String> {
     let text = text.trim();
     for quote in ['"', '\''] {
@@ -107,7 +107,7 @@ fn read_value(text: &str) -> Option<String> {
     Some(value.trim_end().to_owned())
 }
 
-/// Replaces variables, `$name` or `${name}`, by what `lookup` says; one that it does not know stays as it is.
+/// Expands variables, `$name` or `${name}`, with `lookup`; unknown ones stay unchanged.
 pub(crate) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> String {
     expand_to(text, lookup, MAX_DEPTH)
 }
@@ -174,13 +174,13 @@ later = yes
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_line() {
+    fn errors_name_the_line() {
         for (text, said) in [
-            ("a = 1\n", "line 1: a setting has to be in a section"),
-            ("[global]\n\nwhat\n", "line 3: it is no `NAME = VALUE`"),
+            ("a = 1\n", "line 1: a setting must be in a section"),
+            ("[global]\n\nwhat\n", "line 3: expected `NAME = VALUE`"),
             ("[global\n", "line 1: a section's name has no ]"),
-            ("[a] b\n", "line 1: there is something behind"),
-            ("[a]\nb = \"c\n", "line 2: quotes are not closed"),
+            ("[a] b\n", "line 1: unexpected text after"),
+            ("[a]\nb = \"c\n", "line 2: unclosed quotes"),
         ] {
             let error = ConfFile::parse(text).unwrap_err();
             assert!(error.contains(said), "{error}");
@@ -188,7 +188,7 @@ later = yes
     }
 
     #[test]
-    fn variables_are_replaced_however_they_are_written() {
+    fn variables_are_expanded_in_both_notations() {
         let lookup = |name: &str| match name {
             "cluster" => Some("ceph".to_owned()),
             "name" => Some("$type.$id".to_owned()),

@@ -1,4 +1,4 @@
-//! The client's name and key, and where they are kept.
+//! The client's name and key, and their locations.
 //!
 //! Source: ceph `src/common/options/global.yaml.in` (`keyring`, `keyfile`, `key`, `auth_client_required`,
 //! `ms_client_mode`, `ms_mon_client_mode`), `src/auth/KeyRing.cc` (`KeyRing::from_ceph_context`); linux
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Where Ceph's programs look for a keyring if nobody says where it is, in this order.
+/// Default locations of a keyring, in the order in which Ceph's programs try them.
 const PLACES: [&str; 4] = [
     "/etc/ceph/$cluster.$name.keyring",
     "/etc/ceph/$cluster.keyring",
@@ -20,7 +20,7 @@ const PLACES: [&str; 4] = [
     "/etc/ceph/keyring.bin",
 ];
 
-/// Finds out who the client is.
+/// Determines the client's credentials.
 pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentials, Error> {
     let setting = |name: &str| settings.get(name);
     let name = identity.name();
@@ -56,22 +56,19 @@ pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentia
     {
         return Err(Error::Config {
             place: "ms_mode = secure".into(),
-            reason: format!(
-                "to encrypt takes a key, and there is none of {}: name a keyring",
-                credentials.name
-            ),
+            reason: format!("encryption requires a key, but {} has none: name a keyring", credentials.name),
         });
     }
     Ok(credentials)
 }
 
-/// Reads a list of words.
+/// Parses a list of words.
 fn list(name: &str, text: &str, meaning: impl Fn(&str) -> Option<u32>) -> Result<Vec<u32>, Error> {
     let words = text.split([',', ' ', ';', '\t']).filter(|word| !word.is_empty());
     let numbers: Option<Vec<u32>> = words.map(meaning).collect();
     numbers.filter(|numbers| !numbers.is_empty()).ok_or_else(|| Error::Config {
         place: format!("{name} = {text}"),
-        reason: "it has a word in it that means nothing here".into(),
+        reason: "it contains an unknown word".into(),
     })
 }
 
@@ -83,7 +80,7 @@ fn find_key(identity: &Identity, name: &AuthName, settings: &Settings) -> Result
     if let Some(path) = &identity.keyring {
         return match from_keyring(path, name)? {
             Some(key) => Ok(Some(key)),
-            None => Err(wrong(path, &format!("there is no {name} in it"))),
+            None => Err(wrong(path, &format!("it has no entry for {name}"))),
         };
     }
     if let Some(text) = setting("key").map(Zeroizing::new) {
@@ -100,7 +97,7 @@ fn find_key(identity: &Identity, name: &AuthName, settings: &Settings) -> Result
     };
     for place in places {
         let path = PathBuf::from(place);
-        // One that may not be read is as good as none: most users have no key of the cluster's.
+        // An unreadable keyring counts as none: most users have no key for the cluster.
         if fs::File::open(&path).is_ok()
             && let Some(key) = from_keyring(&path, name)?
         {
@@ -119,7 +116,7 @@ fn read(path: &Path) -> Result<Zeroizing<String>, Error> {
 }
 
 fn read_keyfile(path: &Path) -> Result<Key, Error> {
-    let damaged = |_| wrong(path, "it has no key in it: it should have what `ceph auth get-key` prints");
+    let damaged = |_| wrong(path, "it contains no key: expected the output of `ceph auth get-key`");
     Key::from_base64(&read(path)?).map_err(damaged)
 }
 
@@ -135,7 +132,7 @@ mod tests {
 
     const KEY: &str = "AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==";
 
-    /// What is found with these settings.
+    /// Returns the credentials found with these settings.
     fn found(identity: &Identity, settings: &[(&str, &str)]) -> Result<Credentials, Error> {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let said = Identity { settings: settings.collect(), ..identity.clone() };
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_found_wherever_it_is_named() {
+    fn the_key_is_found_in_every_location() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
         let key = Key::from_base64(KEY).unwrap();
@@ -166,16 +163,16 @@ mod tests {
     }
 
     #[test]
-    fn a_keyring_that_is_named_and_lacks_the_name_is_an_error_that_shows_no_key() {
+    fn a_named_keyring_without_the_name_is_an_error_that_shows_no_key() {
         let keyring = Some(folder().keep().join("ceph.client.admin.keyring"));
         let name = Some(AuthName::client("backup"));
         let error = found(&Identity { name, keyring, ..Identity::default() }, &[]).unwrap_err();
-        assert!(error.to_string().contains("there is no client.backup in it"), "{error}");
+        assert!(error.to_string().contains("it has no entry for client.backup"), "{error}");
         assert!(!error.to_string().contains("AQCg"), "{error}");
     }
 
     #[test]
-    fn modes_and_methods_are_read_and_the_callers_word_counts() {
+    fn modes_and_methods_are_read_and_the_caller_takes_precedence() {
         let settings = [("ms_client_mode", "secure crc"), ("auth_client_required", "cephx")];
         let credentials = found(&Identity::default(), &settings).unwrap();
         assert_eq!((credentials.modes, credentials.monitor_modes), (vec![2, 1], vec![2, 1]));
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_key_agrees_to_none_only_if_that_is_asked_for() {
+    fn a_client_with_a_key_accepts_none_only_if_configured() {
         let methods = |settings: &[(&str, &str)]| found(&Identity::default(), settings).unwrap().methods;
         assert_eq!(methods(&[("keyring", "/nowhere")]), [method::CEPHX, method::NONE], "there is no key");
         assert_eq!(methods(&[("key", KEY)]), [method::CEPHX]);
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn encryption_without_a_key_is_refused_before_anything_is_tried() {
+    fn encryption_without_a_key_is_refused_before_connecting() {
         let identity = Identity { ms_mode: Some(MsMode::Secure), ..Identity::default() };
         let error = found(&identity, &[("keyring", "/nowhere")]).unwrap_err().to_string();
         assert!(error.contains("client.admin") && error.contains("keyring"), "{error}");

@@ -1,7 +1,7 @@
-//! Monitors that are named by SRV records in the DNS, for clusters whose `ceph.conf` does not say where they are.
+//! Discovery of monitors by DNS SRV records, for clusters whose `ceph.conf` does not list them.
 //!
-//! The system's library has no call for such records that could be used without unsafe code, so a question is asked here,
-//! of the servers in `/etc/resolv.conf`, by UDP, and by TCP if the answer is too long for that.
+//! The system library's lookups of such records cannot be called without unsafe code, so this module queries the
+//! servers of `/etc/resolv.conf` itself: by UDP, and by TCP if the answer is too long for that.
 //!
 //! Source: RFC 1035, sections 4.1 and 4.2; RFC 2782; resolv.conf(5); ceph `doc/rados/configuration/mon-lookup-dns.rst`,
 //! `src/common/dns_resolve.cc`, `src/mon/MonMap.cc` (`init_with_dns_srv`).
@@ -15,74 +15,72 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// What says which servers to ask.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Where servers listen.
 const PORT: u16 = 53;
 
-/// Servers and domains that are tried, as many as the system's library takes of each (`MAXNS`, `MAXDNSRCH`).
+/// Most servers and search domains used, as in the system library (`MAXNS`, `MAXDNSRCH`).
 const MAX_SERVERS: usize = 3;
 const MAX_DOMAINS: usize = 6;
 
-/// Bounds on what `resolv.conf` may say of a question: how often it is asked, and how many seconds an answer may take
-/// (`RES_MAXRETRY`, `RES_MAXRETRANS`).
+/// Bounds on the options in `resolv.conf`: attempts per query, and seconds per answer (`RES_MAXRETRY`,
+/// `RES_MAXRETRANS`).
 const MAX_ATTEMPTS: u32 = 5;
 const MAX_PATIENCE: u32 = 30;
 
-/// How long all of it may take, however many servers and names there are: as long as connecting may.
+/// Limit on the whole lookup, whatever the number of servers and names: as long as connecting may take.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Records of one answer that are looked at. Clusters have a handful of monitors.
+/// Most records read from one answer. Clusters have a handful of monitors.
 const MAX_RECORDS: usize = 64;
 
-/// Longest answer by UDP that is taken. Servers send 512 bytes unless they are told that more is welcome.
+/// Longest UDP answer accepted. Servers send at most 512 bytes unless a query allows more.
 const MAX_DATAGRAM: usize = 4096;
 
-/// The servers that are asked, and how.
+/// DNS servers and query options.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
-    /// Domains that a name may be in.
+    /// Search domains.
     domains: Vec<String>,
-    /// A name with at least this many dots may be a whole one.
+    /// Names with at least this many dots are first tried as absolute names.
     ndots: usize,
     attempts: u32,
-    /// How long an answer may take.
+    /// Timeout per answer.
     patience: Duration,
 }
 
-/// Why a question has no answer.
+/// Reason for an unanswered query.
 #[derive(Debug)]
 enum Failure {
-    /// There is no such record.
+    /// The record does not exist.
     Nothing,
-    /// Servers answered that they will not, or cannot, tell.
+    /// Servers refused or failed the query.
     Refused(String),
-    /// Nobody answered.
+    /// No server answered.
     NoAnswer(String),
 }
 
-/// Text for a failure of the system.
+/// Creates a failure from a system error.
 fn said(error: impl fmt::Display) -> Failure {
     Failure::NoAnswer(error.to_string())
 }
 
 impl Resolver {
-    /// The system's.
+    /// Returns the system's resolver.
     pub(crate) fn of_system() -> Result<Self, String> {
         let text = match std::fs::read(RESOLV_CONF) {
             Ok(text) => text,
-            // Then a server on this host is asked.
+            // The default is a server on this host.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(format!("{RESOLV_CONF}: {error}")),
         };
-        // What the library does not know it passes over, and so does this.
+        // The system library ignores unknown settings, and so does this.
         let (conf, _) = resolv_conf::Config::parse_with_errors(&text);
         Ok(Self::new(&conf))
     }
 
-    /// One that asks these servers, and does not for long.
+    /// Creates a resolver with these servers and a short timeout.
     #[cfg(test)]
     pub(crate) fn asking(servers: Vec<SocketAddr>) -> Self {
         let patience = Duration::from_millis(300);
@@ -115,8 +113,8 @@ impl Resolver {
         }
     }
 
-    /// The monitors of the service `name`, such as `ceph-mon`, or `ceph-mon_example.com` in a domain (`mon_dns_srv_name`).
-    /// An error says why there are none.
+    /// Looks up the monitors of the service `name`, such as `ceph-mon`, or `ceph-mon_example.com` for a domain
+    /// (`mon_dns_srv_name`). The error states why there are none.
     pub(crate) fn monitors(&self, name: &str) -> Result<Vec<Monitor>, String> {
         let until = Instant::now() + MAX_TIME;
         let (service, domain) = name.split_once('_').unwrap_or((name, ""));
@@ -131,7 +129,7 @@ impl Resolver {
             } else {
                 format!("{}:{}", target.host, target.port)
             };
-            // As a host in `mon_host`: so a name that is none, or has no address, is passed over.
+            // As for a host in `mon_host`, an invalid name or one without addresses is skipped.
             match MonHost::parse_list(&place, |host| self.addresses(host, until)) {
                 Ok(hosts) => monitors.extend(
                     hosts
@@ -139,18 +137,18 @@ impl Resolver {
                         .flat_map(|host| Monitor::configured(host, target.priority, target.weight)),
                 ),
                 Err(error) => {
-                    tracing::info!(host = %place, %error, "a monitor that the DNS names has no address");
+                    tracing::info!(host = %place, %error, "a monitor in the DNS has no address");
                 }
             }
         }
         monitors.truncate(MAX_RECORDS);
         if monitors.is_empty() {
-            return Err(format!("the hosts that the SRV records of {wanted} name have no addresses"));
+            return Err(format!("the hosts in the SRV records of {wanted} have no addresses"));
         }
         Ok(monitors)
     }
 
-    /// The hosts that SRV records name.
+    /// Looks up the hosts in SRV records.
     fn targets(&self, wanted: &str, until: Instant) -> Result<Vec<SrvHost>, String> {
         let whole = std::iter::once(wanted.to_owned());
         let within = self.domains.iter().map(|domain| format!("{wanted}.{domain}"));
@@ -171,17 +169,16 @@ impl Resolver {
             match self.ask(name, TYPE::SRV, target, until) {
                 Ok(targets) => return Ok(targets),
                 Err(Failure::Nothing) => {}
-                // A server may refuse a name that is no whole one, and know it in a domain.
+                // A server may refuse a relative name, and know it in a domain.
                 Err(Failure::Refused(why)) => refused = format!(" ({why})"),
                 Err(Failure::NoAnswer(why)) => {
-                    return Err(format!("no DNS server told the SRV records of {name}: {why}"));
+                    return Err(format!("no DNS server answered for the SRV records of {name}: {why}"));
                 }
             }
         }
         Err(format!("the DNS has no SRV records {}{refused}", names.join(", ")))
     }
 
-    /// The addresses of a host.
     fn addresses(&self, host: &str, until: Instant) -> Vec<IpAddr> {
         let address = |record: &ResourceRecord<'_>| match &record.rdata {
             RData::A(a) => Some(IpAddr::V4(Ipv4Addr::from_bits(a.address))),
@@ -192,7 +189,7 @@ impl Resolver {
         found.filter_map(Result::ok).flatten().collect()
     }
 
-    /// Asks the servers, one after the other, until one answers, and takes from the answer what `take` does.
+    /// Queries one server after another until one answers; `take` extracts the result.
     fn ask<T>(
         &self,
         name: &str,
@@ -217,7 +214,7 @@ impl Resolver {
     }
 }
 
-/// A host that an SRV record names.
+/// A host in an SRV record.
 #[derive(Debug)]
 struct SrvHost {
     host: String,
@@ -226,7 +223,7 @@ struct SrvHost {
     weight: u16,
 }
 
-/// A question, as it is sent.
+/// A query in wire format.
 struct Asked<'a> {
     id: u16,
     name: Name<'a>,
@@ -236,7 +233,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn new(name: &'a str, kind: TYPE) -> Result<Self, Failure> {
-        // Nobody else may guess it, who could send an answer of his own.
+        // Unpredictable, so that others cannot forge an answer.
         let mut id = [0; 2];
         getrandom::fill(&mut id).map_err(said)?;
         let id = u16::from_ne_bytes(id);
@@ -248,7 +245,7 @@ impl<'a> Asked<'a> {
         Ok(Self { id, name, kind, bytes })
     }
 
-    /// What one server says.
+    /// Queries one server.
     fn answer<T>(
         &self,
         server: SocketAddr,
@@ -259,7 +256,7 @@ impl<'a> Asked<'a> {
         if header_buffer::has_flags(&bytes, PacketFlag::TRUNCATION).map_err(said)? {
             bytes = self.by_tcp(server, until).map_err(said)?;
         }
-        let packet = self.parse(&bytes).ok_or_else(|| said("it answered something else"))?;
+        let packet = self.parse(&bytes).ok_or_else(|| said("the reply is not an answer to the query"))?;
         match packet.rcode() {
             RCODE::NoError => {}
             RCODE::NameError => return Err(Failure::Nothing),
@@ -273,14 +270,14 @@ impl<'a> Asked<'a> {
         let any: IpAddr =
             if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind((any, 0))?;
-        // Only what comes from there is received.
+        // A connected socket receives only from that server.
         socket.connect(server)?;
         socket.send(&self.bytes)?;
         let mut buffer = vec![0; MAX_DATAGRAM];
         loop {
             socket.set_read_timeout(Some(left(until)?))?;
             let len = socket.recv(&mut buffer).map_err(named)?;
-            // What answers another question, or none, is not what is waited for.
+            // Ignore answers to other queries.
             if self.is_answer(&buffer[..len]) {
                 buffer.truncate(len);
                 return Ok(buffer);
@@ -288,7 +285,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The same over a connection, where each message follows its length (RFC 1035, section 4.2.2).
+    /// Queries over TCP, where a length precedes each message (RFC 1035, section 4.2.2).
     fn by_tcp(&self, server: SocketAddr, until: Instant) -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&server, left(until)?).map_err(named)?;
         stream.set_write_timeout(Some(left(until)?))?;
@@ -301,15 +298,15 @@ impl<'a> Asked<'a> {
         Ok(message)
     }
 
-    /// Is this an answer to the question? One that is cut off counts.
+    /// Returns whether this message answers the query, even if truncated.
     fn is_answer(&self, bytes: &[u8]) -> bool {
         header_buffer::id(bytes) == Ok(self.id)
             && header_buffer::has_flags(bytes, PacketFlag::RESPONSE) == Ok(true)
     }
 
-    /// The answer, if it is one to this very question.
+    /// Parses a message that answers this query.
     fn parse<'b>(&self, bytes: &'b [u8]) -> Option<Packet<'b>> {
-        /// The least that a record takes: a name of no labels, a type, a class, a time, a length.
+        /// Smallest record: an empty name, a type, a class, a time to live, and a length.
         const MIN_RECORD: usize = 11;
         let count =
             |of: fn(&[u8]) -> Result<u16, simple_dns::SimpleDnsError>| of(bytes).map(usize::from).ok();
@@ -328,13 +325,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The time that is left; an error if there is none.
+/// Returns the remaining time, or an error if there is none.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Fills a buffer from a stream, however slowly the peer sends, until the time is over.
+/// Fills a buffer from a stream before the deadline, however slowly the peer sends.
 fn receive(stream: &mut TcpStream, buffer: &mut [u8], until: Instant) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -347,7 +344,7 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8], until: Instant) -> io::Res
     Ok(())
 }
 
-/// A timeout of a socket has the name of something else.
+/// Renames the error of a socket timeout, which is `WouldBlock`.
 fn named(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }

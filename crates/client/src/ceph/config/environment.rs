@@ -1,4 +1,4 @@
-//! What is said of a client outside of `ceph.conf`: in `CEPH_ARGS`.
+//! Client settings outside of `ceph.conf`: the variable `CEPH_ARGS`.
 //!
 //! Source: ceph `src/common/ceph_argparse.cc` (`env_to_vec`, `ceph_argparse_early_args`), `src/common/config.cc`
 //! (`parse_argv`).
@@ -9,24 +9,24 @@ use crate::ceph::error::Error;
 use onego_msgr::auth::AuthName;
 use std::path::PathBuf;
 
-/// What `CEPH_ARGS` says.
+/// Contents of `CEPH_ARGS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CephArgs {
     /// The configuration file (`-c`).
     pub conf: Option<PathBuf>,
-    /// All else.
+    /// All other options.
     pub identity: Identity,
 }
 
 impl CephArgs {
-    /// What the environment says.
+    /// Reads `CEPH_ARGS` from the environment.
     pub fn from_environment() -> Result<Self, Error> {
         Self::parse(&std::env::var("CEPH_ARGS").unwrap_or_default())
     }
 
-    /// Reads the words of `CEPH_ARGS`. Any setting may be among them, as `--name value` or `--name=value`.
+    /// Parses the words of `CEPH_ARGS`. Any setting may be among them, as `--name value` or `--name=value`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        // The text is not shown: there may be a key in it.
+        // Errors omit the text, which may contain a key.
         let wrong = |reason: String| Error::Config { place: "CEPH_ARGS".to_owned(), reason };
         let mut args = Self::default();
         let mut words = text.split_whitespace().peekable();
@@ -36,7 +36,7 @@ impl CephArgs {
                 None => (word, None),
             };
             let Some(name) = option.strip_prefix('-') else {
-                return Err(wrong(format!("{word:?} is no option")));
+                return Err(wrong(format!("{word:?} is not an option")));
             };
             if value.is_none() {
                 value = words.next_if(|next| !next.starts_with('-'));
@@ -56,13 +56,13 @@ impl CephArgs {
             "k" | "keyring" => self.set("keyring", needed()?),
             "K" | "keyfile" => self.set("keyfile", needed()?),
             "m" | "mon_host" => self.set("mon_host", needed()?),
-            // A switch.
+            // An option without a value.
             other => self.set(other, value.unwrap_or("true").to_owned()),
         }
         Ok(())
     }
 
-    /// Adds a setting, whose metavariables (`$name`) are replaced when it is read.
+    /// Adds a setting; its metavariables (`$name`) are expanded when it is read.
     fn set(&mut self, name: &str, value: String) {
         self.identity.settings.insert(name.to_owned(), value);
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyring_of_the_arguments_may_name_the_user_and_may_be_missing() {
+    fn a_keyring_in_the_arguments_may_set_the_user_and_may_be_missing() {
         let folder = tempfile::tempdir().unwrap();
         let ring = "[client.b]\n\tkey = AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==\n";
         std::fs::write(folder.path().join("ceph.client.b.keyring"), ring).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_faulty_option() {
         for (text, said) in [("rbd", "rbd"), ("--id", "needs a value"), ("-n admin", "client.admin")] {
             let error = CephArgs::parse(text).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

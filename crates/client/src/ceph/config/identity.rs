@@ -1,20 +1,20 @@
-//! What a caller says of the client over what the configuration says.
+//! Client settings from the caller, which override the configuration.
 
 use onego_msgr::auth::{AuthName, mode};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How connections are protected, by the names that the kernel's client has for it (`ms_mode`).
+/// Protection of connections, with the names of the kernel client (`ms_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MsMode {
-    /// Checksums.
+    /// Checksums only.
     Crc,
-    /// Encryption.
+    /// Encryption only.
     Secure,
-    /// Checksums, or encryption if the cluster insists.
+    /// Checksums, or encryption if the cluster requires it.
     PreferCrc,
-    /// Encryption, or checksums if the cluster insists.
+    /// Encryption, or checksums if the cluster requires them.
     PreferSecure,
 }
 
@@ -41,13 +41,13 @@ impl FromStr for MsMode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, mode)| *mode)
-            .ok_or_else(|| format!("{text:?} is none of {}", Self::NAMES.map(|(name, _)| name).join(", ")))
+        found.map(|(_, mode)| *mode).ok_or_else(|| {
+            format!("{text:?} must be one of {}", Self::NAMES.map(|(name, _)| name).join(", "))
+        })
     }
 }
 
-/// What a caller says of the client over what the configuration says.
+/// Client settings from the caller, which override the configuration.
 ///
 /// ```
 /// use onego::ceph::{AuthName, Identity};
@@ -57,57 +57,57 @@ impl FromStr for MsMode {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// Its name; `client.admin` if nobody says another.
+    /// Name of the client; defaults to `client.admin`.
     pub name: Option<AuthName>,
-    /// What the cluster is called on this machine: "ceph", or as its `ceph.conf` is called.
+    /// Name of the cluster on this machine; defaults to the name of its `ceph.conf`, or "ceph".
     pub cluster: Option<String>,
-    /// A file with a keyring.
+    /// Path of a keyring.
     pub keyring: Option<PathBuf>,
-    /// A file with nothing but a key.
+    /// Path of a file that contains only a key.
     pub keyfile: Option<PathBuf>,
-    /// How connections are protected.
+    /// Protection of connections.
     pub ms_mode: Option<MsMode>,
-    /// Settings that count more than those of the configuration, by name with underscores.
+    /// Overrides of the configuration's settings, by name with underscores.
     pub settings: BTreeMap<String, String>,
 }
 
 impl Identity {
-    /// The same, with this name.
+    /// Sets the client's name.
     pub fn with_name(self, name: AuthName) -> Self {
         Self { name: Some(name), ..self }
     }
 
-    /// The same, of a cluster that is called so on this machine.
+    /// Sets the cluster's name on this machine.
     pub fn with_cluster(self, cluster: &str) -> Self {
         Self { cluster: Some(cluster.to_owned()), ..self }
     }
 
-    /// The same, with the key in this keyring.
+    /// Takes the key from this keyring.
     pub fn with_keyring(self, path: impl Into<PathBuf>) -> Self {
         Self { keyring: Some(path.into()), ..self }
     }
 
-    /// The same, with the key in this file, which holds nothing else.
+    /// Takes the key from this file, which contains nothing else.
     pub fn with_keyfile(self, path: impl Into<PathBuf>) -> Self {
         Self { keyfile: Some(path.into()), ..self }
     }
 
-    /// The same, with connections protected so.
+    /// Sets the protection of connections.
     pub fn with_ms_mode(self, mode: MsMode) -> Self {
         Self { ms_mode: Some(mode), ..self }
     }
 
-    /// The same, with a setting that counts more than the configuration's; its name has underscores.
+    /// Overrides a setting of the configuration, by name with underscores.
     pub fn with_setting(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// This, and where it says nothing what `other` says.
+    /// Fills unset fields from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let settings = other.settings.into_iter().chain(self.settings);
-        // The one of them that says where the key is says it alone.
+        // The location of the key is taken from one of the two as a whole.
         let key = self.keyring.is_some() || self.keyfile.is_some();
         let (keyring, keyfile) =
             if key { (self.keyring, self.keyfile) } else { (other.keyring, other.keyfile) };
@@ -121,7 +121,6 @@ impl Identity {
         }
     }
 
-    /// The name.
     pub(crate) fn name(&self) -> AuthName {
         self.name.clone().unwrap_or_else(|| AuthName::client("admin"))
     }
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_first_counts() {
+    fn the_first_identity_takes_precedence() {
         let first = Identity { keyring: Some("mine".into()), ..Identity::default() };
         let settings = [("a".to_owned(), "1".to_owned())].into();
         let second = Identity {

@@ -3,23 +3,23 @@ use crate::ceph::error::Error;
 use onego_ceph::rbd::{Features, ImageFormat};
 use std::str::FromStr;
 
-/// What new images are like where nothing else is said (`rbd_default_features` and its like).
+/// Defaults for new images (`rbd_default_features` and similar settings).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ImageDefaults {
-    /// Their features (`rbd_default_features`: names divided by commas, or a number).
+    /// Features (`rbd_default_features`: names separated by commas, or a number).
     pub features: Option<Features>,
-    /// Logarithm of the bytes of an object (`rbd_default_order`).
+    /// Binary logarithm of the object size in bytes (`rbd_default_order`).
     pub order: Option<u8>,
-    /// Bytes of a stripe unit (`rbd_default_stripe_unit`); 0 is as many as an object has.
+    /// Stripe unit in bytes (`rbd_default_stripe_unit`); 0 means the object size.
     pub stripe_unit: Option<u64>,
-    /// Objects that a stripe goes round (`rbd_default_stripe_count`).
+    /// Number of objects in a stripe (`rbd_default_stripe_count`).
     pub stripe_count: Option<u64>,
-    /// The pool of their data (`rbd_default_data_pool`).
+    /// Data pool (`rbd_default_data_pool`).
     pub data_pool: Option<String>,
-    /// In which form their headers are kept (`rbd_default_format`: 1 or 2).
+    /// Format of the header (`rbd_default_format`: 1 or 2).
     pub format: Option<ImageFormat>,
-    /// How clones are noted at their parents: 1, 2 or auto (`rbd_default_clone_format`).
+    /// Format in which parents record clones: 1, 2 or auto (`rbd_default_clone_format`).
     pub clone_format: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl ImageDefaults {
     }
 }
 
-/// Features as Ceph's configuration has them.
+/// Features in the syntax of Ceph's configuration.
 struct ReadFeatures(Features);
 
 impl FromStr for ReadFeatures {
@@ -51,7 +51,7 @@ impl FromStr for ReadFeatures {
     }
 }
 
-/// A setting, unless it is not set or empty.
+/// Returns a setting unless it is unset or empty.
 fn setting<T: FromStr<Err: ToString>>(settings: &Settings, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = settings.get(name).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let read = text.trim().parse().map(Some);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_images_is_read_too() {
+    fn the_layout_of_images_is_read_too() {
         let defaults = read("[global]\nrbd default order = 20\nrbd_default_data_pool = fast\n").unwrap();
         assert_eq!((defaults.order, defaults.data_pool.as_deref()), (Some(20), Some("fast")));
         let format =

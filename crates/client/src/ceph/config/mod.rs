@@ -1,4 +1,4 @@
-//! How a cluster is reached, and how the client behaves: read from where Ceph's programs read it.
+//! Configuration of the connection to a cluster and of the client, from the sources that Ceph's programs use.
 
 mod conf_file;
 mod credentials;
@@ -29,8 +29,8 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to reach a cluster, and how to behave towards it: read from where Ceph's programs read it, and changed by the
-/// methods that begin with `with_`, or field by field.
+/// Configuration of the connection to a cluster and of the client. It is read from the sources that Ceph's programs
+/// use, and adjusted by the methods with the prefix `with_`, or field by field.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -45,94 +45,92 @@ use std::time::Duration;
 pub struct Config {
     /// The monitors.
     pub monitors: Vec<Monitor>,
-    /// The identity of the client, and the methods and modes that it accepts.
+    /// Identity of the client, with the authentication methods and modes that it accepts.
     pub credentials: Credentials,
-    /// In which versions of the messenger's protocol to connect.
+    /// Versions of the messenger protocol to connect with.
     pub versions: Versions,
-    /// Make and check the checksums of payloads (`ms_crc_data`). In version 2 of the protocol the cluster must be told
-    /// the same.
+    /// Whether to compute and verify payload checksums (`ms_crc_data`). In version 2 of the protocol the cluster
+    /// needs the same setting.
     pub data_crc: bool,
     /// Compression on connections to OSDs (`ms_osd_compress_mode`, `ms_osd_compress_min_size`,
     /// `ms_osd_compression_algorithm`, `ms_compress_secure`). Ceph's own OSDs agree only with other OSDs.
     pub compression: Option<Compression>,
-    /// Say to OSDs that this is one of them, and go where they reach each other, so that Ceph's agree to compress. It is for
-    /// tests: they may treat each other in other ways than clients, too.
+    /// Whether to claim to be an OSD and use the OSDs' cluster addresses, so that Ceph's OSDs agree to compress. For
+    /// tests only: OSDs may also treat each other differently from clients in other respects.
     pub as_osd: bool,
-    /// How long to wait for a monitor before connecting fails (`client_mount_timeout`).
+    /// Limit on the wait for a monitor before connecting fails (`client_mount_timeout`).
     pub connect_timeout: Duration,
-    /// How long a request to an object may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
+    /// Limit on a request to an object; `None` means unlimited (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
-    /// Time that OSDs keep the watches of a client that is gone (`osd_client_watch_timeout`): whole seconds, at least 10. The
-    /// exclusive lock of an image stays with a killed owner for that time.
+    /// Time for which OSDs keep the watches of a vanished client (`osd_client_watch_timeout`): whole seconds, at
+    /// least 10. The exclusive lock of an image stays with a killed owner for that time.
     pub watch_timeout: Duration,
-    /// Requests to OSDs that take as long are told of by an event of `tracing` with the target `onego::slow`, with where their
-    /// time went; `None`: none are.
+    /// Threshold from which an OSD request is reported, with a breakdown of its time, by a `tracing` event with the
+    /// target `onego::slow`; `None` reports none.
     pub slow: Option<Duration>,
-    /// How long a command or question to the monitors may take; `None`: for as long as it takes
-    /// (`rados_mon_op_timeout`).
+    /// Limit on a command or question to the monitors; `None` means unlimited (`rados_mon_op_timeout`).
     pub monitor_timeout: Option<Duration>,
-    /// What new images are like, where nothing else is said.
+    /// Defaults for new images.
     pub image_defaults: ImageDefaults,
-    /// A folder with files that images may be filled from (`rbd_source_folder`, which is Onego's own). The header of an image names
-    /// such files, and no others are read than those in this folder and those that this program itself named in
-    /// [`prepare_import`](crate::rbd::migration::prepare_import).
+    /// Folder of files that images may be imported from (`rbd_source_folder`, a setting of Onego). Image headers name
+    /// such files; only those in this folder, and those that this program passed to
+    /// [`prepare_import`](crate::rbd::migration::prepare_import), are ever read.
     pub source_folder: Option<PathBuf>,
-    /// Called when the client has waited for something for two seconds.
+    /// Hook called when the client has waited for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
-    /// Called after each turn of the thread that [`Cluster::connect`](crate::rados::Cluster::connect) starts.
+    /// Hook called after each turn of the thread that [`Cluster::connect`](crate::rados::Cluster::connect) starts.
     pub after_turn: Option<TurnHook>,
-    /// What moves the bytes.
+    /// Event engine.
     pub engine: EngineKind,
-    /// Which sends are made without a copy.
+    /// Rule for zero-copy sends.
     pub zero_copy: zero_copy::Settings,
-    /// What the client does before it sleeps.
+    /// Spinning before the client sleeps.
     pub spin: Spin,
 }
 
-/// Where Ceph's programs look for the cluster's configuration, in this order.
+/// Locations of the cluster's configuration, in the order in which Ceph's programs try them.
 const PLACES: [&str; 3] = ["/etc/ceph/$cluster.conf", "$home/.ceph/$cluster.conf", "$cluster.conf"];
 
 impl Config {
-    /// A configuration with the monitors of `mon_host`, written as in `ceph.conf`: addresses divided by commas or
-    /// spaces, each as `[v2:IP:PORT,v1:IP:PORT]`, `v2:IP:PORT`, `IP:PORT`, `IP`, `NAME:PORT` or `NAME`.
+    /// Creates a configuration with the monitors of `mon_host`, in the syntax of `ceph.conf`: addresses separated by
+    /// commas or spaces, each as `[v2:IP:PORT,v1:IP:PORT]`, `v2:IP:PORT`, `IP:PORT`, `IP`, `NAME:PORT` or `NAME`.
     ///
-    /// The client is `client.admin`, with a key from the usual places if there is one.
+    /// The client is `client.admin`, with the key from a default location if there is one.
     pub fn from_mon_host(mon_host: &str) -> Result<Self, Error> {
         Self::from_mon_host_as(mon_host, &Identity::default())
     }
 
-    /// The same for a client that is somebody else.
+    /// Like [`from_mon_host`](Self::from_mon_host), for the client of `identity`.
     pub fn from_mon_host_as(mon_host: &str, identity: &Identity) -> Result<Self, Error> {
         let mut identity = identity.clone();
         identity.settings.insert("mon_host".into(), mon_host.to_owned());
         Self::new(&Settings::new(None, &identity), &identity, Resolver::of_system)
     }
 
-    /// The configuration in a `ceph.conf`. Settings are read from its sections for the client (`client.admin`), for
-    /// all clients (`client`) and for everybody (`global`), the first of these that has one:
-    /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
-    /// `ms_client_mode`, `ms_mon_client_mode`), how long is waited (`client_mount_timeout`, `rados_osd_op_timeout`,
-    /// `rados_mon_op_timeout`, `osd_client_watch_timeout`), and what is compressed.
+    /// Reads a `ceph.conf`. A setting comes from the first of these sections that has it: the client's
+    /// (`client.admin`), `client`, and `global`. The settings are `mon_host`, the client's identity (`keyring`,
+    /// `keyfile`, `key`, `auth_client_required`, `ms_client_mode`, `ms_mon_client_mode`), timeouts
+    /// (`client_mount_timeout`, `rados_osd_op_timeout`, `rados_mon_op_timeout`, `osd_client_watch_timeout`), and
+    /// compression.
     ///
-    /// Where no `mon_host` is set, the monitors are those that SRV records in the DNS name: `_ceph-mon._tcp`, or, where
-    /// `mon_dns_srv_name` is `mon_example.com`, `_mon._tcp.example.com`. To ask for them takes up to half a minute if
-    /// no server answers.
+    /// Without `mon_host`, DNS SRV records supply the monitors: `_ceph-mon._tcp`, or, if `mon_dns_srv_name` is
+    /// `mon_example.com`, `_mon._tcp.example.com`. The lookup takes up to half a minute if no server answers.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_file_as(path, &Identity::default())
     }
 
-    /// The same for a client that is somebody else.
+    /// Like [`from_file`](Self::from_file), for the client of `identity`.
     pub fn from_file_as(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, Error> {
         Self::from_settings(&Settings::from_file(path, identity)?, identity)
     }
 
-    /// The configuration that these settings make for a client of that identity.
+    /// Creates the configuration from settings, for the client of `identity`.
     pub fn from_settings(settings: &Settings, identity: &Identity) -> Result<Self, Error> {
         Self::new(settings, identity, Resolver::of_system)
     }
 
-    /// The configuration in the text of a `ceph.conf`, as [`from_file`](Self::from_file) reads it. Relative names of files
-    /// in it, such as that of a keyring, are looked up in the current folder.
+    /// Reads the text of a `ceph.conf`, as [`from_file`](Self::from_file) does. Relative file names in it, such as
+    /// that of a keyring, refer to the current folder.
     ///
     /// ```
     /// let config = onego::ceph::Config::from_text("[global]\nmon_host = [v2:192.0.2.1:3300]\n")?;
@@ -145,12 +143,13 @@ impl Config {
         Self::new(&Settings::new(Some((Path::new(""), file)), &identity), &identity, Resolver::of_system)
     }
 
-    /// The configuration that Ceph's own programs would take: `CEPH_ARGS`, and `$CEPH_CONF` or the usual places.
+    /// Reads the configuration that Ceph's own programs would use: `CEPH_ARGS`, and `$CEPH_CONF` or a default
+    /// location.
     pub fn from_environment() -> Result<Self, Error> {
         Self::from_environment_as(&Identity::default())
     }
 
-    /// The same for a client that is somebody else. What `identity` says counts more than `CEPH_ARGS`.
+    /// Like [`from_environment`](Self::from_environment), for the client of `identity`, which overrides `CEPH_ARGS`.
     pub fn from_environment_as(identity: &Identity) -> Result<Self, Error> {
         let CephArgs { conf, identity: said } = CephArgs::from_environment()?;
         let identity = identity.clone().or(said);
@@ -171,72 +170,72 @@ impl Config {
         }
     }
 
-    /// The same, waiting for so long for a monitor before connecting fails.
+    /// Limits the wait for a monitor before connecting fails.
     pub fn with_connect_timeout(self, timeout: Duration) -> Self {
         Self { connect_timeout: timeout, ..self }
     }
 
-    /// The same, telling of requests that take as long, with where their time went.
+    /// Reports OSD requests that take `slow` or longer, with a breakdown of their time.
     pub fn with_slow(self, slow: Duration) -> Self {
         Self { slow: Some(slow), ..self }
     }
 
-    /// The same, with so long for each request to an object: then it fails, and may have been carried out.
+    /// Limits each request to an object; one that exceeds the limit fails, but may have been applied.
     pub fn with_request_timeout(self, timeout: Duration) -> Self {
         Self { request_timeout: Some(timeout), ..self }
     }
 
-    /// The same, with so long for each command or question to the monitors.
+    /// Limits each command or question to the monitors.
     pub fn with_monitor_timeout(self, timeout: Duration) -> Self {
         Self { monitor_timeout: Some(timeout), ..self }
     }
 
-    /// The same, as somebody else.
+    /// Sets the client's credentials.
     pub fn with_credentials(self, credentials: Credentials) -> Self {
         Self { credentials, ..self }
     }
 
-    /// The same, in these versions of the messenger's protocol.
+    /// Sets the versions of the messenger protocol.
     pub fn with_versions(self, versions: Versions) -> Self {
         Self { versions, ..self }
     }
 
-    /// The same, with or without checksums of payloads (see [`data_crc`](Self::data_crc)).
+    /// Enables or disables payload checksums (see [`data_crc`](Self::data_crc)).
     pub fn with_data_crc(self, data_crc: bool) -> Self {
         Self { data_crc, ..self }
     }
 
-    /// The same, with frames to and from OSDs compressed.
+    /// Compresses frames to and from OSDs.
     pub fn with_compression(self, compression: Compression) -> Self {
         Self { compression: Some(compression), ..self }
     }
 
-    /// The same, with files in this folder that images may be filled from.
+    /// Sets the folder of files that images may be imported from.
     pub fn with_source_folder(self, folder: impl Into<PathBuf>) -> Self {
         Self { source_folder: Some(folder.into()), ..self }
     }
 
-    /// The same, calling `hook` when the client has waited for something for two seconds.
+    /// Calls `hook` when the client has waited for two seconds.
     pub fn with_on_waiting(self, hook: WaitingHook<Waiting>) -> Self {
         Self { on_waiting: Some(hook), ..self }
     }
 
-    /// The same, calling `hook` after each turn of the thread that drives the client.
+    /// Calls `hook` after each turn of the thread that drives the client.
     pub fn with_after_turn(self, hook: TurnHook) -> Self {
         Self { after_turn: Some(hook), ..self }
     }
 
-    /// The same, with the bytes moved by this engine.
+    /// Sets the event engine.
     pub fn with_engine(self, engine: EngineKind) -> Self {
         Self { engine, ..self }
     }
 
-    /// The same, with these settings of sends without a copy.
+    /// Sets the rule for zero-copy sends.
     pub fn with_zero_copy(self, zero_copy: zero_copy::Settings) -> Self {
         Self { zero_copy, ..self }
     }
 
-    /// The same, doing this before it sleeps.
+    /// Sets the spinning before the client sleeps.
     pub fn with_spin(self, spin: Spin) -> Self {
         Self { spin, ..self }
     }
@@ -281,28 +280,28 @@ impl Config {
     }
 }
 
-/// How long to wait for a monitor where nothing is said. Ceph's programs wait for five minutes.
+/// Default limit on the wait for a monitor. Ceph's programs wait for five minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Default of `osd_client_watch_timeout`.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Twice the time between the pings of a watch.
+/// Twice the ping interval of a watch.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_WATCH_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// For Ceph, no time at all means any time.
+/// Converts zero, which is unlimited for Ceph.
 fn endless_if_zero(wait: Duration) -> Duration {
     if wait.is_zero() { Duration::MAX } else { wait }
 }
 
-/// A setting that is a time: seconds, or with a unit such as "5m".
+/// Reads a duration: seconds, or with a unit such as "5m".
 fn duration(settings: &Settings, name: &str) -> Result<Option<Duration>, Error> {
     let Some(text) = settings.get(name) else { return Ok(None) };
     let wrong = || Error::Config {
         place: format!("{name} = {text}"),
-        reason: "it is no time: write seconds, or a number and one of ms, s, m, h, d".into(),
+        reason: "it is not a duration: write seconds, or a number and one of ms, s, m, h, d".into(),
     };
     let text = text.trim();
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -328,7 +327,10 @@ fn named(name: &str, value: &str) -> Result<Vec<Monitor>, Error> {
     let wrong = |reason| Error::Config { place: format!("{name} = {value}"), reason };
     let hosts = MonHost::parse_list(value, resolve).map_err(|error| wrong(error.to_string()))?;
     if hosts.len() > MAX_MONITORS {
-        return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", hosts.len())));
+        return Err(wrong(format!(
+            "it names {} monitors, more than the limit of {MAX_MONITORS}",
+            hosts.len()
+        )));
     }
     Ok(hosts.into_iter().flat_map(|host| Monitor::configured(host, 0, 0)).collect())
 }
@@ -342,7 +344,7 @@ fn in_sections(settings: &Settings) -> Result<Vec<Monitor>, Error> {
     Ok(monitors)
 }
 
-/// The monitors that the DNS names, where nothing else does (`mon_dns_srv_name`).
+/// Looks up the monitors in the DNS if the configuration lists none (`mon_dns_srv_name`).
 fn looked_up(
     settings: &Settings,
     resolver: impl FnOnce() -> Result<Resolver, String>,
@@ -355,10 +357,10 @@ fn looked_up(
     })
 }
 
-/// Most monitors that are tried. Clusters have a handful.
+/// Most monitors used. Clusters have a handful.
 const MAX_MONITORS: usize = 64;
 
-/// The addresses of a host, as the system's resolver has them.
+/// Resolves a host name with the system's resolver.
 fn resolve(host: &str) -> Vec<IpAddr> {
     let found = (host, 0).to_socket_addrs().inspect_err(|error| tracing::info!(host, %error, "no address"));
     found.into_iter().flatten().map(|addr| addr.ip()).collect()
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_found_in_the_section_that_counts_most() {
+    fn settings_come_from_the_most_specific_section() {
         let identity = Identity { name: Some(AuthName::client("a")), ..Identity::default() };
         let mon_host = |text: &str| settings("ceph.conf", text, &identity).get("mon_host");
         assert_eq!(mon_host("[osd]\nmon_host = 1.2.3.4\n[mon]\nmon host = 5.6.7.8\n"), None);
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_say_who_and_where_the_client_is() {
+    fn variables_expand_to_the_clients_identity_and_paths() {
         let identity = Identity { name: Some(AuthName::client("a")), ..Identity::default() };
         let text = "[global]\nrun dir = /run/$cluster\nkeyring = ${run_dir}/$name-$type-$id\n";
         let found = settings("/etc/ceph/backup.conf", text, &identity).get("keyring");
@@ -404,11 +406,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_read_from_the_file_and_the_callers_word_counts() {
+    fn compression_is_read_from_the_file_and_the_caller_takes_precedence() {
         let text = "[global]\nmon host = 10.0.0.1\nms osd compress mode = force\n\
                     [client]\nms_osd_compression_algorithm = lz4 snappy\n";
         let read = |identity: &Identity| {
-            let nobody = || Err("nobody is asked".into());
+            let nobody = || Err("no lookup expected".into());
             let settings = settings("/etc/ceph/ceph.conf", text, identity);
             Config::new(&settings, identity, nobody).map(|config| config.compression)
         };
@@ -429,7 +431,7 @@ mod tests {
     fn times_are_read_as_ceph_writes_them() {
         let read = |text: &str| {
             let settings = settings("/etc/ceph/ceph.conf", text, &Identity::default());
-            Config::new(&settings, &Identity::default(), || Err("nobody is asked".into()))
+            Config::new(&settings, &Identity::default(), || Err("no lookup expected".into()))
         };
         let config = read(
             "[global]\nmon host = 10.0.0.1\n[client]\nrados osd op timeout = 5\nrados mon op timeout = 1.5\n\
@@ -455,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let error = Config::from_file("/nowhere/ceph.conf").unwrap_err();
         assert!(error.to_string().contains("/nowhere/ceph.conf"), "{error}");
     }
@@ -492,7 +494,7 @@ mod tests {
             ("v1:10.0.0.3:6789/0", 0),
         ];
         assert_eq!(monitors(text), expected.map(|(addr, priority)| (addr.to_owned(), priority)));
-        // Monitors have sections of their own in older files.
+        // Older files have a section for each monitor.
         let text =
             "[global]\nfsid = x\n[mon.b]\nmon addr = 10.0.0.2:6789\n[mon.a]\nmon addr = 10.0.0.1\n[mon]\n";
         let expected = [("v2:10.0.0.1:3300/0", 0), ("v1:10.0.0.1:6789/0", 1), ("v1:10.0.0.2:6789/0", 0)];
@@ -500,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn without_monitors_it_is_said_where_they_are_missing() {
+    fn an_error_without_monitors_names_the_places_that_lack_them() {
         let text = "[global]\nmon dns srv name = mine_example.test\n";
         let settings = settings("/etc/ceph/ceph.conf", text, &Identity::default());
         let nobody = || Ok(Resolver::asking(Vec::new()));

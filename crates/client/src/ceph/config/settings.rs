@@ -1,4 +1,4 @@
-//! Settings of a client: from the command line, and from the sections of a `ceph.conf` that are about it.
+//! Settings of a client, from the command line and from its sections of a `ceph.conf`.
 
 use super::conf_file::{ConfFile, MAX_LEN, expand, normal};
 use super::identity::Identity;
@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The settings of a client: what is said of it, and a `ceph.conf`.
+/// Settings of a client: overrides, and a `ceph.conf`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// What is said outside of the file, and counts more.
+    /// Overrides of the file's settings.
     said: BTreeMap<String, String>,
     file: ConfFile,
     path: Option<PathBuf>,
-    /// The sections that are about it, the one that counts most first.
+    /// The file's sections for this client, the most specific first.
     sections: [String; 3],
     name: AuthName,
     cluster: String,
@@ -25,7 +25,7 @@ pub struct Settings {
 impl Settings {
     pub(crate) fn new(file: Option<(&Path, ConfFile)>, identity: &Identity) -> Self {
         let name = identity.name();
-        // A file that is called after its cluster says what that is called.
+        // The name of the file is that of its cluster.
         let stem = |path: &Path| {
             let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ext| ext == "conf"))?;
             Some(stem.to_string_lossy().into_owned())
@@ -42,12 +42,12 @@ impl Settings {
         }
     }
 
-    /// Those of a client without a file.
+    /// Creates the settings of a client without a file.
     pub fn without_file(identity: &Identity) -> Self {
         Self::new(None, identity)
     }
 
-    /// Those in a `ceph.conf`; what `identity` says counts more.
+    /// Reads the settings in a `ceph.conf`; `identity` takes precedence.
     pub fn from_file(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, Error> {
         let path = path.as_ref();
         let fail = |reason: String| Error::Config { place: path.display().to_string(), reason };
@@ -56,23 +56,22 @@ impl Settings {
         let len =
             file.take(MAX_LEN + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
         if len as u64 > MAX_LEN {
-            return Err(fail(format!("it has more than {MAX_LEN} bytes")));
+            return Err(fail(format!("it is larger than {MAX_LEN} bytes")));
         }
         Ok(Self::new(Some((path, ConfFile::parse(&text).map_err(fail)?)), identity))
     }
 
-    /// Gives a setting a value that counts more than the file's. Words of its name may be divided by blanks, dashes or
-    /// underscores.
+    /// Overrides a setting of the file. The words of its name may be separated by blanks, dashes or underscores.
     pub fn set(&mut self, name: &str, value: &str) {
         self.said.insert(normal(name), value.to_owned());
     }
 
-    /// The value of a setting, by its name with underscores.
+    /// Returns the value of a setting by its name with underscores.
     pub fn get(&self, wanted: &str) -> Option<String> {
         self.raw(wanted).map(|value| self.expand(value))
     }
 
-    /// The values of `mon addr` in the sections of monitors, by the sections' names.
+    /// Returns the values of `mon addr` in the sections of monitors, ordered by section.
     pub(crate) fn monitor_addresses(&self) -> Vec<String> {
         let sections = self.file.sections_of("mon.");
         let addresses = sections.filter_map(|section| self.file.get(section, "mon_addr"));
@@ -84,7 +83,7 @@ impl Settings {
         self.said.get(wanted).map(String::as_str).or_else(in_file)
     }
 
-    /// A text with its variables replaced.
+    /// Expands the variables in a text.
     pub fn expand(&self, text: &str) -> String {
         expand(text, &|variable| match variable {
             "cluster" => Some(self.cluster.clone()),

@@ -1,18 +1,18 @@
-//! What a program does after each turn of a client's thread.
+//! Hook that runs after each turn of a client's thread.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Called on the thread that drives a client, after all that arrived together has woken its futures, and once more at the end. It must
-/// not block.
+/// A hook called on the thread that drives a client: after the futures of all completions that arrived together have
+/// been woken, and once more at the end. It must not block.
 ///
-/// A future that is polled by its waker runs on that thread. What such futures have in common, as to wake another thread, can be done
-/// here once for all of them.
+/// A future that is polled by its waker runs on that thread. The hook can do work once for all such futures, for
+/// example wake another thread.
 #[derive(Clone)]
 pub struct TurnHook(Arc<dyn Fn() + Send + Sync>);
 
 impl TurnHook {
-    /// A hook that calls `hook`.
+    /// Creates a hook that calls `hook`.
     pub fn new(hook: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }

@@ -1,4 +1,4 @@
-//! A little DNS server on the loopback device, of which some answers are as they should be and some are not.
+//! A small DNS server on the loopback device that gives correct and faulty answers.
 
 use super::*;
 use simple_dns::rdata::{A, AAAA, SRV};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What the server does with a question: the messages that it sends back, by UDP or (the flag) by TCP.
+/// Maps a query to the messages that the server sends, by UDP or (if the flag is set) by TCP.
 type Answers = dyn Fn(&Packet<'_>, bool) -> Vec<Vec<u8>> + Send + Sync;
 
-/// The server. It ends with this value.
+/// The server. Dropping it ends its threads.
 struct DnsServer {
     addr: SocketAddr,
     over: Arc<AtomicBool>,
@@ -35,8 +35,8 @@ impl DnsServer {
     }
 }
 
-/// Sockets at one port, which has to be free for both. What the system gives for UDP may be taken for TCP for a minute yet, by
-/// connections that are over.
+/// Binds sockets at one port that is free for both protocols. A port free for UDP may be taken for TCP by closed
+/// connections for up to a minute.
 fn bind() -> (UdpSocket, TcpListener) {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -50,7 +50,7 @@ fn bind() -> (UdpSocket, TcpListener) {
 impl Drop for DnsServer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes the one that accepts.
+        // Wakes the thread in `accept`.
         let _ = TcpStream::connect(self.addr);
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
     }
@@ -84,18 +84,18 @@ fn serve_tcp(listener: &TcpListener, answers: &Answers, over: &AtomicBool) {
     }
 }
 
-/// A resolver for servers that answer, even on a busy machine.
+/// Creates a resolver with a timeout long enough for a busy machine.
 fn resolver(servers: &[SocketAddr], domains: &[&str]) -> Resolver {
     Resolver { patience: Duration::from_secs(10), ..impatient(servers, domains) }
 }
 
-/// A resolver for servers of which one does not answer.
+/// Creates a resolver with a short timeout, for tests with a silent server.
 fn impatient(servers: &[SocketAddr], domains: &[&str]) -> Resolver {
     let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
     Resolver { domains, ..Resolver::asking(servers.to_vec()) }
 }
 
-/// An answer with these records, of the question's own name.
+/// Creates an answer with these records for the query's own name.
 fn answer(question: &Packet<'_>, records: Vec<RData<'_>>) -> Vec<u8> {
     let mut packet = Packet::new_reply(question.id());
     packet.questions.clone_from(&question.questions);
@@ -116,7 +116,7 @@ fn srv(priority: u16, weight: u16, port: u16, target: &str) -> RData<'_> {
     RData::SRV(SRV { priority, weight, port, target: Name::new_unchecked(target) })
 }
 
-/// A zone with three monitors.
+/// Answers from a zone with three monitors.
 fn zone(question: &Packet<'_>) -> Vec<u8> {
     let asked = &question.questions[0];
     let name = asked.qname.to_string();
@@ -165,7 +165,7 @@ fn monitors_are_found_in_the_domain_that_is_named_or_searched() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_is_asked_for_again_over_a_connection() {
+fn a_truncated_answer_is_requested_again_over_tcp() {
     let server = DnsServer::start(|question, by_tcp| {
         let mut whole = zone(question);
         if !by_tcp {
@@ -199,7 +199,7 @@ fn a_server_that_refuses_a_name_is_asked_for_it_in_a_domain() {
 }
 
 #[test]
-fn nobody_who_answers_is_an_error_after_a_while() {
+fn silent_servers_are_an_error_after_the_timeout() {
     let silent = DnsServer::start(|_, _| Vec::new());
     let start = Instant::now();
     let error = impatient(&[silent.addr], &["example.com"]).monitors("ceph-mon").unwrap_err();
@@ -214,7 +214,7 @@ fn nobody_who_answers_is_an_error_after_a_while() {
 }
 
 #[test]
-fn answers_to_other_questions_are_passed_over() {
+fn answers_to_other_queries_are_ignored() {
     let server = DnsServer::start(|question, _| {
         let good = zone(question);
         let mut other_id = good.clone();
@@ -230,13 +230,13 @@ fn answers_to_other_questions_are_passed_over() {
 fn hostile_answers_are_errors() {
     type Break = fn(&Packet<'_>) -> Vec<u8>;
     let breaks: [(Break, &str); 6] = [
-        // More records than there are bytes for.
-        (|question| with_bytes(zone(question), 6, &[0xff; 6]), "something else"),
-        // A name that points to itself: the first record's.
-        (|question| with_bytes(zone(question), 12 + question_len(question), &[0xc0, 44]), "something else"),
-        // Another question.
-        (|question| with_bytes(zone(question), 13, b"_CEPH-OSD"), "something else"),
-        (|question| zone(question)[..30].to_vec(), "something else"),
+        // More records than the message has bytes for.
+        (|question| with_bytes(zone(question), 6, &[0xff; 6]), "not an answer"),
+        // A name that points to itself: that of the first record.
+        (|question| with_bytes(zone(question), 12 + question_len(question), &[0xc0, 44]), "not an answer"),
+        // The answer to another query.
+        (|question| with_bytes(zone(question), 13, b"_CEPH-OSD"), "not an answer"),
+        (|question| zone(question)[..30].to_vec(), "not an answer"),
         (|question| question.build_bytes_vec().unwrap()[..12].to_vec(), "timed out"),
         (|question| answer(question, vec![srv(1, 1, 3300, "")]), "no addresses"),
     ];
@@ -253,13 +253,13 @@ fn with_bytes(mut message: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The bytes of the one question, behind the header.
+/// Returns the length of the single question after the header.
 fn question_len(question: &Packet<'_>) -> usize {
     question.build_bytes_vec().unwrap().len() - 12
 }
 
 #[test]
-fn an_answer_by_connection_that_ends_or_stops_is_an_error() {
+fn a_tcp_answer_that_ends_or_stalls_is_an_error() {
     let server = DnsServer::start(|question, by_tcp| {
         let mut cut = refusal(question, RCODE::NoError);
         cut[2] |= 2;
@@ -270,7 +270,7 @@ fn an_answer_by_connection_that_ends_or_stops_is_an_error() {
 }
 
 #[test]
-fn no_more_monitors_are_taken_than_there_may_be() {
+fn monitors_are_limited_to_the_maximum() {
     let server = DnsServer::start(|question, by_tcp| {
         if question.questions[0].qtype == TYPE::A.into() {
             return vec![answer(question, vec![RData::A(A { address: 0x7f00_0001 })])];
