@@ -1,4 +1,4 @@
-//! Lists and removes images.
+//! Listing and removal of images.
 
 use super::clear::clear;
 use super::clones::{Child, children_at};
@@ -15,11 +15,11 @@ use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, id_object};
 use onego_ceph::types::NOSNAP;
 use std::collections::BTreeMap;
 
-/// Images asked for at a time when they are listed.
+/// Images per request in a listing.
 const LIST_PAGE: u64 = 1024;
 
-/// Lists the names of all images in the pool and its namespace: those of format 1, in order, and then the others. Fails with [`Error::NotFound`] if there is no such
-/// namespace.
+/// Lists the names of all images in the pool and its namespace: first those of format 1, in order, then the others.
+/// Fails with [`Error::NotFound`] if the namespace does not exist.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -33,13 +33,13 @@ pub fn list(pool: &Pool) -> Listing<String, Error> {
     Listing::new(entries(pool, |entry| entry.name))
 }
 
-/// An image of a list.
+/// An image in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageEntry {
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// Its id. Empty: it is of format 1.
+    /// Id of the image; empty for format 1.
     pub id: String,
 }
 
@@ -48,7 +48,7 @@ pub fn list_with_ids(pool: &Pool) -> Listing<ImageEntry, Error> {
     Listing::new(entries(pool, |entry| entry))
 }
 
-/// Entries as a list is to have them: those of format 1 first, as Ceph's `rbd` lists them.
+/// Returns the first page of a listing: images of format 1 come first, as in Ceph's `rbd`.
 fn entries<T: Send + 'static>(pool: &Pool, shown: fn(ImageEntry) -> T) -> NextPage<T, Error> {
     let pool = pool.clone();
     Box::pin(async move {
@@ -59,7 +59,7 @@ fn entries<T: Send + 'static>(pool: &Pool, shown: fn(ImageEntry) -> T) -> NextPa
     })
 }
 
-/// The images of format 2 behind `after`.
+/// Returns the page of images of format 2 after `after`.
 fn page<T: Send + 'static>(pool: Pool, after: String, shown: fn(ImageEntry) -> T) -> NextPage<T, Error> {
     Box::pin(async move {
         let names = match pool.call(DIRECTORY, &DirList { after, max: LIST_PAGE }).await {
@@ -73,12 +73,12 @@ fn page<T: Send + 'static>(pool: Pool, after: String, shown: fn(ImageEntry) -> T
     })
 }
 
-/// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
+/// Removes an image with all its data, even if the pool is full. Calls `progress` with (done, total) in bytes.
 pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let header = match Header::named(pool, name).await {
         Err(error @ Error::NotFound { .. }) => {
-            // Somebody may have removed one of format 1, and not come to an end.
+            // A removal of an image of format 1 may have been interrupted.
             return v1::forget_lost_name(pool, name).await.map_err(|_| error);
         }
         other => other?,
@@ -92,7 +92,7 @@ pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64) + Se
     ignore_missing(pool.remove(&id_object(name).to_string()).await)
 }
 
-/// Removes an image but for its name and its id.
+/// Removes an image except for its name and id.
 ///
 /// Source: ceph `src/librbd/image/RemoveRequest.cc`.
 pub(super) async fn remove_but_for_name(
@@ -101,7 +101,7 @@ pub(super) async fn remove_but_for_name(
 ) -> Result<(), Error> {
     let header = header.with_full_try();
     let details = match header.details().await {
-        // The header went in an earlier removal that did not end.
+        // An interrupted removal has already removed the header.
         Err(Error::NotFound { .. }) => return Ok(()),
         other => other?,
     };
@@ -119,7 +119,7 @@ pub(super) async fn remove_but_for_name(
     ignore_missing(header.remove().await)
 }
 
-/// Fails if something would be left behind, or if somebody uses the image.
+/// Fails if the removal would leave something behind, or if the image is in use.
 async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     header.refuse_migrating(&details.info)?;
     if !details.snapshots.is_empty() {
@@ -132,7 +132,7 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
     }
     if details.group.is_some() {
         return Err(Error::Unmet {
-            what: format!("{} is in a group, from which \"rbd group image rm\" takes it", header.describe()),
+            what: format!("{} is in a group: remove it with \"rbd group image rm\" first", header.describe()),
             errno: Errno::MLINK,
         });
     }
@@ -145,49 +145,49 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
     }
 }
 
-/// Says what removes the snapshots of an image. Those that a user has removed stay out of sight while clones need them, and
-/// "rbd snap purge" does not remove them.
+/// Returns advice on removing an image's snapshots. Snapshots that a user removed stay hidden while clones need them,
+/// and "rbd snap purge" does not remove those.
 async fn advice_on_snapshots(header: &Header, details: &ImageDetails) -> String {
     if details.snapshots.iter().any(Snapshot::is_users) {
         return match details.snapshots.iter().any(|snapshot| snapshot.is_users() && snapshot.is_protected()) {
-            true => "\"rbd snap unprotect\" and then \"rbd snap purge\" remove them".into(),
-            false => "\"rbd snap purge\" removes them".into(),
+            true => "remove them with \"rbd snap unprotect\" and then \"rbd snap purge\"".into(),
+            false => "remove them with \"rbd snap purge\"".into(),
         };
     }
     let hidden =
         details.snapshots.iter().filter(|snapshot| matches!(snapshot.kind, SnapshotKind::Trash { .. }));
     let hidden: Vec<u64> = hidden.map(|snapshot| snapshot.id).collect();
     if hidden.is_empty() {
-        return "they were made with those of a group: \"rbd group snap rm\" removes them".into();
+        return "they belong to snapshots of a group: remove those with \"rbd group snap rm\"".into();
     }
     match children_at(header, &hidden).await {
         Ok(children) => match children.as_slice() {
-            // Their end has gone unseen, for which a purge looks.
-            [] => "\"rbd snap purge\" removes them".into(),
+            // Their clones are gone, but were not recorded as such; a purge checks for that.
+            [] => "remove them with \"rbd snap purge\"".into(),
             [child] => format!("they were removed, but a clone needs them: {}", advice_on(child)),
             [child, ..] => format!(
-                "they were removed, but {} clones need them (\"rbd children --all\" lists these): {}",
+                "they were removed, but {} clones need them (listed by \"rbd children --all\"): {}",
                 children.len(),
                 advice_on(child)
             ),
         },
-        // The clones may be where this user may not look.
+        // The clones may be in places that this user may not read.
         Err(_) => "they were removed, but clones need them: flatten or remove these".into(),
     }
 }
 
-/// Says how a clone ends.
+/// Returns advice on removing a clone.
 fn advice_on(clone: &Child) -> String {
     let namespace = if clone.namespace.is_empty() { String::new() } else { format!("/{}", clone.namespace) };
     let place = format!("{}{namespace}", clone.pool);
     match clone.in_trash {
         true => format!(
-            "\"rbd trash rm {place}/{0}\" removes {1} from the trash, \"rbd trash restore {place}/{0}\" brings it back",
+            "\"rbd trash rm {place}/{0}\" removes {1} from the trash, \"rbd trash restore {place}/{0}\" restores it",
             clone.id, clone.image
         ),
         false => {
             format!(
-                "\"rbd flatten {place}/{0}\" makes it an image of its own, \"rbd rm {place}/{0}\" removes it",
+                "\"rbd flatten {place}/{0}\" makes it independent, \"rbd rm {place}/{0}\" removes it",
                 clone.image
             )
         }

@@ -1,5 +1,5 @@
-//! What shows through an image where it has no object: the snapshot that it is a clone of, or, while it is being moved, the
-//! image or the file that it comes from; and what shows through that in turn.
+//! Ancestors of an image, which supply the data of absent objects: the parent snapshot of a clone, or the source
+//! image or file of a migration, and their own ancestors in turn.
 
 use super::header::{Header, ImageInfo, Parent, describe};
 use super::sources::{MigrationSource, SourceFile, SourceImage, snap_at, source_of};
@@ -11,10 +11,10 @@ use onego_ceph::types::NOSNAP;
 use onego_rbd::{Ancestor, AncestorData, DataObjects};
 use std::sync::Arc;
 
-/// Most ancestors that a clone may have. Ceph's own tools flatten long before (`rbd_max_clone_depth` would be 16).
+/// Most ancestors of a clone. Ceph's own tools flatten long before (`rbd_max_clone_depth` defaults to 16).
 const MAX_ANCESTORS: usize = 64;
 
-/// What is known of the migration that an image is part of, on either side.
+/// Returns the migration that an image is part of, on either side.
 pub(super) async fn migration_of(pool: &Pool, info: &ImageInfo) -> Result<Option<MigrationSpec>, Error> {
     if !info.features.contains(Features::MIGRATING) {
         return Ok(None);
@@ -22,8 +22,8 @@ pub(super) async fn migration_of(pool: &Pool, info: &ImageInfo) -> Result<Option
     pool.call(&info.header_object(), &MigrationGet {}).await.map(Some)
 }
 
-/// The migration of an image that is being moved here. Fails for one that is being moved away: its bytes change elsewhere by
-/// now.
+/// Returns the migration of an image that is being migrated here. Fails for one that is being migrated away, because
+/// the data changes elsewhere.
 pub(super) async fn moved_here(pool: &Pool, info: &ImageInfo) -> Result<Option<MigrationSpec>, Error> {
     let Some(spec) = migration_of(pool, info).await? else { return Ok(None) };
     if spec.side == migration_side::DESTINATION {
@@ -39,40 +39,38 @@ pub(super) async fn moved_here(pool: &Pool, info: &ImageInfo) -> Result<Option<M
     })
 }
 
-/// An ancestor of an image.
 pub(super) struct Generation {
-    /// Its pool.
     pub(super) home: Pool,
     pub(super) info: ImageInfo,
     pub(super) snapshot: u64,
-    /// Bytes of it that show through, from the start.
+    /// Number of visible bytes from the start of the ancestor.
     pub(super) overlap: u64,
 }
 
 impl Generation {
-    /// Where its data lies.
+    /// Returns the location of the ancestor's data.
     pub(super) fn data(&self) -> DataObjects {
         self.info.data(&self.home, self.snapshot)
     }
 }
 
-/// What shows through an image.
+/// Direct source of an image's absent objects.
 enum Beneath {
     Image(Parent),
-    /// A file that it is filled from, of which as many bytes show through.
+    /// A source file, with the number of its visible bytes.
     File(SourceFile, u64),
 }
 
-/// What is known of all that shows through an image.
+/// All ancestors of an image.
 #[derive(Default)]
 struct Lineage {
-    /// The nearest first.
+    /// Ancestor images, the nearest first.
     generations: Vec<Generation>,
-    /// What shows through the last of them.
+    /// Source file of the last ancestor image.
     file: Option<Ancestor>,
 }
 
-/// The ancestors of an image at a snapshot or without one.
+/// Returns the ancestors of an image at a snapshot or at present.
 pub(super) async fn ancestors(
     pool: &Pool,
     info: &ImageInfo,
@@ -82,7 +80,7 @@ pub(super) async fn ancestors(
     Ok(chain(lineage_from(pool, info, next).await?))
 }
 
-/// The ancestors of an image that its header names as a parent, whatever it is filled from meanwhile.
+/// Returns the ancestors of an image through the parent in its header, ignoring a migration in progress.
 pub(super) async fn ancestors_by_header(
     pool: &Pool,
     info: &ImageInfo,
@@ -99,14 +97,17 @@ fn chain(Lineage { generations, file }: Lineage) -> Option<Arc<Ancestor>> {
     generations.into_iter().rev().fold(file.map(Arc::new), descend)
 }
 
-/// What is known of the ancestors of an image at a snapshot or without one, the nearest first. Fails where a file shows through.
+/// Returns the ancestors of an image at a snapshot or at present, the nearest first. Fails if a file is among them.
 pub(super) async fn lineage(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Vec<Generation>, Error> {
     let next = beneath(pool, info, snap).await?;
     let Lineage { generations, file } = lineage_from(pool, info, next).await?;
     match file {
         None => Ok(generations),
         Some(_) => {
-            let what = format!("{} is being filled from a file: end that first", describe(pool, &info.name));
+            let what = format!(
+                "{} is being imported from a file: finish the import first",
+                describe(pool, &info.name)
+            );
             Err(Error::Unmet { what, errno: Errno::OPNOTSUPP })
         }
     }
@@ -125,7 +126,7 @@ async fn lineage_from(pool: &Pool, info: &ImageInfo, mut next: Option<Beneath>) 
         };
         if found.generations.len() >= MAX_ANCESTORS {
             let reason =
-                format!("it has more than {MAX_ANCESTORS} ancestors: \"rbd flatten\" makes it whole");
+                format!("it has more than {MAX_ANCESTORS} ancestors: flatten it with \"rbd flatten\"");
             return Err(Error::Invalid(format!("{}: {reason}", describe(pool, &info.name))));
         }
         let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
@@ -138,7 +139,7 @@ async fn lineage_from(pool: &Pool, info: &ImageInfo, mut next: Option<Beneath>) 
     Ok(found)
 }
 
-/// What shows through an image at a snapshot or without one.
+/// Returns the direct source of absent objects at a snapshot or at present.
 async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Beneath>, Error> {
     let spec = migration_of(pool, info).await?.filter(|spec| spec.side == migration_side::DESTINATION);
     let Some(spec) = spec else { return Ok(info.parent.clone().map(Beneath::Image)) };
@@ -156,7 +157,7 @@ async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Bene
     }))
 }
 
-/// Bytes of the largest snapshot.
+/// Returns the size of the largest snapshot in bytes.
 async fn largest(pool: &Pool, info: &ImageInfo) -> Result<u64, Error> {
     let mut largest = 0;
     for snap in &info.snapshots {

@@ -1,4 +1,4 @@
-//! Gives up the data of an image, many objects at a time.
+//! Concurrent removal of an image's data.
 
 use super::image::Image;
 use crate::ceph::error::Error;
@@ -8,22 +8,22 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Objects that one request gives up.
+/// Objects per request.
 const OBJECTS: u64 = 64;
 
-/// Requests in flight: with them 512 objects are, half of what a client may have. Writes go on beside it.
+/// Requests in flight, with 512 objects in total: half of a client's limit, so that writes can proceed in parallel.
 const DEPTH: usize = 8;
 
-/// Gives up all data from byte `start_at` on. Under its lock, the image's map of objects says what need not be looked at.
-/// `progress` is told (done, all) in bytes; nothing more is done before the future is polled again, so that a caller that wants to
-/// stop can drop it in time.
+/// Discards all data from byte `start_at` on. If the lock is held, the object map tells which objects to skip. Calls
+/// `progress` with (done, total) in bytes, and then does nothing more before the next poll, so that a caller can drop
+/// the future to stop.
 pub(super) async fn clear(
     image: &Image,
     start_at: u64,
     progress: &mut (impl FnMut(u64, u64) + Send),
 ) -> Result<(), Error> {
     let layout = image.info().layout;
-    // To the end of the last objects, so that they are removed too although the image ends within them.
+    // Up to the end of the last object set, so that partially used objects are removed as well.
     let set = layout.object_size() * layout.stripe_count();
     let end = image.header_size().div_ceil(set).saturating_mul(set);
     let step = set.saturating_mul((OBJECTS / layout.stripe_count()).max(1));
@@ -33,7 +33,7 @@ pub(super) async fn clear(
         if at < end && under_way.len() < DEPTH {
             let next = (at / step + 1).saturating_mul(step).min(end);
             let mut trim: BoxFuture<'_, _> = Box::pin(image.trim(at, next - at));
-            // It is submitted when it is polled first.
+            // The first poll submits the request.
             let early = poll_fn(|cx| Poll::Ready(trim.as_mut().poll(cx))).await;
             match early {
                 Poll::Ready(result) => result?,

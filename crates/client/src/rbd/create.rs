@@ -1,4 +1,4 @@
-//! New images.
+//! Creation of images.
 
 use super::header::{check_namespace, check_new_name, describe, v1};
 use super::maps::map_object;
@@ -13,60 +13,60 @@ use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, Layout, header_object, i
 use onego_ceph::types::NOSNAP;
 use std::collections::BTreeMap;
 
-/// What a new image is to be.
+/// Parameters of a new image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CreateOptions {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// How its bytes lie in objects.
+    /// Layout of the data in objects.
     pub layout: Layout,
-    /// Its features; those that follow from the rest are added.
+    /// Features; those that they imply are added.
     pub features: Features,
-    /// Where its data goes, if not into the image's own pool.
+    /// Pool of the data, if not the image's own.
     pub data_pool: Option<Pool>,
-    /// What is noted at it from the start, by key; see [`metadata`](super::metadata).
+    /// Initial metadata by key; see [`metadata`](super::metadata).
     pub metadata: BTreeMap<String, Vec<u8>>,
-    /// In which form its header is kept. In format 1 an image has no features, no stripes and no other pool for its data.
+    /// Format of the header. Format 1 has no features, no striping and no separate data pool.
     pub format: ImageFormat,
 }
 
 impl CreateOptions {
-    /// An image of `size` bytes with objects of 4 MiB and layering alone.
+    /// Creates the parameters of an image of `size` bytes, with objects of 4 MiB and only the feature layering.
     pub fn new(size: u64) -> Self {
         let layout = Layout::plain(22).expect("4 MiB is an object size");
         let (features, format) = (Features::LAYERING, ImageFormat::V2);
         Self { size, layout, features, data_pool: None, metadata: BTreeMap::new(), format }
     }
 
-    /// The same, with its bytes in objects like this.
+    /// Sets the layout of the data in objects.
     pub fn with_layout(self, layout: Layout) -> Self {
         Self { layout, ..self }
     }
 
-    /// The same, with these features instead of layering.
+    /// Sets the features, instead of layering.
     pub fn with_features(self, features: Features) -> Self {
         Self { features, ..self }
     }
 
-    /// The same, with its data in another pool.
+    /// Stores the data in another pool.
     pub fn with_data_pool(self, pool: Pool) -> Self {
         Self { data_pool: Some(pool), ..self }
     }
 
-    /// The same, with a key noted at it.
+    /// Adds an initial metadata entry.
     pub fn with_metadata(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
         self.metadata.insert(key.to_owned(), value.into());
         self
     }
 
-    /// The same, of format 1, with no features. Ceph's programs read and write such images, and advise against new ones.
+    /// Selects format 1 without features. Ceph's programs read and write such images, but deprecate creating them.
     pub fn with_old_format(self) -> Self {
         Self { format: ImageFormat::V1, features: Features::NONE, ..self }
     }
 
     fn all_features(&self) -> Features {
-        // Each of the two is of no use without the other (`RBD_FEATURES_IMPLICIT_ENABLE`).
+        // The two features are only useful together (`RBD_FEATURES_IMPLICIT_ENABLE`).
         let has_map = self.features.contains(Features::OBJECT_MAP);
         let fast_diff = if has_map { Features::FAST_DIFF } else { Features::NONE };
         let striping = if self.layout.is_striped() { Features::STRIPING } else { Features::NONE };
@@ -76,20 +76,18 @@ impl CreateOptions {
 }
 
 impl CreateOptions {
-    /// Fails if format 1 is asked for, where an image needs what it does not have. `what`: those images.
+    /// Fails if format 1 is requested for an image that requires format 2. `what` describes such images.
     pub(super) fn needs_v2(&self, what: &str) -> Result<(), Error> {
         match self.format {
-            ImageFormat::V1 => {
-                Err(Error::Invalid(format!("{what} must be of format 2, and not of format 1")))
-            }
+            ImageFormat::V1 => Err(Error::Invalid(format!("{what} require format 2"))),
             ImageFormat::V2 => Ok(()),
         }
     }
 
-    /// Fails unless the pool of the image's data takes images.
+    /// Fails unless the data pool is usable for images.
     pub(super) async fn check_pool(&self, pool: &Pool) -> Result<(), Error> {
         match validate(self.data_pool.as_ref().unwrap_or(pool)).await {
-            // A user of one namespace may create images where others have validated the pool.
+            // A user confined to a namespace may rely on others to have validated the pool.
             Err(error) if matches!(error.errno(), Errno::PERM | Errno::ACCES) => Ok(()),
             other => other,
         }
@@ -114,14 +112,14 @@ impl CreateOptions {
             [(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK), (Features::FAST_DIFF, Features::OBJECT_MAP)]
         {
             if features.contains(feature) && !features.contains(needed) {
-                return Err(Error::Invalid(format!("the feature {feature} needs {needed}")));
+                return Err(Error::Invalid(format!("the feature {feature} requires {needed}")));
             }
         }
         Ok(())
     }
 }
 
-/// Fails if an image with these features has more objects than an object map holds.
+/// Fails if an image with these features has more objects than an object map can hold.
 pub(super) fn check_map(features: Features, objects: u64) -> Result<(), Error> {
     if features.contains(Features::OBJECT_MAP) && objects > MAX_OBJECTS {
         return Err(onego_rbd::Error::MapLimit { objects }.into());
@@ -134,7 +132,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     options.check_features(name)?;
     check_map(options.features, options.layout.objects(options.size))?;
     if !pool.namespace().is_empty() {
-        // Whoever removes the namespace would not see one of format 1 in it.
+        // Removing the namespace would overlook an image of format 1 in it.
         options.needs_v2("images in namespaces")?;
     }
     check_namespace(pool).await?;
@@ -152,8 +150,8 @@ async fn create_v2(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(
     options.check_pool(pool).await?;
     let id = new_id(pool)?;
     let what = || describe(pool, name);
-    // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,
-    // then the directory lists it, then the header makes it an image, as librbd does it.
+    // A reader of the name must find a complete image, or detect that it is incomplete. As in librbd, the name is
+    // taken first, then the directory lists it, then the header completes the image.
     let named = WriteOp::new().create(true).call(&SetId { id: id.clone() });
     pool.operate_write(&id_object(name).to_string(), named).await.map_err(|error| match error {
         Error::Exists { .. } => Error::Exists { what: what() },
@@ -166,7 +164,7 @@ async fn create_v2(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(
     };
     let built = built.await;
     if built.is_err() {
-        // What is left behind would keep the name taken for ever. The first error is the one to tell.
+        // Leftovers would block the name forever. The first error is the one to report.
         let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
         let _ = pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await;
         let _ = pool.remove(&id_object(name).to_string()).await;
@@ -174,12 +172,12 @@ async fn create_v2(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(
     built
 }
 
-/// Makes an image that has no name. Leaves nothing if it fails.
+/// Creates an image without a name. Leaves nothing behind if it fails.
 pub(super) async fn build(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(), Error> {
     check_map(options.features, options.layout.objects(options.size))?;
     let built = build_parts(pool, id, options).await;
     if built.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = pool.remove(&map_object(id, NOSNAP)).await;
         let _ = pool.remove(&header_object(id).to_string()).await;
     }
@@ -206,7 +204,7 @@ async fn build_parts(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(
     let header = header_object(id).to_string();
     pool.operate_write(&header, op).await?;
     if layout.is_striped() {
-        // Ceph's class does not see features that the same request gives the image.
+        // Ceph's class ignores features that the same request sets.
         let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
         pool.operate_write(&header, WriteOp::new().call(&striping)).await?;
     }
@@ -217,7 +215,7 @@ async fn build_parts(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(
     Ok(())
 }
 
-/// An id that no other image has: 56 random bits, in the form of those that librbd gives.
+/// Returns a unique image id: 56 random bits, in librbd's notation.
 pub(super) fn new_id(pool: &Pool) -> Result<String, Error> {
     let random = pool.cluster().random()? & ((1 << 56) - 1);
     Ok(format!("{:x}", random | 1 << 55))

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// An open image: a block device.
 ///
-/// Requests may be of any size up to [`MAX_IO`](super::MAX_IO) at any offset, and as many at a time as the caller
-/// likes; two that overlap and are in flight together may be applied in any order. An image is watched while it is
-/// open: it knows when it is resized, and others know that it is in use.
+/// Requests may have any offset and any size up to [`MAX_IO`](super::MAX_IO), and any number may be in flight;
+/// overlapping concurrent requests may be applied in any order. An open image is watched: it learns of size changes,
+/// and other clients see that it is in use.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -32,41 +32,42 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 ///
-/// It is cheap to clone; the image is closed when the last clone is gone.
+/// Cheap to clone; dropping the last clone closes the image.
 #[derive(Clone)]
 pub struct Image {
     open: Arc<Open>,
 }
 
-/// What the clones of an open image share.
+/// State shared by the clones of an open image.
 struct Open {
     pool: Pool,
     info: ImageInfo,
-    /// The snapshot that it shows, or `NOSNAP`.
+    /// Snapshot shown, or `NOSNAP`.
     snap: u64,
     key: ImageKey,
     view: Arc<ImageView>,
     is_read_only: bool,
     is_watched: bool,
-    /// It is being moved here, or was when it was opened.
+    /// Whether the image was being migrated here when it was opened.
     moves_here: bool,
     is_encrypted: bool,
     is_closed: bool,
 }
 
-/// What an OSD's answer to a comparison is above: the rest is where the first difference is (`MAX_ERRNO`).
+/// Offset in an OSD's reply to a failed comparison: the rest is the position of the first difference (`MAX_ERRNO`).
 const DIFFERENCE: i32 = 4095;
 
-/// How an image is open.
+/// Access mode of an open image.
 pub(super) enum OpenAs {
     ReadWrite(Watched),
     ReadOnly,
-    /// The same, and nobody knows that it is open.
+    /// Read-only without a watch, so that other clients do not see the image in use.
     Unwatched,
 }
 
 impl Image {
-    /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
+    /// Opens an image to remove or resize it. The ancestors of a clone stay unknown, so changes do not copy their
+    /// data.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
         Self::start(pool, info, facts, OpenAs::ReadWrite(Watched::default())).await
@@ -115,7 +116,7 @@ impl Image {
         }
     }
 
-    /// An image that is open already. It stays open when this handle goes.
+    /// Wraps an image that is already open, and stays open when this handle is dropped.
     pub(super) fn attached(pool: Pool, info: ImageInfo, opened: OpenedImage) -> Self {
         let OpenedImage { key, view } = opened;
         Self {
@@ -134,7 +135,7 @@ impl Image {
         }
     }
 
-    /// Opens the image anew, with its encryption and that of its nearest ancestors.
+    /// Reopens the image with its encryption and that of its nearest ancestors.
     pub(super) async fn reopen_with(
         self,
         own: Arc<Encryption>,
@@ -145,14 +146,15 @@ impl Image {
         let open_as = match (self.open.is_watched, self.open.is_read_only) {
             (false, _) => OpenAs::Unwatched,
             (true, true) => OpenAs::ReadOnly,
-            // Others ask for changes of what lies there, and this image shows its data: they take the lock and do it themselves.
+            // Other clients request changes of the stored data, but this handle shows decrypted data: they take the
+            // lock and make the changes themselves.
             (true, false) => OpenAs::ReadWrite(Watched::default()),
         };
         let mut facts = info.facts(&pool, snap);
         let encryptions = opened.into_iter().map(Some).chain(iter::repeat(None));
         let mut encrypted: Vec<_> = ancestors.into_iter().zip(encryptions).collect();
         while let Some((ancestor, encryption)) = encrypted.pop() {
-            // Headers do not show through, so the data of the one may be shorter than what the other could show of it.
+            // LUKS headers are not visible, so the child's overlap excludes both its own header and the ancestor's.
             let child = encrypted.last().map_or(Some(&own), |(_, encryption)| encryption.as_ref());
             let start = |encryption: Option<&Arc<Encryption>>| encryption.map_or(0, |it| it.data_offset());
             let overlap = ancestor.overlap.saturating_sub(start(child));
@@ -165,62 +167,61 @@ impl Image {
         Self::start(&pool, info, facts, open_as).await
     }
 
-    /// Is it being moved here, or was it when it was opened?
+    /// Returns whether the image was being migrated here when it was opened.
     pub(super) fn moves_here(&self) -> bool {
         self.open.moves_here
     }
 
-    /// The snapshot that it shows, or `NOSNAP`.
+    /// Returns the snapshot shown, or `NOSNAP`.
     pub(super) fn snap(&self) -> u64 {
         self.open.snap
     }
 
-    /// Is its encryption loaded?
+    /// Returns whether the image's encryption is loaded.
     pub fn is_encrypted(&self) -> bool {
         self.open.is_encrypted
     }
 
-    /// An error of its encryption.
     pub(super) fn encryption_error(&self, source: EncryptionError) -> Error {
         Error::Encryption { image: describe(self.pool(), &self.info().name), source }
     }
 
-    /// The pool that it is in.
+    /// Returns the image's pool.
     pub fn pool(&self) -> &Pool {
         &self.open.pool
     }
 
-    /// What was known of the image when it was opened.
+    /// Returns the image's properties from when it was opened.
     pub fn info(&self) -> &ImageInfo {
         &self.open.info
     }
 
-    /// Bytes of the image, now.
+    /// Returns the current size of the image in bytes.
     pub fn size(&self) -> u64 {
         self.open.view.size()
     }
 
-    /// Does it take writes: was it not opened for reading alone, and are its features ones that Onego maintains?
+    /// Returns whether the image accepts writes: it is not open read-only, and Onego maintains all of its features.
     pub fn is_writable(&self) -> bool {
         self.check_writable().is_ok()
     }
 
-    /// Fails with the reason for which it takes no writes.
+    /// Fails with the reason if the image does not accept writes.
     pub fn check_writable(&self) -> Result<(), Error> {
         if self.open.is_read_only {
-            return Err(Error::Invalid("the image is open for reading alone".into()));
+            return Err(Error::Invalid("the image is open read-only".into()));
         }
         let open = &self.open;
         if open.moves_here { Ok(()) } else { open.info.check_writable() }
     }
 
-    /// Name of the image at the reactor.
+    /// Returns the reactor's key of the image.
     #[cfg(feature = "block")]
     pub(crate) fn key(&self) -> ImageKey {
         self.open.key
     }
 
-    /// Fails unless the image can do `io`.
+    /// Fails unless the image can execute `io`.
     pub(crate) fn admit(&self, io: &Io) -> Result<ImageKey, Error> {
         if io.writes() {
             self.check_writable()?;
@@ -233,7 +234,7 @@ impl Image {
         self.open.pool.cluster()
     }
 
-    /// Makes a request, which must lie within the image, and waits for its answer.
+    /// Submits a request, which must lie within the image, and waits for its result.
     async fn submit(&self, io: Io) -> Result<Outcome, Error> {
         let image = self.admit(&io)?;
         let (done, answer) = oneshot::channel();
@@ -242,7 +243,7 @@ impl Image {
         self.cluster().answer(answer).await?
     }
 
-    /// Asks for something beside reads and writes.
+    /// Sends a control command other than reads and writes.
     pub(super) async fn control(&self, control: impl FnOnce(ReplyTo) -> ImageControl) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
         let control = control(ReplyTo::Future(done));
@@ -250,9 +251,9 @@ impl Image {
         self.cluster().answer(answer).await?.map(drop)
     }
 
-    /// Takes the exclusive lock, and keeps it until [`unlock`](Self::unlock): other clients that ask for it are refused. Who
-    /// changes the image in other ways than by writes does this first. It waits for an owner that lets go, and takes the lock
-    /// away from one that is dead. Does nothing for an image without the feature exclusive-lock.
+    /// Takes the exclusive lock, and keeps it until [`unlock`](Self::unlock): requests of other clients for it are
+    /// refused. Call this before changing the image other than by writes. Waits for an owner that releases the lock,
+    /// and breaks the lock of a dead one. No-op for an image without the feature exclusive-lock.
     ///
     /// Fails with [`Error::Image`] if the owner keeps the lock.
     pub async fn lock(&self) -> Result<(), Error> {
@@ -260,8 +261,8 @@ impl Image {
         self.control(ImageControl::Lock).await
     }
 
-    /// Takes the exclusive lock for an operation that ends when the guard is dropped. Other clients that ask for the lock wait
-    /// until then.
+    /// Takes the exclusive lock for an operation that ends when the guard is dropped. Other clients that request the
+    /// lock wait until then.
     pub(super) async fn hold_lock(&self) -> Result<LockHold<'_>, Error> {
         self.check_writable()?;
         let (done, answer) = oneshot::channel();
@@ -272,68 +273,68 @@ impl Image {
         Ok(hold)
     }
 
-    /// Takes the exclusive lock as a write does: another client that asks for it gets it. See [`lock`](Self::lock).
+    /// Takes the exclusive lock as a write does: another client that requests it gets it. See [`lock`](Self::lock).
     pub async fn own(&self) -> Result<(), Error> {
         self.check_writable()?;
         self.control(ImageControl::Own).await
     }
 
-    /// Has all I/O of this image and its clones fail as if the cluster had shut the client out, and waits until no write is in
-    /// flight. Who breaks the exclusive lock of another user within the same client does this first: to have the cluster refuse
-    /// the client would end every other user, too.
+    /// Fails all further I/O of this image and its clones as if the cluster had blocklisted the client, and waits
+    /// until no write is in flight. Call this before breaking the exclusive lock of another user of the same client:
+    /// a real blocklist entry would stop all other users of the client too.
     pub async fn fence(&self) -> Result<(), Error> {
         self.control(ImageControl::Fence).await
     }
 
-    /// Lets the exclusive lock go. Writes that are in flight end first, and the next write takes it again.
+    /// Releases the exclusive lock after the writes in flight have completed. The next write takes it again.
     pub async fn unlock(&self) -> Result<(), Error> {
         self.control(ImageControl::Unlock).await
     }
 
-    /// Does this client own the exclusive lock, now?
+    /// Returns whether this client currently owns the exclusive lock.
     pub fn is_lock_owner(&self) -> bool {
         self.open.view.is_lock_owner()
     }
 
-    /// Reads the header again: size, features, snapshots, parent. This happens by itself when another client says that the
-    /// header has changed. A caller that changes the header itself does this before the next write.
+    /// Rereads the header: size, features, snapshots, parent. This happens automatically when another client
+    /// announces a header change. A caller that changes the header itself must call this before the next write.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.control(ImageControl::Refresh).await
     }
 
-    /// Bytes of the image by its header: more than [`size`](Self::size) while a shrink trims.
+    /// Returns the image's size in its header, in bytes: more than [`size`](Self::size) during a shrink.
     pub(super) fn header_size(&self) -> u64 {
         self.open.view.header_size()
     }
 
-    /// Ends a size change whose caller gave up.
+    /// Cancels a size change abandoned by its caller.
     pub(super) fn cancel_resize(&self, id: u64) {
         self.cluster().cancel_resize(self.open.key, id);
     }
 
-    /// Gives an operation for another client the image to itself until [`resume`](Self::resume): later changes wait, and the lock is
-    /// held.
+    /// Pauses the image for an operation of another client until [`resume`](Self::resume): later changes wait, and
+    /// the lock is held.
     pub(super) async fn pause(&self, operation: u32, kind: onego_rbd::PauseKind) -> Result<(), Error> {
         self.control(|done| ImageControl::Pause(operation, kind, done)).await
     }
 
-    /// Ends a pause. What the operation may have changed is read again.
+    /// Ends a pause, and rereads what the operation may have changed.
     pub(super) async fn resume(&self) -> Result<(), Error> {
         self.control(ImageControl::Resume).await
     }
 
-    /// Gives an object what shows of the parent in it.
+    /// Copies the parent's data into an object.
     pub(super) async fn copy_up(&self, object: u64) -> Result<(), Error> {
         self.submit(Io::CopyUp { object }).await.map(drop)
     }
 
-    /// Gives up what lies in a part, also behind the end of the image.
+    /// Discards a range, which may exceed the end of the image.
     pub(super) async fn trim(&self, offset: u64, length: u64) -> Result<(), Error> {
         self.submit(Io::Trim { offset, length }).await.map(drop)
     }
 
-    /// Reads `length` bytes from byte `offset` on, as a list of what was received, without a copy. What was never written
-    /// reads as zeros. A length of 0 gives no bytes. Fails with [`Error::OutOfBounds`] behind the end of the image.
+    /// Reads `length` bytes from byte `offset` on, without a copy, as a list of receive buffers. Unwritten data reads
+    /// as zeros. Fails with [`Error::OutOfBounds`] past the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
         match self.submit(Io::Read { offset, length }).await? {
             Outcome::Data(bytes) => Ok(bytes),
@@ -341,8 +342,8 @@ impl Image {
         }
     }
 
-    /// Fills a buffer with the bytes from `offset` on, and gives it back. Large reads are received right into it. If it
-    /// fails, or if the future is dropped, the buffer is gone. An empty buffer comes back at once.
+    /// Fills a buffer with the data from byte `offset` on, and returns it. Large reads are received directly into it.
+    /// The buffer is lost if the call fails or the future is dropped. An empty buffer returns at once.
     pub async fn read_into(&self, offset: u64, buffer: impl Into<SegmentMut>) -> Result<SegmentMut, Error> {
         match self.submit(Io::ReadInto { offset, buffer: buffer.into() }).await? {
             Outcome::Buffer(buffer) => Ok(buffer),
@@ -350,16 +351,18 @@ impl Image {
         }
     }
 
-    /// Writes at byte `offset`. The bytes are durable when it returns. If the future is dropped, none, some or all of them
-    /// are written.
+    /// Writes at byte `offset`. The data is durable when this returns. If the future is dropped, none, some or all of
+    /// it is written.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         self.submit(Io::Write { offset, data: data.into() }).await.map(drop)
     }
 
-    /// Writes at byte `offset` if `expected`, as many bytes, are there now. Both are one step to all clients. Gives where, from
-    /// `offset` on, the first other byte is; `None`: the bytes are written.
+    /// Writes at byte `offset` if the image contains `expected`, of the same length, there; the operation is atomic
+    /// for all clients. Returns the position of the first difference, relative to `offset`, or `None` if the data was
+    /// written.
     ///
-    /// Fails with [`Error::Invalid`] if the bytes lie in more than one object, and with EOPNOTSUPP of an encrypted image.
+    /// Fails with [`Error::Invalid`] if the range spans more than one object, and with EOPNOTSUPP for an encrypted
+    /// image.
     pub async fn compare_and_write(
         &self,
         offset: u64,
@@ -370,14 +373,14 @@ impl Image {
         let extents = self.info().layout.map(offset, data.len() as u64);
         if expected.len() != data.len() || extents.len() > 1 {
             return Err(Error::Invalid(
-                "what is compared must be as long as what is written, and lie in one object".into(),
+                "the compared and the written data must have the same length and lie in one object".into(),
             ));
         }
         if extents.is_empty() {
             return Ok(None);
         }
         if self.is_encrypted() {
-            let what = format!("{} is encrypted: what is decrypted is not compared", self.info().name);
+            let what = format!("{} is encrypted: decrypted data cannot be compared", self.info().name);
             return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
         }
         match self.submit(Io::CompareAndWrite { offset, expected, data }).await {
@@ -386,22 +389,22 @@ impl Image {
         }
     }
 
-    /// Gives up `length` bytes from `offset` on; they read as zeros.
+    /// Discards `length` bytes from byte `offset` on; they read as zeros.
     pub async fn discard(&self, offset: u64, length: u64) -> Result<(), Error> {
         self.write_zeroes(offset, length).await
     }
 
-    /// Makes `length` bytes from `offset` on zeros, which take no room where whole objects are.
+    /// Zeroes `length` bytes from byte `offset` on, and frees whole objects.
     pub async fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), Error> {
         self.submit(Io::Zero { offset, length }).await.map(drop)
     }
 
-    /// Waits until all writes that were submitted before are durable.
+    /// Waits until all writes submitted before are durable.
     pub async fn flush(&self) -> Result<(), Error> {
         self.submit(Io::Flush).await.map(drop)
     }
 
-    /// Closes this clone of the image. If it is the last, it waits until the cluster knows that the image is not in use;
+    /// Closes this clone of the image. For the last clone, waits until the cluster sees that the image is not in use;
     /// dropping it does the same without waiting.
     pub async fn close(self) -> Result<(), Error> {
         let Some(mut open) = Arc::into_inner(self.open) else { return Ok(()) };
@@ -430,7 +433,7 @@ impl fmt::Debug for Image {
     }
 }
 
-/// Keeps the exclusive lock of an image until it is dropped.
+/// Guard that holds the exclusive lock of an image.
 pub(super) struct LockHold<'a>(&'a Image);
 
 impl Drop for LockHold<'_> {

@@ -1,5 +1,5 @@
-//! What becomes of the maps of objects when snapshots come and go. A map that is lost is marked as one that cannot be
-//! relied on; no operation fails by it.
+//! Updates of object maps when snapshots are created and removed. A failed update invalidates the map; it never fails
+//! the operation.
 //!
 //! Source: ceph `src/librbd/object_map/Snapshot{Create,Remove,Rollback}Request.cc`.
 
@@ -14,10 +14,10 @@ use onego_ceph::cls::rbd::{
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 
-/// Flags of a map that says nothing.
+/// Flags of an invalid map.
 const INVALID: u64 = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
 
-/// The object that holds the map of an image, or of one of its snapshots.
+/// Returns the name of the object map of an image, or of one of its snapshots.
 pub(super) fn map_object(id: &str, snap: u64) -> String {
     match snap {
         NOSNAP => format!("rbd_object_map.{id}"),
@@ -25,12 +25,12 @@ pub(super) fn map_object(id: &str, snap: u64) -> String {
     }
 }
 
-/// Marks the map of an image, or of one of its snapshots, as one that cannot be relied on.
+/// Invalidates the map of an image, or of one of its snapshots.
 pub(super) async fn invalidate(header: &Header, snap: u64) -> Result<(), Error> {
     header.change(&SetFlags { flags: INVALID, mask: INVALID, snap }).await
 }
 
-/// A snapshot has been made: it keeps the map as it is, and the image's own begins to say what changes from here on.
+/// Handles a new snapshot: it gets a copy of the map, and the image's own map starts to track changes since.
 pub(super) async fn snapshot_made(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
     if !details.info.features.contains(Features::OBJECT_MAP) {
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) async fn snapshot_made(header: &Header, details: &ImageDetails, snap:
     }
 }
 
-/// A snapshot is removed: what was written in it counts as written in the next one.
+/// Handles the removal of a snapshot: its changes are merged into the next one's.
 pub(super) async fn snapshot_removed(
     header: &Header,
     details: &ImageDetails,
@@ -78,9 +78,9 @@ pub(super) async fn snapshot_removed(
     }
 }
 
-/// The image becomes what the snapshot was: until it is, what exists in either may exist. Returns the map that the image has
-/// then, if one is kept: whatever exists counts as changed since the newest snapshot, because OSDs take each rollback of an object
-/// for a change.
+/// Prepares a rollback to a snapshot: until it is done, all objects of either state may exist. Returns the map for
+/// the image afterwards, if maps are kept: all existing objects are marked as changed since the newest snapshot,
+/// because OSDs treat each rollback of an object as a change.
 pub(super) async fn rolling_back(
     header: &Header,
     details: &ImageDetails,
@@ -93,7 +93,7 @@ pub(super) async fn rolling_back(
     let load = async |snap| header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
     let joined = async {
         if objects > MAX_OBJECTS {
-            return Err(Error::Invalid(format!("{objects} objects are too many for an object map")));
+            return Err(Error::Invalid(format!("{objects} objects exceed the limit of an object map")));
         }
         let mut after = load(snapshot.id).await?;
         after.resize(objects, state::NONEXISTENT);
@@ -109,7 +109,7 @@ pub(super) async fn rolling_back(
     }
 }
 
-/// The image is as the snapshot was, and has this map, if one is kept.
+/// Completes a rollback by saving the map, if maps are kept.
 pub(super) async fn rolled_back(header: &Header, after: Option<ObjectMap>) -> Result<(), Error> {
     let Some(map) = after else { return Ok(()) };
     match change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await {
@@ -118,7 +118,7 @@ pub(super) async fn rolled_back(header: &Header, after: Option<ObjectMap>) -> Re
     }
 }
 
-/// The map of an image on its way from one map to another.
+/// Merges two maps: objects of either may exist.
 fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
     now.resize(now.len().max(after.len()), state::NONEXISTENT);
     for object in (0..after.len()).filter(|object| after.get(*object) != state::NONEXISTENT) {
@@ -127,7 +127,7 @@ fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
     now
 }
 
-/// Marks all objects that exist as changed since the newest snapshot.
+/// Marks all existing objects as changed since the newest snapshot.
 fn mark_changed(map: &mut ObjectMap) {
     for object in 0..map.len() {
         if map.get(object) != state::NONEXISTENT {
@@ -136,7 +136,6 @@ fn mark_changed(map: &mut ObjectMap) {
     }
 }
 
-/// Changes the map of an image, or of one of its snapshots.
 pub(super) async fn change_map(header: &Header, snap: u64, op: WriteOp) -> Result<(), Error> {
     header.pool.operate_write(&map_object(&header.id, snap), op).await.map(drop)
 }
@@ -146,13 +145,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_of_snapshots_are_called_as_librbd_calls_them() {
+    fn map_objects_have_the_names_of_librbd() {
         assert_eq!(map_object("10eb82de2980", NOSNAP), "rbd_object_map.10eb82de2980");
         assert_eq!(map_object("10eb82de2980", 0x1f), "rbd_object_map.10eb82de2980.000000000000001f");
     }
 
     #[test]
-    fn until_a_rollback_is_done_objects_of_both_times_may_exist() {
+    fn during_a_rollback_objects_of_both_states_may_exist() {
         let map = |states: &[u8]| {
             let mut map = ObjectMap::new(states.len() as u64);
             (0..).zip(states).for_each(|(object, state)| map.set(object, *state));

@@ -33,7 +33,7 @@ pub use header::metadata::{all_metadata, metadata, remove_metadata, set_metadata
 pub use header::{ImageDetails, ImageInfo, Parent, ParentName, image_name, info};
 pub use image::Image;
 pub use onego_ceph::rbd::{Features, ImageFormat, Layout, LayoutError};
-/// Streams in memory: how diffs and exported images are decoded, encoded and merged.
+/// Diff streams and exported images in memory: decoding, encoding and merging.
 pub use onego_rbd::stream;
 pub use onego_rbd::{Error as ImageError, MAX_IO};
 pub use resize::resize;

@@ -1,15 +1,15 @@
-//! Work on all objects of an image, many at a time.
+//! Concurrent work on all objects of an image.
 
 use crate::ceph::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Objects that are worked on at a time: enough to hide the round trips; each may hold the bytes of an object.
+/// Objects processed concurrently: enough to hide the round trips; each may hold an object's data in memory.
 const DEPTH: usize = 16;
 
-/// Does something with each of the first `count` objects, in any order. Ends with the first error. `progress` is told
-/// (done, all) in objects.
+/// Processes the first `count` objects concurrently, in any order. Stops at the first error. Calls `progress` with
+/// (done, total) in objects.
 pub(super) async fn for_each_object<F: Future<Output = Result<(), Error>>>(
     count: u64,
     mut progress: impl FnMut(u64, u64) + Send,
@@ -42,7 +42,7 @@ pub(super) async fn for_each_object<F: Future<Output = Result<(), Error>>>(
             if running.is_empty() && next == count {
                 return Poll::Ready(Ok(()));
             }
-            // What was started just now has to be polled once, to be woken.
+            // Newly started futures must be polled once to register their wakers.
             if ended == 0 {
                 return Poll::Pending;
             }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_is_worked_on_once_and_progress_ends_with_the_last() {
+    fn every_object_is_processed_once_and_progress_ends_with_the_last() {
         let (seen, mut last) = (RefCell::new(Vec::new()), (0, 0));
         let work = for_each_object(
             40,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_objects_are_begun_than_may_be_worked_on_at_a_time() {
+    fn the_number_of_concurrent_objects_is_limited() {
         let begun = Cell::new(0);
         let work = for_each_object(
             1000,

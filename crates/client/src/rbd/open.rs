@@ -1,4 +1,4 @@
-//! How images are opened by their names and their ids.
+//! Opening of images by name and id.
 
 use super::ancestors::{ancestors, ancestors_by_header, moved_here};
 use super::header::{Header, ImageInfo};
@@ -12,22 +12,22 @@ use onego_ceph::client::Error as ProtocolError;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::{ImageFacts, Migration};
 
-/// What the cluster says to a user that may not watch an image.
+/// Errors of the cluster to a user who may not watch an image.
 const MAY_NOT: [Errno; 2] = [Errno::PERM, Errno::ACCES];
 
 impl Image {
-    /// Opens the image called `name`. One that is being moved to that name shows what has not come yet, too; one that is being
-    /// moved away is not opened.
+    /// Opens the image called `name`. One that is being migrated to that name also shows the data that has not been
+    /// copied yet; one that is being migrated away cannot be opened.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         Self::open_watched(&Header::named(pool, name).await?).await
     }
 
-    /// The same of an image by its id, which may be in the trash.
+    /// Like [`open`](Self::open), for an image by its id, which may be in the trash.
     pub async fn open_by_id(pool: &Pool, id: &str) -> Result<Self, Error> {
         Self::open_watched(&Header::with_id_and_name(pool, id).await?).await
     }
 
-    /// The same of an image that was known before, whatever it is called by now.
+    /// Like [`open`](Self::open), for an image whose info is known, even if it has been renamed since.
     pub async fn open_known(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
         Self::open_watched(&Header::of(pool, image).renamed().await?).await
     }
@@ -46,18 +46,19 @@ impl Image {
         Self::start(pool, info, facts, OpenAs::ReadWrite(Watched { operator, migration })).await
     }
 
-    /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
-    /// is not watched: it is not known to be in use, and has the size that it has now.
+    /// Opens the image called `name` read-only, as a user with the capabilities of `rbd-read-only` can. The image is
+    /// not watched: other clients do not see it in use, and it keeps its current size.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
         Self::open_unwatched(&Header::named(pool, name).await?).await
     }
 
-    /// The same of an image by its id, which may be in the trash.
+    /// Like [`open_read_only`](Self::open_read_only), for an image by its id, which may be in the trash.
     pub async fn open_by_id_read_only(pool: &Pool, id: &str) -> Result<Self, Error> {
         Self::open_unwatched(&Header::with_id_and_name(pool, id).await?).await
     }
 
-    /// The same of an image that was known before, whatever it is called by now.
+    /// Like [`open_read_only`](Self::open_read_only), for an image whose info is known, even if it has been renamed
+    /// since.
     pub async fn open_known_read_only(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
         Self::open_unwatched(&Header::of(pool, image).renamed().await?).await
     }
@@ -68,20 +69,21 @@ impl Image {
         Self::start(&header.pool, info, facts, OpenAs::Unwatched).await
     }
 
-    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
-    /// removed. A user that may not watch the image does not see that, and reads zeros then.
+    /// Opens the image called `name` at the snapshot `snapshot`, read-only. Reads fail once the snapshot is removed;
+    /// a user who may not watch the image then reads zeros instead.
     pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
         let header = Header::named(pool, name).await?;
         let snap = header.snapshot_id(snapshot).await?;
         Self::open_snap(&header, snap).await
     }
 
-    /// The same of an image that was known before, whatever it is called by now, and of a snapshot of any kind by its number.
+    /// Like [`open_at`](Self::open_at), for an image whose info is known, even if it has been renamed since, and a
+    /// snapshot of any kind by its number.
     pub async fn open_known_at(pool: &Pool, image: &ImageInfo, snapshot: u64) -> Result<Self, Error> {
         Self::open_snap(&Header::of(pool, image).renamed().await?, snapshot).await
     }
 
-    /// The same of a snapshot by its number; `NOSNAP` is the image as it is.
+    /// Opens an image at a snapshot by number; `NOSNAP` means the present.
     pub(super) async fn open_snap(header: &Header, snap: u64) -> Result<Self, Error> {
         let pool = &header.pool;
         let (info, facts) = known(header, snap).await?;
@@ -94,14 +96,14 @@ impl Image {
         }
     }
 
-    /// The same of an image that is being moved away. It is not watched.
+    /// Opens an image that is being migrated away, without a watch.
     pub(super) async fn open_source(header: &Header, snap: u64) -> Result<Self, Error> {
         let (info, facts) = known(header, snap).await?;
         Self::start(&header.pool, info, facts, OpenAs::Unwatched).await
     }
 }
 
-/// What has to be known of an image to open it, at a snapshot or without one.
+/// Reads the properties of an image that opening requires, at a snapshot or at present.
 async fn known(header: &Header, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
     let pool = &header.pool;
     let mut info = header.info(snap).await?;
@@ -114,7 +116,7 @@ async fn known(header: &Header, snap: u64) -> Result<(ImageInfo, ImageFacts), Er
             Err(error @ Error::NotFound { .. }) => error,
             Err(error) => return Err(error),
         };
-        // It may have got all of the parent's bytes meanwhile, and the parent may be gone.
+        // The image may have been flattened meanwhile and its parent removed.
         let newer = header.info(snap).await?;
         if newer.parent == info.parent {
             return Err(missing);

@@ -1,5 +1,5 @@
-//! The end of a snapshot, and of a clone. Each may bring about the other: the last snapshot that needs the parent ends the
-//! clone, and the last clone of a hidden snapshot ends that.
+//! Removal of snapshots, and detachment of clones. Each may cause the other: removing the last snapshot that needs
+//! the parent detaches the clone, and detaching the last clone of a hidden snapshot removes that.
 
 use super::header::{Header, ImageDetails};
 use super::maps;
@@ -13,10 +13,10 @@ use onego_ceph::cls::rbd::{
 use onego_ceph::rbd::{ImageFormat, header_object};
 use std::pin::Pin;
 
-/// The object that lists a pool's clones of the first format by their parents (`RBD_CHILDREN`).
+/// Object that lists a pool's clones of the first format by parent (`RBD_CHILDREN`).
 pub(super) const CHILDREN: &str = "rbd_children";
 
-/// Removes a snapshot of any kind, also while the pool is full.
+/// Removes a snapshot of any kind, even if the pool is full.
 ///
 /// Source: ceph `src/librbd/operation/SnapshotRemoveRequest.cc`.
 pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
@@ -26,11 +26,11 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
     if snapshot.is_protected() {
         let what = header.describe_snapshot(snapshot);
         return Err(Error::Unmet {
-            what: format!("{what} is protected from removal: \"rbd snap unprotect\" ends that"),
+            what: format!("{what} is protected from removal: run \"rbd snap unprotect\" first"),
             errno: Errno::BUSY,
         });
     }
-    // Nothing is a clone of an image of format 1.
+    // Images of format 1 have no clones.
     let is_needed = match header.format {
         ImageFormat::V1 => false,
         ImageFormat::V2 => hide_from_users(header, details, snapshot).await?,
@@ -43,7 +43,7 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
     header.notify_changed().await
 }
 
-/// Has a snapshot wait out of sight for its last clone to go. Is there one?
+/// Hides a snapshot until its last clone is gone. Returns whether it has clones.
 async fn hide_from_users(
     header: &Header,
     details: &ImageDetails,
@@ -52,7 +52,7 @@ async fn hide_from_users(
     let snap = snapshot.id;
     let is_hidden = matches!(snapshot.kind, SnapshotKind::Trash { .. });
     if !is_hidden {
-        // Whoever removes the last clone then removes the snapshot, too.
+        // The removal of the last clone then removes the snapshot as well.
         match header.change(&SnapshotTrashAdd { snap }).await {
             Ok(()) | Err(Error::Exists { .. } | Error::Refused { errno: Errno::OPNOTSUPP, .. }) => {}
             Err(error) => return Err(error),
@@ -60,7 +60,7 @@ async fn hide_from_users(
     }
     let has_children = header.call(&SnapshotGet { snap }).await?.child_count > 0
         && !forget_former_children(header, snap).await?;
-    // The parent was this snapshot's alone.
+    // No other snapshot, nor the image, needs the parent.
     let others_need_parent = details.info.parent.is_some()
         || details.snapshots.iter().any(|other| other.id != snap && other.overlap.is_some());
     if snapshot.overlap.is_some() && !others_need_parent {
@@ -68,7 +68,7 @@ async fn hide_from_users(
     }
     if has_children && is_hidden {
         let what = format!(
-            "{} has clones: flatten or remove them; \"rbd children --all\" lists them, also those in the trash",
+            "{} has clones: flatten or remove them; \"rbd children --all\" lists them, including those in the trash",
             header.describe_snapshot(snapshot)
         );
         return Err(Error::Unmet { what, errno: Errno::BUSY });
@@ -76,8 +76,8 @@ async fn hide_from_users(
     Ok(has_children)
 }
 
-/// Forgets the clones of a snapshot that are its clones no more, or gone: the client that flattened or removed one may have died before
-/// the snapshot was told. Are none left?
+/// Removes a snapshot's records of clones that have been flattened or removed: the client may have died before it
+/// updated the snapshot. Returns whether none are left.
 async fn forget_former_children(header: &Header, snap: u64) -> Result<bool, Error> {
     let mut are_gone = true;
     for child in header.call(&ChildrenList { snap }).await? {
@@ -98,10 +98,10 @@ async fn forget_former_children(header: &Header, snap: u64) -> Result<bool, Erro
     Ok(are_gone)
 }
 
-/// The parent's side of the end of a clone: it is no longer counted, or listed. A snapshot that only waited for its last
-/// clone to go is removed.
+/// Detaches a clone on the parent's side: it is no longer counted or listed. A hidden snapshot is removed after its
+/// last clone.
 ///
-/// Boxed, because that removal may end a clone in turn.
+/// Boxed, because that removal may detach a clone in turn.
 ///
 /// Source: ceph `src/librbd/image/DetachChildRequest.cc`.
 pub(super) fn detach_from_parent<'a>(
@@ -135,7 +135,7 @@ async fn detach_counted(child: &Header, origin: &ParentImageSpec) -> Result<(), 
     };
     ignore_missing(parent.change(&ChildDetach { snap: origin.snap, child: spec }).await)?;
     let details = match parent.details().await {
-        // It went when the clone was counted out in an earlier attempt.
+        // An earlier attempt removed the snapshot after detaching the clone.
         Err(Error::NotFound { .. }) => return Ok(()),
         other => other?,
     };

@@ -11,7 +11,7 @@ use crate::ceph::image_key::ImageControl;
 use crate::rados::Pool;
 use onego_rbd::notify::Operation;
 
-/// Changes the size of an image. What is cut off is lost. Calls `progress` with (done, all) in bytes.
+/// Resizes an image. A shrink discards the data past the new end. Calls `progress` with (done, total) in bytes.
 pub async fn resize(
     pool: &Pool,
     name: &str,
@@ -26,7 +26,7 @@ pub async fn resize(
             let info = header.details().await?.info;
             info.check_writable()?;
             let is_shrink = size < info.size;
-            // What frees room does not wait for it.
+            // A shrink frees space and must not wait for it.
             let pool = if is_shrink { pool.with_full_try() } else { pool.clone() };
             if is_shrink {
                 let header = &header.with_full_try();
@@ -38,14 +38,14 @@ pub async fn resize(
                 image.change_size(size, |done, all| progress.report(done, all)).await
             };
             let resized = resized.await;
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let closed = image.close().await;
             resized.and(closed)
         })
         .await
 }
 
-/// Has snapshots of a clone that is not open keep what they show of the parent past a new end.
+/// Preserves, in a clone that is not open, the parent's data past a new end for its snapshots.
 async fn copy_what_is_cut(header: &Header, details: &ImageDetails, size: u64) -> Result<(), Error> {
     if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
         return Ok(());
@@ -54,15 +54,15 @@ async fn copy_what_is_cut(header: &Header, details: &ImageDetails, size: u64) ->
 }
 
 impl Image {
-    /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. Calls
-    /// `progress` with (done, all) in bytes.
+    /// Resizes an open image as its lock owner; for an encrypted one, `size` is that of the decrypted data. A shrink
+    /// discards the data past the new end. Calls `progress` with (done, total) in bytes.
     pub async fn resize(&self, size: u64, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let _hold = self.hold_lock().await?;
         self.resize_held(size, progress).await
     }
 
-    /// Changes the size as the owner of the lock, and waits until the other clients know it. Calls `progress` with (done, all) in
-    /// bytes.
+    /// Resizes as the owner of the lock, and waits until the other clients have been notified. Calls `progress` with
+    /// (done, total) in bytes.
     pub(super) async fn resize_held(
         &self,
         size: u64,
@@ -74,7 +74,7 @@ impl Image {
         self.change_size(size, progress).await
     }
 
-    /// The same, of an image without snapshots that show more of a parent.
+    /// Resizes an image whose snapshots need nothing from the parent past the new end.
     async fn change_size(&self, size: u64, mut progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let id = self.cluster().random()?;
         let guard = ResizeGuard { image: self, id };
@@ -87,15 +87,15 @@ impl Image {
         Header::of(self.pool(), self.info()).notify_changed().await
     }
 
-    /// Has snapshots of a clone keep what they show of the parent past a new end. An earlier shrink has done so for what snapshots
-    /// show past the current end.
+    /// Preserves the parent's data past a new end for a clone's snapshots. An earlier shrink has preserved the data
+    /// past the current end.
     async fn keep_what_is_cut(&self, size: u64) -> Result<(), Error> {
         let header = &Header::of(self.pool(), self.info());
         let details = header.details().await?;
         let showing = details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
         let showing: Vec<u64> = showing.map(|snapshot| snapshot.id).collect();
         let Some(parent) = details.info.parent.filter(|_| !showing.is_empty()) else { return Ok(()) };
-        // With its key loaded, an object is encrypted with that when it is copied.
+        // With the image's key loaded, the copy of an object is encrypted with it.
         if !self.is_encrypted() {
             let advice = "its snapshots would lose what they show of the parent: resize it through its key \
                           (--encryption-passphrase-file), or remove them first";
@@ -108,7 +108,7 @@ impl Image {
     }
 }
 
-/// Ends a size change when it is dropped, wherever its caller stopped.
+/// Cancels an unfinished size change on drop.
 struct ResizeGuard<'a> {
     image: &'a Image,
     id: u64,

@@ -1,4 +1,4 @@
-//! What is known of a snapshot.
+//! Properties of a snapshot.
 
 use crate::ceph::error::Error;
 pub use onego_ceph::cls::rbd::SnapshotNamespace as SnapshotKind;
@@ -10,43 +10,43 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its number, which no other snapshot of the pool of its data has.
+    /// Number, unique in the image's data pool.
     pub id: u64,
-    /// Its name, which no other one of its kind has at that image.
+    /// Name, unique among the image's snapshots of the same kind.
     pub name: String,
-    /// What it was made for.
+    /// Purpose of the snapshot.
     pub kind: SnapshotKind,
-    /// Bytes of the image when it was made.
+    /// Size of the image at the time of the snapshot, in bytes.
     pub size: u64,
-    /// When it was made, if the cluster remembers.
+    /// Creation time, if the cluster recorded it.
     pub created: Option<SystemTime>,
-    /// Clones that it counts itself.
+    /// Number of clones that the snapshot itself counts.
     pub children: u32,
-    /// Bytes of the parent that show through; `None`: there is no parent.
+    /// Visible bytes of the parent; `None` without a parent.
     pub overlap: Option<u64>,
     pub(crate) protection: u8,
-    /// See `onego_ceph::cls::rbd::image_flag`.
+    /// Flags; see `onego_ceph::cls::rbd::image_flag`.
     pub flags: u64,
 }
 
 impl Snapshot {
-    /// Did a user ask for it?
+    /// Returns whether a user created the snapshot.
     pub fn is_users(&self) -> bool {
         self.kind == SnapshotKind::User
     }
 
-    /// Must it not be removed?
+    /// Returns whether the snapshot is protected from removal.
     pub fn is_protected(&self) -> bool {
         self.protection == protection::PROTECTED
     }
 }
 
-/// A user's snapshot, for the owner of the image.
+/// Returns the name of a user's snapshot for a request to the image's owner.
 pub(super) fn users(name: &str) -> SnapshotName {
     SnapshotName { name: name.to_owned(), namespace: SnapshotKind::User }
 }
 
-/// Says which snapshot is there already, if that is what is wrong.
+/// Adds the name of the existing snapshot to an error of the kind `Exists`.
 pub(super) fn taken(error: Error, image: &str, name: &str) -> Error {
     match error {
         Error::Exists { .. } => Error::Exists { what: format!("snapshot {image}@{name}") },

@@ -1,4 +1,4 @@
-//! Requests to images without futures: by tag, on the thread that owns the client, or with a function that is told what came of it.
+//! Image requests without futures: by tag on the thread that owns the client, or with a callback.
 
 use super::image::Image;
 use crate::ceph::commands::CephCommand;
@@ -19,7 +19,7 @@ impl From<ImageRequest> for Io {
 }
 
 impl Reactor {
-    /// Submits a request to an image; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
+    /// Submits a request to an image; its completion carries `tag`. It is sent with the next [`turn`](Self::turn).
     /// Fails at once, without a completion, if the request does not fit the image.
     pub fn submit(&mut self, image: &Image, request: ImageRequest, tag: u64) -> Result<(), Error> {
         let io = request.into();
@@ -31,10 +31,11 @@ impl Reactor {
 }
 
 impl Image {
-    /// Begins a request, and has `done` told what came of it: on the thread that drives the client, which `done` must not block. It costs
-    /// less than a future does. If the client ends before, `done` is dropped without being called.
+    /// Starts a request and calls `done` with its result, on the thread that drives the client, which `done` must not
+    /// block. Cheaper than a future. If the client closes first, `done` is dropped without being called.
     ///
-    /// It never waits, so the caller bounds how many are in flight. Fails at once, without a call, if the request does not fit the image.
+    /// This never waits, so the caller must bound the requests in flight. Fails at once, without a call, if the
+    /// request does not fit the image.
     ///
     /// ```no_run
     /// # use onego::rbd::Image;

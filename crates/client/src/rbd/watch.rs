@@ -1,4 +1,4 @@
-//! What the users of an image tell each other, for programs that want to know.
+//! Notifications between the users of an image, for programs that follow them.
 
 use super::header::{ImageInfo, describe};
 use crate::ceph::error::{Errno, Error};
@@ -6,28 +6,28 @@ use crate::rados::{Notification, Pool, Watch, WatchEvent};
 use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_rbd::notify::{self, Operation, Response};
 
-/// Something that the users of an image are told.
+/// An event of an image.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImageEvent {
-    /// The header has changed: size, features, snapshots.
+    /// The header changed: size, features or snapshots.
     Changed,
-    /// A snapshot is about to be made, which waits for the answer.
+    /// A snapshot is about to be created, and waits for the answer.
     Quiesce(QuiesceRequest),
-    /// The snapshot is made, or will not be.
+    /// The snapshot was created or abandoned.
     Unquiesce,
-    /// The watch is lost: nothing is told any more.
+    /// The watch is lost: no further events will arrive.
     Lost,
 }
 
-/// A request to let no writes go until [`ImageEvent::Unquiesce`]. It is granted when this is dropped.
+/// A request to pause writes until [`ImageEvent::Unquiesce`]. Dropping it grants the request.
 #[derive(Debug)]
 pub struct QuiesceRequest {
     notification: Notification,
 }
 
 impl QuiesceRequest {
-    /// Says that the writes rest, or why they cannot.
+    /// Reports that writes are paused, or why they cannot be.
     pub fn answer(self, result: Result<(), Errno>) {
         let result = result.map_or_else(|errno| -errno.0, |()| 0);
         self.notification.acknowledge(Response { result }.to_bytes());
@@ -41,7 +41,7 @@ pub struct ImageWatch {
 }
 
 impl ImageWatch {
-    /// Watches an image that is known.
+    /// Watches an image whose info is known.
     pub async fn open(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
         match pool.watch(&image.header_object()).await {
             Ok(watch) => Ok(Self { watch }),
@@ -50,19 +50,19 @@ impl ImageWatch {
         }
     }
 
-    /// Its number, which no other watch of this client has.
+    /// Returns the watch's cookie, unique among this client's watches.
     pub fn cookie(&self) -> u64 {
         self.watch.cookie()
     }
 
-    /// What happens next; `None`: the watch has ended.
+    /// Returns the next event, or `None` once the watch has ended.
     pub async fn next(&mut self) -> Option<ImageEvent> {
         loop {
             let notification = match self.watch.next().await? {
                 WatchEvent::Lost => return Some(ImageEvent::Lost),
                 WatchEvent::Notify(notification) => notification,
             };
-            // What is of no interest is acknowledged by being dropped.
+            // Dropping an irrelevant notification acknowledges it.
             match notify::Notification::from_bytes(&notification.payload().to_vec()) {
                 Ok(notify::Notification::HeaderUpdate) => return Some(ImageEvent::Changed),
                 Ok(notify::Notification::Operation(Operation::Quiesce { .. })) => {
@@ -76,7 +76,7 @@ impl ImageWatch {
         }
     }
 
-    /// Gives the watch up, and waits until the cluster knows.
+    /// Ends the watch, and waits until the cluster has confirmed that.
     pub async fn close(self) -> Result<(), Error> {
         self.watch.close().await
     }

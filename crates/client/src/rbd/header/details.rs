@@ -1,4 +1,4 @@
-//! All that an image's header says, as operations on the image need it.
+//! All properties of an image, for operations on it.
 
 use super::handle::Header;
 use super::info::ImageInfo;
@@ -11,62 +11,62 @@ use onego_ceph::rbd::{DIRECTORY, header_object};
 use onego_ceph::types::Utime;
 use std::time::{Duration, SystemTime};
 
-/// All that is known of an image.
+/// All properties of an image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ImageDetails {
-    /// What every user of the image needs.
+    /// Basic properties.
     pub info: ImageInfo,
-    /// See `onego_ceph::cls::rbd::image_flag`.
+    /// Flags; see `onego_ceph::cls::rbd::image_flag`.
     pub flags: u64,
-    /// See `onego_ceph::cls::rbd::op_feature`.
+    /// Features in use by operations; see `onego_ceph::cls::rbd::op_feature`.
     pub op_features: u64,
-    /// Number of the pool and id of the group that it is in, if it is.
+    /// Number of the pool and id of the image's group, if any.
     pub group: Option<(i64, String)>,
-    /// When it was last read, as far as anybody said so.
+    /// Time of the last recorded read.
     pub accessed: Option<SystemTime>,
-    /// When it was last written, as far as anybody said so.
+    /// Time of the last recorded write.
     pub modified: Option<SystemTime>,
-    /// Its snapshots, oldest first.
+    /// Snapshots, oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// The snapshot that it, or a snapshot of it, was cloned from.
+    /// Snapshot that the image, or one of its snapshots, was cloned from.
     pub(crate) origin: Option<ParentImageSpec>,
 }
 
 impl ImageDetails {
-    /// What is known of the image called `name`.
+    /// Returns the properties of the image called `name`.
     pub async fn of(pool: &Pool, name: &str) -> Result<Self, Error> {
         Header::named(pool, name).await?.details().await
     }
 
-    /// What is known of the image with this id. It may be in the trash.
+    /// Returns the properties of the image with this id, which may be in the trash.
     pub async fn of_id(pool: &Pool, id: &str) -> Result<Self, Error> {
         Header::with_id_and_name(pool, id).await?.details().await
     }
 
-    /// What is known now of an image that was known before, whatever it is called by now.
+    /// Returns the current properties of an image whose info is known, even if it has been renamed since.
     pub async fn of_known(pool: &Pool, image: &ImageInfo) -> Result<Self, Error> {
         Header::of(pool, image).renamed().await?.details().await
     }
 
-    /// Is it a clone that the parent's snapshot counts itself?
+    /// Returns whether the image is a clone that the parent's snapshot itself counts.
     pub(crate) fn is_counted_clone(&self) -> bool {
         self.op_features & op_feature::CLONE_CHILD != 0
     }
 
-    /// A user's snapshot by its name.
+    /// Returns a user's snapshot by name.
     pub fn snapshot(&self, name: &str) -> Result<&Snapshot, Error> {
         let named = self.snapshots.iter().find(|snapshot| snapshot.is_users() && snapshot.name == name);
         named.ok_or_else(|| Error::NotFound { what: format!("snapshot {}@{name}", self.info.name) })
     }
 
-    /// A snapshot of any kind by its number.
+    /// Returns a snapshot of any kind by number.
     pub fn snapshot_by_id(&self, id: u64) -> Result<&Snapshot, Error> {
         let found = self.snapshots.iter().find(|snapshot| snapshot.id == id);
         found.ok_or_else(|| Error::NotFound { what: format!("snapshot {id} of {}", self.info.name) })
     }
 
-    /// The snapshot that it is a clone of, by its names.
+    /// Returns the names of the snapshot that the image was cloned from.
     pub async fn parent_name(&self, cluster: &Cluster) -> Result<Option<ParentName>, Error> {
         let Some(parent) = &self.info.parent else { return Ok(None) };
         let pool = cluster.pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
@@ -82,7 +82,7 @@ impl ImageDetails {
         Ok(Some(ParentName { place: place(&pool), image, id: parent.image.clone(), snapshot, in_trash }))
     }
 
-    /// The name of the group that it is in: pool/group.
+    /// Returns the name of the image's group: pool/group.
     pub async fn group_name(&self, pool: &Pool) -> Result<Option<String>, Error> {
         let Some((id, group)) = &self.group else { return Ok(None) };
         let pool = pool.cluster().pool_by_id(*id).await?.in_namespace(pool.namespace());
@@ -91,23 +91,22 @@ impl ImageDetails {
     }
 }
 
-/// The snapshot that a clone was made of, by its names.
+/// Names of the snapshot that a clone was created from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParentName {
-    /// Its pool, and its namespace if it is in one: POOL or POOL/NAMESPACE.
+    /// Pool with optional namespace: POOL or POOL/NAMESPACE.
     pub place: String,
-    /// Its image.
+    /// Name of the parent image.
     pub image: String,
-    /// The image's id.
+    /// Id of the parent image.
     pub id: String,
-    /// Its own name.
+    /// Name of the snapshot.
     pub snapshot: String,
-    /// Is the image in the trash?
+    /// Whether the parent image is in the trash.
     pub in_trash: bool,
 }
 
-/// A time of the cluster.
 pub(crate) fn time(at: Utime) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::new(at.sec.into(), at.nsec)
 }

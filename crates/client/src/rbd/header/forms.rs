@@ -1,4 +1,4 @@
-//! What a header says and how it is changed, whichever form it has.
+//! Reads and changes of a header in either format.
 
 use super::details::ImageDetails;
 use super::handle::Header;
@@ -11,7 +11,7 @@ use onego_ceph::rbd::ImageFormat;
 use onego_rbd::ImageState;
 
 impl Header {
-    /// What every user of the image needs to know, at a snapshot or without one.
+    /// Reads the basic properties of the image at a snapshot or at present.
     pub(crate) async fn info(&self, snap: u64) -> Result<ImageInfo, Error> {
         match self.format {
             ImageFormat::V1 => v1::info(self, snap).await,
@@ -19,7 +19,7 @@ impl Header {
         }
     }
 
-    /// All that is known of the image.
+    /// Reads all properties of the image.
     pub(crate) async fn details(&self) -> Result<ImageDetails, Error> {
         match self.format {
             ImageFormat::V1 => v1::details(self).await,
@@ -27,7 +27,7 @@ impl Header {
         }
     }
 
-    /// The number of the snapshot called `snapshot` that a user has made of the image.
+    /// Returns the number of the user's snapshot called `snapshot`.
     pub(crate) async fn snapshot_id(&self, snapshot: &str) -> Result<u64, Error> {
         match self.format {
             ImageFormat::V1 => Ok(v1::details(self).await?.snapshot(snapshot)?.id),
@@ -35,7 +35,7 @@ impl Header {
         }
     }
 
-    /// Records a snapshot. Fails with ESTALE if a newer one was recorded before, and with EDQUOT at the limit.
+    /// Records a snapshot. Fails with ESTALE if a newer one is already recorded, and with EDQUOT at the limit.
     pub(crate) async fn add_snapshot(&self, name: &str, snap: u64, kind: &SnapshotKind) -> Result<(), Error> {
         match self.format {
             ImageFormat::V1 => v1::add_snapshot(self, name, snap, kind).await,
@@ -43,7 +43,7 @@ impl Header {
         }
     }
 
-    /// Forgets a snapshot.
+    /// Removes the record of a snapshot.
     pub(crate) async fn remove_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
         match self.format {
             ImageFormat::V1 => v1::remove_snapshot(self, snapshot).await,
@@ -51,7 +51,6 @@ impl Header {
         }
     }
 
-    /// Gives a snapshot another name.
     pub(crate) async fn rename_snapshot(&self, snap: u64, to: &str) -> Result<(), Error> {
         match self.format {
             ImageFormat::V1 => v1::rename_snapshot(self, snap, to).await,
@@ -59,13 +58,13 @@ impl Header {
         }
     }
 
-    /// Notes another size.
+    /// Records a new size.
     pub(crate) async fn set_size(&self, size: u64) -> Result<(), Error> {
         let ops = ImageState::set_size(self.format, size);
         self.operate(ops.into_iter().fold(WriteOp::new(), WriteOp::and)).await
     }
 
-    /// Removes the header, which goes last of an image. Of format 1 it is all that has the image's name.
+    /// Removes the header, the last part of an image. In format 1 this also removes the name.
     pub(crate) async fn remove(&self) -> Result<(), Error> {
         if self.format == ImageFormat::V1 {
             v1::forget_name(&self.pool, &self.name).await?;

@@ -1,4 +1,4 @@
-//! The image that an operation is about, by its header.
+//! Handle of an image's header.
 
 use super::info::ImageInfo;
 use super::place::describe;
@@ -9,64 +9,63 @@ use onego_ceph::cls::Method;
 use onego_ceph::rbd::{HEADER_UPDATE, ImageFormat};
 use std::time::Duration;
 
-/// How long others that have the image open may take to notice that it has changed.
+/// Limit on the time in which other users of the image must acknowledge a change.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An image that an operation is about.
+/// An image as the subject of an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) pool: Pool,
     pub(crate) format: ImageFormat,
-    /// Empty: it is of format 1, whose images are known by their names.
+    /// Empty for format 1, whose images are identified by name.
     pub(crate) id: String,
-    /// As people know it; its id if it has no name.
+    /// Name for display; the id if the image has no name.
     pub(crate) name: String,
 }
 
 impl Header {
-    /// The image of format 2 with this id.
+    /// Creates the handle of an image of format 2.
     pub(crate) fn v2(pool: &Pool, id: &str, name: &str) -> Self {
         Self { pool: pool.clone(), format: ImageFormat::V2, id: id.to_owned(), name: name.to_owned() }
     }
 
-    /// The image of format 1 with this name.
+    /// Creates the handle of an image of format 1.
     pub(crate) fn v1(pool: &Pool, name: &str) -> Self {
         Self { pool: pool.clone(), format: ImageFormat::V1, id: String::new(), name: name.to_owned() }
     }
 
-    /// The image that this is known of.
     pub(crate) fn of(pool: &Pool, info: &ImageInfo) -> Self {
         let (id, name) = (info.id.clone(), info.name.clone());
         Self { pool: pool.clone(), format: info.format, id, name }
     }
 
-    /// The name of the object.
+    /// Returns the name of the header object.
     pub(crate) fn object(&self) -> String {
         self.format.header_object(&self.name, &self.id).to_string()
     }
 
-    /// The same image, where requests fail in a full pool instead of waiting for room if they need any.
+    /// Returns the same image with requests that fail in a full pool instead of waiting for space.
     pub(crate) fn with_full_try(&self) -> Self {
         Self { pool: self.pool.with_full_try(), ..self.clone() }
     }
 
-    /// The image in messages.
+    /// Returns the image's name for messages.
     pub(crate) fn describe(&self) -> String {
         describe(&self.pool, &self.name)
     }
 
-    /// A snapshot of the image in messages.
+    /// Returns a snapshot's name for messages.
     pub(crate) fn describe_snapshot(&self, snapshot: &Snapshot) -> String {
         format!("snapshot {}@{}", self.name, snapshot.name)
     }
 
-    /// Fails if the image is of format 1, which lacks something, with the number by which librbd says so.
+    /// Fails with librbd's error number if the image has format 1, which lacks a capability.
     pub(crate) fn needs_v2(&self, lacking: &str, errno: Errno) -> Result<(), Error> {
         match self.format {
             ImageFormat::V2 => Ok(()),
             ImageFormat::V1 => Err(Error::Unmet {
                 what: format!(
-                    "{} is of format 1, which lacks {lacking}: \"rbd deep cp\" makes an image of format 2 of it",
+                    "{} has format 1, which lacks {lacking}: \"rbd deep cp\" copies it to an image of format 2",
                     self.describe()
                 ),
                 errno,
@@ -74,7 +73,7 @@ impl Header {
         }
     }
 
-    /// Calls a method that only reads.
+    /// Calls a read-only method.
     pub(crate) async fn call<M: Method>(&self, method: &M) -> Result<M::Reply, Error> {
         self.pool.call(&self.object(), method).await
     }
@@ -84,17 +83,17 @@ impl Header {
         self.operate(WriteOp::new().call(method)).await
     }
 
-    /// Changes the header in any way.
+    /// Applies any change to the header.
     pub(crate) async fn operate(&self, op: WriteOp) -> Result<(), Error> {
         self.pool.operate_write(&self.object(), op).await.map(drop)
     }
 
-    /// Has those that have the image open read its header again.
+    /// Makes other users of the image reread the header.
     pub(crate) async fn notify_changed(&self) -> Result<(), Error> {
         self.pool.notify(&self.object(), HEADER_UPDATE.to_vec(), NOTIFY_TIMEOUT).await.map(drop)
     }
 
-    /// The pool of the image's data.
+    /// Returns the pool of the image's data.
     pub(crate) async fn data_pool(&self, info: &ImageInfo) -> Result<Pool, Error> {
         match info.data_pool {
             Some(id) => {

@@ -1,4 +1,4 @@
-//! What every user of an image needs to know of it.
+//! Basic properties of an image, which all its users need.
 
 use super::place::place;
 use crate::ceph::error::Error;
@@ -9,56 +9,56 @@ use onego_ceph::rbd::{DIRECTORY, DataNames, Features, ImageFormat, Layout, heade
 use onego_rbd::{DataObjects, ImageFacts, ImageState};
 use std::time::SystemTime;
 
-/// Features that are kept in objects of their own, which "rbd feature disable" takes away.
+/// Features with separate objects, which "rbd feature disable" can switch off.
 const SWITCHABLE: Features = Features(feature::EXCLUSIVE_LOCK | feature::OBJECT_MAP | feature::FAST_DIFF);
 
-/// What is known of an image.
+/// Basic properties of an image.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ImageInfo {
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// Its id, which stays when the name changes. Empty: it is of format 1.
+    /// Id of the image, which survives renaming; empty for format 1.
     pub id: String,
-    /// In which form its header is kept.
+    /// Format of the header.
     pub format: ImageFormat,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// How its bytes lie in objects.
+    /// Layout of the data in objects.
     pub layout: Layout,
-    /// Its features.
+    /// Features of the image.
     pub features: Features,
-    /// What names of its data objects start with.
+    /// Prefix of the names of its data objects.
     pub object_prefix: String,
-    /// Number of the pool of its data objects, if that is another one.
+    /// Number of the data pool, if not the image's own pool.
     pub data_pool: Option<i64>,
-    /// Snapshots, newest first.
+    /// Snapshot numbers, newest first.
     pub snapshots: Vec<u64>,
-    /// When it was created, if the cluster remembers.
+    /// Creation time, if the cluster recorded it.
     pub created: Option<SystemTime>,
-    /// For a clone, the snapshot that holds what it does not hold itself.
+    /// The parent of a clone, which supplies the data that the clone lacks.
     pub parent: Option<Parent>,
     pub(crate) state: ImageState,
 }
 
-/// The snapshot that a clone was made of.
+/// The snapshot that a clone was created from.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Parent {
-    /// Number of its pool.
+    /// Number of the parent's pool.
     pub pool: i64,
-    /// Its namespace within the pool; empty: none.
+    /// Namespace of the parent; empty for none.
     pub namespace: String,
-    /// Id of its image.
+    /// Id of the parent image.
     pub image: String,
     /// Number of the snapshot.
     pub snapshot: u64,
-    /// Bytes, from the start, of which the clone may show the parent's.
+    /// Number of bytes, from the start, that the clone may read from the parent.
     pub overlap: u64,
 }
 
 impl Parent {
-    /// Looks the parent's name up, as `rbd` writes it: pool/image@snapshot.
+    /// Looks up the parent's name in `rbd` notation: pool/image@snapshot.
     pub async fn name(&self, cluster: &Cluster) -> Result<String, Error> {
         let pool = cluster.pool_by_id(self.pool).await?.in_namespace(&self.namespace);
         let image = pool.call(DIRECTORY, &DirGetName { id: self.image.clone() }).await?;
@@ -69,27 +69,27 @@ impl Parent {
 }
 
 impl ImageInfo {
-    /// Objects that the image may consist of.
+    /// Returns the number of objects that the image may consist of.
     pub fn objects(&self) -> u64 {
         self.layout.objects(self.size)
     }
 
-    /// Is it of format 1?
+    /// Returns whether the image has format 1.
     pub fn is_old_format(&self) -> bool {
         self.format == ImageFormat::V1
     }
 
-    /// The object that has its header.
+    /// Returns the name of the header object.
     pub fn header_object(&self) -> String {
         self.format.header_object(&self.name, &self.id).to_string()
     }
 
-    /// What its data objects are called.
+    /// Returns the names of the data objects.
     pub fn data_names(&self) -> DataNames {
         self.format.data_names(&self.object_prefix)
     }
 
-    /// Where the image's data lies, seen at a snapshot or without one.
+    /// Returns the location of the image's data at a snapshot or at present.
     pub(in crate::rbd) fn data(&self, pool: &Pool, snap: u64) -> DataObjects {
         DataObjects {
             pool: self.data_pool.unwrap_or_else(|| pool.id()),
@@ -102,7 +102,7 @@ impl ImageInfo {
         }
     }
 
-    /// What an open image has to know, without the ancestors of a clone.
+    /// Returns the facts that opening requires, without the ancestors of a clone.
     pub(crate) fn facts(&self, pool: &Pool, snap: u64) -> ImageFacts {
         let object = self.format.header_object(&self.name, &self.id);
         let id = if self.is_old_format() { &self.name } else { &self.id };
@@ -120,7 +120,7 @@ impl ImageInfo {
         }
     }
 
-    /// Fails if a write would leave something behind that is no longer true.
+    /// Fails if a write would invalidate state that Onego does not maintain.
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         let features = self.features.without(Features::WRITABLE);
         if features.is_empty() {

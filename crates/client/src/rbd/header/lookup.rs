@@ -1,4 +1,4 @@
-//! Images by their names and ids.
+//! Lookup of images by name and id.
 
 use super::handle::Header;
 use super::info::ImageInfo;
@@ -10,7 +10,7 @@ use onego_ceph::rbd::{DIRECTORY, ImageFormat, id_object, valid_image_name};
 use onego_ceph::types::NOSNAP;
 
 impl Header {
-    /// The image called `name`, of either format.
+    /// Returns the image called `name`, of either format.
     pub(crate) async fn named(pool: &Pool, name: &str) -> Result<Self, Error> {
         if let Some(id) = pool.known_image(name) {
             return Ok(Self::v2(pool, id, name));
@@ -25,7 +25,7 @@ impl Header {
         }
     }
 
-    /// The image with this id, which may be in the trash.
+    /// Returns the image with this id, which may be in the trash.
     pub(crate) async fn with_id(pool: &Pool, id: &str) -> Result<Self, Error> {
         match pool.call(DIRECTORY, &DirGetName { id: id.to_owned() }).await {
             Ok(name) => Ok(Self::v2(pool, id, &name)),
@@ -34,12 +34,12 @@ impl Header {
         }
     }
 
-    /// The same, by the name that it has now, or had before it came into the trash.
+    /// Returns the image with this id and its current name, or its former name if it is in the trash.
     pub(crate) async fn with_id_and_name(pool: &Pool, id: &str) -> Result<Self, Error> {
         Ok(Self::v2(pool, id, &image_name(pool, id).await?))
     }
 
-    /// The same image, by the name that it has now.
+    /// Returns the same image with its current name.
     pub(crate) async fn renamed(self) -> Result<Self, Error> {
         match self.format {
             ImageFormat::V1 => Ok(self),
@@ -48,19 +48,20 @@ impl Header {
     }
 }
 
-/// What is known of an image, without opening it: also of one that cannot be opened here.
+/// Returns an image's properties without opening it, even if it cannot be opened here.
 pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     Header::named(pool, name).await?.info(NOSNAP).await
 }
 
 impl ImageInfo {
-    /// What the image is called now: others may have given it another name. One of format 1 would be another image then.
+    /// Returns the image's current name, which another client may have changed. An image of format 1 cannot be
+    /// tracked through a rename.
     pub async fn current_name(&self, pool: &Pool) -> Result<String, Error> {
         Ok(Header::of(pool, self).renamed().await?.name)
     }
 }
 
-/// The name of the image with this id, or the one that it had before it came into the trash.
+/// Returns the name of the image with this id, or its former name if it is in the trash.
 pub async fn image_name(pool: &Pool, id: &str) -> Result<String, Error> {
     match pool.call(DIRECTORY, &DirGetName { id: id.to_owned() }).await {
         Err(Error::NotFound { .. }) => {}
@@ -73,12 +74,12 @@ pub async fn image_name(pool: &Pool, id: &str) -> Result<String, Error> {
     }
 }
 
-/// Fails unless a new image of that format may be called `name`: an image of the other format may have the name. One of the same
-/// format makes the request fail that takes the name.
+/// Fails unless a new image of that format may be called `name`: an image of the other format may have the name. For
+/// the same format, the request that takes the name detects that.
 pub(crate) async fn check_new_name(pool: &Pool, name: &str, format: ImageFormat) -> Result<(), Error> {
     if !valid_image_name(name) {
         return Err(Error::Invalid(format!(
-            "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
+            "invalid image name {name:?}: it must have 1 to 96 bytes, without / and @"
         )));
     }
     let other = match format {
@@ -91,7 +92,8 @@ pub(crate) async fn check_new_name(pool: &Pool, name: &str, format: ImageFormat)
     }
 }
 
-/// Is there an image of that format called `name`? A user who may not see the object that says so sees no such image.
+/// Returns whether an image of that format is called `name`; false if the user may not read the object with the
+/// answer.
 async fn exists(pool: &Pool, name: &str, format: ImageFormat) -> Result<bool, Error> {
     match pool.stat(&format.name_object(name).to_string()).await {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! What programs note at an image's header, by key: Ceph's `rbd image-meta` shows and changes it.
+//! Metadata of an image: entries in its header, which Ceph's `rbd image-meta` shows and changes.
 
 use super::info::ImageInfo;
 use crate::ceph::error::Error;
@@ -6,7 +6,7 @@ use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{Metadata, MetadataGet, MetadataList, MetadataRemove, MetadataSet};
 use std::collections::BTreeMap;
 
-/// The value of a key of an image, if it has one.
+/// Returns the value of a metadata entry, or `None` if it does not exist.
 pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Option<Vec<u8>>, Error> {
     match pool.call(&image.header_object(), &MetadataGet { key: key.to_owned() }).await {
         Ok(value) => Ok(Some(value)),
@@ -15,10 +15,10 @@ pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Optio
     }
 }
 
-/// Entries asked for at a time when all are.
+/// Entries per request.
 const PAGE: u64 = 64;
 
-/// All keys and values of an object that has some: an image's header, or a pool's settings.
+/// Returns all metadata of an object: an image's header, or a pool's settings.
 pub(crate) async fn all(pool: &Pool, object: &str) -> Result<Metadata, Error> {
     let mut all = Metadata::new();
     loop {
@@ -35,19 +35,19 @@ pub(crate) async fn all(pool: &Pool, object: &str) -> Result<Metadata, Error> {
     }
 }
 
-/// All keys of an image and their values.
+/// Returns all metadata of an image.
 pub async fn all_metadata(pool: &Pool, image: &ImageInfo) -> Result<Metadata, Error> {
     all(pool, &image.header_object()).await
 }
 
-/// Gives a key of an image a value.
+/// Sets a metadata entry of an image.
 pub async fn set_metadata(pool: &Pool, image: &ImageInfo, key: &str, value: &[u8]) -> Result<(), Error> {
     let header = image.header_object();
     let entries = BTreeMap::from([(key.to_owned(), value.to_owned())]);
     pool.operate_write(&header, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
 }
 
-/// Removes a key of an image, if it has it, also while the pool is full.
+/// Removes a metadata entry of an image if it exists, even if the pool is full.
 pub async fn remove_metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<(), Error> {
     let pool = pool.with_full_try();
     let header = image.header_object();

@@ -1,6 +1,5 @@
-//! The header of an image: where it is, what it says, and how it is changed. It has two forms, one for each format of images; what
-//! differs is in [`v1`] and [`v2`], and nothing above this module asks which of them an image has, but where the formats differ
-//! in what images can do.
+//! The header of an image: lookup, reads and changes. It has two formats, implemented in [`v1`] and [`v2`]; code
+//! above this module depends on the format only where the capabilities of images differ.
 
 mod details;
 mod forms;

@@ -1,20 +1,20 @@
-//! A pool and its namespace, and the objects there that list something.
+//! Location of images: a pool with a namespace, and its directory objects.
 
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{DirStateAssert, directory_state};
 use onego_ceph::rbd::DIRECTORY;
 
-/// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
+/// Object that lists a pool's namespaces (`RBD_NAMESPACE`).
 pub(crate) const NAMESPACES: &str = "rbd_namespace";
 
-/// The object that lists a pool's images in the trash (`RBD_TRASH`).
+/// Object that lists a pool's images in the trash (`RBD_TRASH`).
 pub(crate) const TRASH: &str = "rbd_trash";
 
-/// The object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
+/// Object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
 pub(crate) const GROUP_DIRECTORY: &str = "rbd_group_directory";
 
-/// A pool and its namespace as `rbd` writes them.
+/// Returns a pool and its namespace in `rbd` notation.
 pub(crate) fn place(pool: &Pool) -> String {
     match pool.namespace() {
         "" => pool.name().to_owned(),
@@ -22,13 +22,13 @@ pub(crate) fn place(pool: &Pool) -> String {
     }
 }
 
-/// The name of an image in messages.
+/// Returns the name of an image for messages.
 pub(crate) fn describe(pool: &Pool, name: &str) -> String {
     format!("image {}/{name}", place(pool))
 }
 
-/// Returns whether images may be in a namespace, by the namespace's own directory: users of one namespace can read nothing
-/// outside it (ceph `src/librbd/api/Namespace.cc`, `exists`).
+/// Returns whether a namespace may contain images, according to the namespace's own directory: a user confined to a
+/// namespace can read nothing outside it (ceph `src/librbd/api/Namespace.cc`, `exists`).
 pub(crate) async fn namespace_exists(pool: &Pool, namespace: &str) -> Result<bool, Error> {
     let is_ready = DirStateAssert { state: directory_state::READY };
     match pool.in_namespace(namespace).call(DIRECTORY, &is_ready).await {
@@ -38,7 +38,7 @@ pub(crate) async fn namespace_exists(pool: &Pool, namespace: &str) -> Result<boo
     }
 }
 
-/// Fails if the namespace does not exist: images in it would not be found by those who list namespaces.
+/// Fails if the namespace does not exist: listings of namespaces would not reveal the images in it.
 pub(crate) async fn check_namespace(pool: &Pool) -> Result<(), Error> {
     let namespace = pool.namespace();
     if namespace.is_empty() || namespace_exists(pool, namespace).await? {

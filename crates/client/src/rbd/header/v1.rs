@@ -1,4 +1,5 @@
-//! Format 1: the header is bytes of the object `NAME.rbd`, and the directory of images is a map in the data of its object.
+//! Format 1: the header is the data of the object `NAME.rbd`, and the image directory is a map in the data of its
+//! object.
 //!
 //! Sources: ceph `src/librbd/internal.cc` (`create_v1`), `src/librbd/image/RefreshRequest.cc`, `src/librbd/operation/`.
 
@@ -95,7 +96,7 @@ pub(super) async fn rename_snapshot(header: &Header, snap: u64, to: &str) -> Res
     header.change(&Format1SnapshotRename { snap, name: to.to_owned() }).await
 }
 
-/// Makes an image. Fails with [`Error::Exists`] if there is one of that name.
+/// Creates an image. Fails with [`Error::Exists`] if the name is taken.
 pub(in crate::rbd) async fn create(
     pool: &Pool,
     name: &str,
@@ -103,7 +104,7 @@ pub(in crate::rbd) async fn create(
     metadata: &BTreeMap<String, Vec<u8>>,
 ) -> Result<(), Error> {
     let random = pool.cluster().random()?;
-    // As librbd calls them, with other numbers that no other image of the pool has.
+    // Named as by librbd, with numbers unique in the pool.
     let prefix = format!("rb.0.{:x}.{:x}", random >> 32, random as u32);
     let made = Format1Header::new(&prefix, order, size);
     let mut op = WriteOp::new().create(true).write_full(made.to_bytes());
@@ -111,17 +112,17 @@ pub(in crate::rbd) async fn create(
         op = op.call(&MetadataSet { entries: metadata.clone() });
     }
     let header = Header::v1(pool, name);
-    // Of two that make it, one makes the header, and that one lists it.
+    // Of two concurrent creations, one creates the header, and that one lists it.
     header.operate(op).await.map_err(|error| taken(error, pool, name))?;
     let listed = change_directory(pool, &[TmapCommand::Set { key: &text::to_bytes(name), value: &[] }]).await;
     if listed.is_err() {
-        // What is left behind would keep the name taken for ever. The first error is the one to tell.
+        // Leftovers would block the name forever. The first error is the one to report.
         let _ = pool.remove(&header.object()).await;
     }
     listed
 }
 
-/// Gives an image another name: it gets another header, with all that is noted at it. Those that have the image open lose it.
+/// Renames an image by creating another header with all its metadata. Clients that have the image open lose it.
 ///
 /// Source: ceph `src/librbd/operation/RenameRequest.cc`.
 pub(in crate::rbd) async fn rename(header: &Header, to: &str) -> Result<(), Error> {
@@ -137,14 +138,14 @@ pub(in crate::rbd) async fn rename(header: &Header, to: &str) -> Result<(), Erro
     let (old, new) = (text::to_bytes(&header.name), text::to_bytes(to));
     let change = [TmapCommand::Set { key: &new, value: &[] }, TmapCommand::RemoveIfThere { key: &old }];
     if let Err(error) = change_directory(pool, &change).await {
-        // Nothing is called so. The first error is the one to tell.
+        // Undo the unlisted header. The first error is the one to report.
         let _ = pool.remove(&renamed.object()).await;
         return Err(error);
     }
     pool.remove(&header.object()).await
 }
 
-/// Says which image has the name, if that is what is wrong.
+/// Adds the name of the existing image to an error of the kind `Exists`.
 fn taken(error: Error, pool: &Pool, name: &str) -> Error {
     match error {
         Error::Exists { .. } => Error::Exists { what: describe(pool, name) },
@@ -152,18 +153,18 @@ fn taken(error: Error, pool: &Pool, name: &str) -> Error {
     }
 }
 
-/// Takes a name off the list.
+/// Removes a name from the directory.
 pub(super) async fn forget_name(pool: &Pool, name: &str) -> Result<(), Error> {
     change_directory(pool, &[TmapCommand::RemoveIfThere { key: &text::to_bytes(name) }]).await
 }
 
-/// Takes a name off the list that no image has: somebody has removed it, and not come to an end. Fails with [`Error::NotFound`]
-/// if it is not there.
+/// Removes a name without an image from the directory, a leftover of an interrupted removal. Fails with
+/// [`Error::NotFound`] if the name is not listed.
 pub(in crate::rbd) async fn forget_lost_name(pool: &Pool, name: &str) -> Result<(), Error> {
     change_directory(pool, &[TmapCommand::Remove { key: &text::to_bytes(name) }]).await
 }
 
-/// The names of a pool's images of format 1, in order.
+/// Lists the names of a pool's images of format 1, in order.
 pub(in crate::rbd) async fn names(pool: &Pool) -> Result<Vec<String>, Error> {
     let bytes = match pool.read(DIRECTORY, 0, 0).await {
         Err(Error::NotFound { .. }) => return Ok(Vec::new()),

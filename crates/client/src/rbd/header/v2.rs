@@ -1,4 +1,5 @@
-//! Format 2: the header is keys and values of the object `rbd_header.ID`, which the class `rbd` reads and changes.
+//! Format 2: the header consists of omap entries of the object `rbd_header.ID`, which the class `rbd` reads and
+//! changes.
 
 use super::details::{ImageDetails, time};
 use super::handle::Header;
@@ -17,7 +18,7 @@ use onego_ceph::types::{NOSNAP, Utime};
 use onego_rbd::ImageState;
 use std::time::SystemTime;
 
-/// Snapshots asked about in one request.
+/// Snapshots per request.
 const PAGE: usize = 256;
 
 pub(super) async fn info(header: &Header, snap: u64) -> Result<ImageInfo, Error> {
@@ -50,7 +51,7 @@ pub(super) async fn info(header: &Header, snap: u64) -> Result<ImageInfo, Error>
         snapshot: state.parent.snap,
         overlap: state.overlap,
     });
-    // Images of old clusters do not know when they were made.
+    // Images of old clusters have no creation time.
     let created = pool.call(&object, &GetCreateTimestamp {}).await.ok();
     Ok(ImageInfo {
         name: header.name.clone(),
@@ -95,12 +96,12 @@ pub(super) async fn details(header: &Header) -> Result<ImageDetails, Error> {
     })
 }
 
-/// A time, unless the cluster does not remember it.
+/// Converts a time, which is zero if the cluster did not record it.
 fn known(at: Utime) -> Option<SystemTime> {
     (at != Utime::default()).then(|| time(at))
 }
 
-/// What is known of a snapshot; none if it was removed since the list was read.
+/// Returns a snapshot, or `None` if it was removed since it was listed.
 async fn snapshot(header: &Header, snap: u64) -> Result<Option<Snapshot>, Error> {
     let mut op = ReadOp::new();
     let info = op.call(&SnapshotGet { snap });
@@ -125,7 +126,7 @@ async fn snapshot(header: &Header, snap: u64) -> Result<Option<Snapshot>, Error>
     }))
 }
 
-/// The number of the snapshot called `snapshot` that a user has made of an image.
+/// Returns the number of the user's snapshot called `snapshot`.
 pub(super) async fn snapshot_id(header: &Header, snapshot: &str) -> Result<u64, Error> {
     let mut context = header.call(&GetSnapContext {}).await?;
     loop {
@@ -137,7 +138,7 @@ pub(super) async fn snapshot_id(header: &Header, snapshot: &str) -> Result<u64, 
                 });
             }
             Err(error @ Error::NotFound { .. }) => {
-                // Another snapshot was removed since the list was read.
+                // Another snapshot was removed since the list was read: read it again.
                 let newer = header.call(&GetSnapContext {}).await?;
                 if newer == context {
                     return Err(error);
@@ -149,7 +150,7 @@ pub(super) async fn snapshot_id(header: &Header, snapshot: &str) -> Result<u64, 
     }
 }
 
-/// The number of the user's snapshot called `snapshot`, which is one of `snaps`.
+/// Returns the number of the user's snapshot called `snapshot` among `snaps`.
 async fn named(header: &Header, snaps: &[u64], snapshot: &str) -> Result<Option<u64>, Error> {
     for page in snaps.chunks(PAGE) {
         let mut op = ReadOp::new();

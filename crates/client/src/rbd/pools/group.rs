@@ -4,7 +4,7 @@ use crate::rbd::header::{GROUP_DIRECTORY, place};
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{DirGetId, GroupSpec};
 
-/// A group, found: its pool, id and header.
+/// A group that was looked up: its pool, id and header.
 pub(super) struct Group {
     pub(super) pool: Pool,
     pub(super) id: String,
@@ -19,7 +19,7 @@ impl Group {
         }
     }
 
-    /// The object that holds what is known of a group.
+    /// Returns the name of the object with a group's header.
     pub(super) fn object_of(id: &str) -> String {
         format!("rbd_group_header.{id}")
     }
@@ -40,14 +40,14 @@ impl Group {
         self.pool.operate_write(&self.object(), WriteOp::new().call(method)).await.map(drop)
     }
 
-    /// A pool of its images, in the group's namespace.
+    /// Returns a pool of the group's images, in the group's namespace.
     pub(super) async fn pool_of(&self, pool: i64) -> Result<Pool, Error> {
         let pool = self.pool.cluster().pool_by_id(pool).await?;
         Ok(pool.in_namespace(self.pool.namespace()).with_flags_of(&self.pool))
     }
 }
 
-/// The name of a group in messages.
+/// Returns the name of a group for messages.
 pub(super) fn describe(pool: &Pool, name: &str) -> String {
     format!("group {}/{name}", place(pool))
 }

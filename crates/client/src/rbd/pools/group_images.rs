@@ -8,22 +8,22 @@ use onego_ceph::cls::rbd::{
 };
 use onego_ceph::rbd::DIRECTORY;
 
-/// Images asked for at a time.
+/// Images per request.
 const PAGE: u64 = 1024;
 
 /// An image of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupImage {
-    /// Name of its pool.
+    /// Name of the image's pool.
     pub pool: String,
-    /// Its name.
+    /// Name of the image.
     pub image: String,
-    /// Is it being added or removed?
+    /// Whether an addition or removal is in progress.
     pub is_incomplete: bool,
 }
 
-/// The images of a group, by their pools and names. One in the trash has no name, and is not among them.
+/// Lists the images of a group by pool and name. Images in the trash have no name and are omitted.
 pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, Error> {
     let group = Group::named(pool, group).await?;
     let mut named = Vec::new();
@@ -40,7 +40,7 @@ pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, E
     Ok(named.into_iter().map(|(_, image)| image).collect())
 }
 
-/// Puts an image into a group, which must be in the same namespace.
+/// Adds an image to a group in the same namespace.
 ///
 /// Source: ceph `src/librbd/api/Group.cc`.
 pub async fn add_to_group(
@@ -50,12 +50,12 @@ pub async fn add_to_group(
     check_namespaces(pool, image_pool)?;
     let group = Group::named(pool, group).await?;
     let header = Header::named(image_pool, image).await?;
-    header.needs_v2("an id, by which groups know images", Errno::NOENT)?;
+    header.needs_v2("the id that groups require", Errno::NOENT)?;
     let spec = GroupImageSpec { image_id: header.id.clone(), pool: image_pool.id() };
     let status = |state| GroupImageSet { status: GroupImageStatus { spec: spec.clone(), state } };
     group.change(&status(link_state::INCOMPLETE)).await?;
     if let Err(error) = header.change(&ImageGroupAdd { group: group.spec() }).await {
-        // It stays outside. The first error is the one to tell.
+        // Undo the addition. The first error is the one to report.
         let _ = group.change(&GroupImageRemove { spec }).await;
         return Err(match error {
             Error::Exists { .. } => Error::Exists { what: format!("another group of {}", header.describe()) },
@@ -66,7 +66,7 @@ pub async fn add_to_group(
     group.change(&status(link_state::ATTACHED)).await
 }
 
-/// Takes an image out of a group.
+/// Removes an image from a group.
 pub async fn remove_from_group(
     (pool, group): (&Pool, &str),
     (image_pool, image): (&Pool, &str),
@@ -74,7 +74,7 @@ pub async fn remove_from_group(
     check_namespaces(pool, image_pool)?;
     let group = Group::named(&pool.with_full_try(), group).await?;
     let header = Header::named(image_pool, image).await?;
-    header.needs_v2("an id, by which groups know images", Errno::NOENT)?;
+    header.needs_v2("the id that groups require", Errno::NOENT)?;
     unlink(&group, &GroupImageSpec { image_id: header.id, pool: image_pool.id() }).await
 }
 
@@ -86,7 +86,7 @@ fn check_namespaces(group: &Pool, image: &Pool) -> Result<(), Error> {
     }
 }
 
-/// The images of a group by their ids.
+/// Returns the images of a group by id.
 pub(super) async fn images(group: &Group) -> Result<Vec<GroupImageStatus>, Error> {
     let mut all: Vec<GroupImageStatus> = Vec::new();
     loop {
@@ -100,7 +100,7 @@ pub(super) async fn images(group: &Group) -> Result<Vec<GroupImageStatus>, Error
     }
 }
 
-/// Ends that an image is in a group.
+/// Removes the link between a group and an image on both sides.
 pub(super) async fn unlink(group: &Group, spec: &GroupImageSpec) -> Result<(), Error> {
     let status = GroupImageStatus { spec: spec.clone(), state: link_state::INCOMPLETE };
     group.change(&GroupImageSet { status }).await?;

@@ -13,17 +13,17 @@ use onego_ceph::cls::rbd::{
 };
 use std::collections::BTreeSet;
 
-/// Snapshots asked for at a time.
+/// Snapshots per request.
 const PAGE: u64 = 1024;
 
-/// The names of a group's snapshots, and whether they are whole.
+/// Lists the names of a group's snapshots, each with whether it is complete.
 pub async fn group_snapshots(pool: &Pool, group: &str) -> Result<Vec<(String, bool)>, Error> {
     let records = records(&Group::named(pool, group).await?).await?;
     let is_whole = |record: &GroupSnapshot| record.state == group_snapshot_state::COMPLETE;
     Ok(records.into_iter().map(|record| (record.name.clone(), is_whole(&record))).collect())
 }
 
-/// The names of the pool, the group and the snapshot that a snapshot of an image in `pool` is part of.
+/// Returns the names of the pool, the group and the group snapshot that a snapshot of an image in `pool` belongs to.
 pub async fn group_snapshot_names(
     pool: &Pool,
     group_pool: i64,
@@ -37,7 +37,7 @@ pub async fn group_snapshot_names(
     Ok((place(&group.pool), name, record.name))
 }
 
-/// Makes a snapshot of all images of a group.
+/// Creates a snapshot of all images of a group.
 ///
 /// Source: ceph `src/librbd/api/Group.cc`.
 pub async fn create_group_snapshot(
@@ -77,14 +77,14 @@ pub async fn create_group_snapshot(
     };
     let made = quiesced(&headers.iter().collect::<Vec<_>>(), quiesce, make).await;
     if let Err(error) = made {
-        // Half a snapshot is of no use. The first error is the one to tell.
+        // An incomplete snapshot is useless. The first error is the one to report.
         let _ = remove_record(&found, &record).await;
         return Err(error);
     }
     Ok(())
 }
 
-/// Gives a group's snapshot another name.
+/// Renames a group's snapshot.
 pub async fn rename_group_snapshot(pool: &Pool, group: &str, from: &str, to: &str) -> Result<(), Error> {
     let exists = || Error::Exists { what: format!("snapshot {group}@{to}") };
     if from == to {
@@ -95,14 +95,15 @@ pub async fn rename_group_snapshot(pool: &Pool, group: &str, from: &str, to: &st
     set(&found, &GroupSnapshot { name: to.to_owned(), ..record }).await
 }
 
-/// Removes a group's snapshot.
+/// Removes a snapshot of a group.
 pub async fn remove_group_snapshot(pool: &Pool, group: &str, name: &str) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let found = Group::named(pool, group).await?;
     remove_record(&found, &named(&found, group, name).await?).await
 }
 
-/// Makes all images of a group what they were at its snapshot. Fails with [`Error::Invalid`] if it has other images by now. `progress` is told (done, all) in images.
+/// Rolls all images of a group back to its snapshot. Fails with [`Error::Invalid`] if the group's images have changed
+/// since. Calls `progress` with (done, total) in images.
 pub async fn rollback_group(
     pool: &Pool,
     group: &str,
@@ -115,7 +116,7 @@ pub async fn rollback_group(
         images(&found).await?.into_iter().map(|image| (image.spec.pool, image.spec.image_id)).collect();
     let parts: BTreeSet<_> = record.snaps.iter().map(|part| (part.pool, part.image_id.clone())).collect();
     if members != parts {
-        return Err(Error::Invalid(format!("{group} has other images than it had at its snapshot {name}")));
+        return Err(Error::Invalid(format!("the images of {group} have changed since its snapshot {name}")));
     }
     let all = record.snaps.len() as u64;
     for (done, part) in record.snaps.iter().enumerate() {
@@ -133,7 +134,7 @@ pub async fn rollback_group(
     Ok(())
 }
 
-/// A group's snapshots.
+/// Returns a group's snapshots.
 pub(super) async fn records(group: &Group) -> Result<Vec<GroupSnapshot>, Error> {
     let mut all: Vec<GroupSnapshot> = Vec::new();
     loop {
@@ -161,7 +162,7 @@ async fn set(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
     }
 }
 
-/// Removes the snapshots of all images, and then the record of them.
+/// Removes the snapshots of all images, and then the group snapshot's record.
 pub(super) async fn remove_record(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
     for part in &record.snaps {
         let header = Header::with_id(&group.pool_of(part.pool).await?, &part.image_id).await?;
@@ -177,7 +178,7 @@ pub(super) async fn remove_record(group: &Group, record: &GroupSnapshot) -> Resu
     group.change(&GroupSnapRemove { id: record.id.clone() }).await
 }
 
-/// The image's part of a group's snapshot.
+/// Returns the image's part of a group snapshot.
 fn of_group<'a>(details: &'a ImageDetails, group: &Group, id: &str) -> Option<&'a Snapshot> {
     let kind = kind(group, id);
     details.snapshots.iter().find(|snapshot| snapshot.kind == kind)

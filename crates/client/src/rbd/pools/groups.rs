@@ -9,10 +9,10 @@ use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{GroupDirAdd, GroupDirList, GroupDirRemove, GroupDirRename};
 
-/// Groups asked for at a time.
+/// Groups per request.
 const PAGE: u64 = 1024;
 
-/// The names of a pool's groups.
+/// Lists the names of a pool's groups.
 pub async fn groups(pool: &Pool) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
     loop {
@@ -29,7 +29,7 @@ pub async fn groups(pool: &Pool) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Makes a group of images, with none in it.
+/// Creates an empty group of images.
 pub async fn create_group(pool: &Pool, name: &str) -> Result<(), Error> {
     let id = new_id(pool)?;
     let add = GroupDirAdd { name: name.to_owned(), id: id.clone() };
@@ -38,20 +38,20 @@ pub async fn create_group(pool: &Pool, name: &str) -> Result<(), Error> {
         error => error,
     })?;
     if let Err(error) = pool.create(&Group::object_of(&id), true).await {
-        // A group without a header cannot be used. The first error is the one to tell.
+        // A group without a header is unusable. The first error is the one to report.
         let _ = change(pool, &GroupDirRemove { name: name.to_owned(), id }).await;
         return Err(error);
     }
     Ok(())
 }
 
-/// Gives a group another name.
+/// Renames a group.
 pub async fn rename_group(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
     let group = Group::named(pool, from).await?;
     change(pool, &GroupDirRename { from: from.to_owned(), to: to.to_owned(), id: group.id }).await
 }
 
-/// Removes a group with its snapshots; its images stay. Without such a group there is nothing to do, as Ceph has it.
+/// Removes a group with its snapshots; its images stay. No-op if the group does not exist, as in Ceph.
 pub async fn remove_group(pool: &Pool, name: &str) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let group = match Group::named(pool, name).await {

@@ -1,15 +1,16 @@
-//! Pools that are prepared for images.
+//! Initialization of pools for images.
 
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use onego_buf::List;
 use serde_json::json;
 
-/// Object that marks a pool as validated (`RBD_INFO`), and its content then.
+/// Object that marks a pool as validated (`RBD_INFO`), and its content.
 const POOL_INFO: &str = "rbd_info";
 const VALIDATED: &[u8] = b"overwrite validated";
 
-/// Prepares a pool for images: gives it the application `rbd`, and validates it as the first image does. `force`: also where it has
+/// Initializes a pool for images: enables the application `rbd`, and validates the pool as the first image does.
+/// `force` does so even if another application is enabled.
 /// another application.
 ///
 /// Source: ceph `src/librbd/api/Pool.cc`.
@@ -22,8 +23,8 @@ pub async fn init(pool: &Pool, force: bool) -> Result<(), Error> {
     validate(pool).await
 }
 
-/// Checks that clients may manage a pool's snapshots and overwrite its objects, and marks the pool. From then on the monitors refuse
-/// snapshots of the whole pool, which would exclude those of images.
+/// Validates that clients may manage a pool's snapshots and overwrite its objects, and marks the pool. The monitors
+/// then refuse snapshots of the whole pool, which are incompatible with those of images.
 ///
 /// Source: ceph `src/librbd/image/ValidatePoolRequest.cc`.
 pub(in crate::rbd) async fn validate(pool: &Pool) -> Result<(), Error> {
@@ -44,7 +45,7 @@ pub(in crate::rbd) async fn validate(pool: &Pool) -> Result<(), Error> {
         _ => error,
     })?;
     pool.remove_snap_id(snap).await?;
-    // The second write overwrites the first.
+    // The second write tests overwriting.
     pool.write(POOL_INFO, 0, b"validate".to_vec()).await?;
     pool.write(POOL_INFO, 0, VALIDATED.to_vec()).await.map_err(|error| match error.errno() {
         Errno::OPNOTSUPP => refused(

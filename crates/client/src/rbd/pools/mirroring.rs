@@ -1,4 +1,4 @@
-//! What of a pool is mirrored to other clusters, and who they are. Images are mirrored by Ceph's `rbd-mirror`: this is what it is told.
+//! Mirroring settings of a pool, and its peers. Ceph's `rbd-mirror` does the mirroring; this module configures it.
 //!
 //! Source: ceph `src/librbd/api/Mirror.cc`.
 
@@ -15,25 +15,25 @@ use onego_ceph::types::Utime;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// The object that says what of a pool is mirrored (`RBD_MIRRORING`).
+/// Object with a pool's mirroring settings (`RBD_MIRRORING`).
 const MIRRORING: &str = "rbd_mirroring";
 
-/// Images asked for at a time.
+/// Images per request.
 const PAGE: u64 = 1024;
 
-/// What of a pool is mirrored.
+/// Scope of mirroring in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MirrorMode {
-    /// Nothing.
+    /// No images.
     Disabled,
-    /// Images for which it was asked.
+    /// Images with mirroring enabled individually.
     Image,
     /// All images with a journal.
     Pool,
 }
 
-/// What of a pool is mirrored.
+/// Returns the scope of mirroring in a pool.
 pub async fn mode(pool: &Pool) -> Result<MirrorMode, Error> {
     match pool.call(MIRRORING, &MirrorModeGet {}).await {
         Ok(mirror_mode::IMAGE) => Ok(MirrorMode::Image),
@@ -43,7 +43,7 @@ pub async fn mode(pool: &Pool) -> Result<MirrorMode, Error> {
     }
 }
 
-/// Changes what of a pool is mirrored. Images that are mirrored must be given up before by the program that began it.
+/// Sets the scope of mirroring in a pool. Mirroring of images must first be disabled by the program that enabled it.
 pub async fn set_mode(pool: &Pool, wanted: MirrorMode) -> Result<(), Error> {
     let now = mode(pool).await?;
     if now == wanted {
@@ -51,7 +51,7 @@ pub async fn set_mode(pool: &Pool, wanted: MirrorMode) -> Result<(), Error> {
     }
     if wanted == MirrorMode::Disabled && !images(pool).await?.is_empty() {
         let what = format!(
-            "pool {} has images that are mirrored: that is ended by \"rbd mirror\" of Ceph",
+            "pool {} has mirrored images: disable their mirroring with Ceph's \"rbd mirror\"",
             pool.name()
         );
         return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
@@ -64,12 +64,12 @@ pub async fn set_mode(pool: &Pool, wanted: MirrorMode) -> Result<(), Error> {
         MirrorMode::Image => mirror_mode::IMAGE,
         MirrorMode::Pool => mirror_mode::POOL,
     };
-    // An end of mirroring does not wait for room.
+    // Disabling must not wait for space.
     let pool = if wanted == MirrorMode::Disabled { &pool.with_full_try() } else { pool };
     change_mirroring(pool, &MirrorModeSet { mode }).await
 }
 
-/// Gives a pool a name for its peers, if it has none.
+/// Gives a pool a UUID for its peers, if it has none.
 async fn name_pool(pool: &Pool) -> Result<(), Error> {
     match uuid(pool).await {
         Err(Error::NotFound { .. }) => change_mirroring(pool, &MirrorUuidSet { uuid: new_uuid(pool)? }).await,
@@ -77,7 +77,7 @@ async fn name_pool(pool: &Pool) -> Result<(), Error> {
     }
 }
 
-/// A random UUID (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 fn new_uuid(pool: &Pool) -> Result<String, Error> {
     let [high, low] = [pool.cluster().random()?, pool.cluster().random()?];
     let high = high & !0xf000 | 0x4000;
@@ -92,15 +92,15 @@ fn new_uuid(pool: &Pool) -> Result<String, Error> {
     ))
 }
 
-/// What a pool calls itself to its peers.
+/// Returns the pool's UUID for its peers.
 pub async fn uuid(pool: &Pool) -> Result<String, Error> {
     pool.call(MIRRORING, &MirrorUuidGet {}).await
 }
 
-/// The namespace of the peers' pools that images of this one are mirrored to: the one of the same name, unless another was set.
+/// Returns the namespace of the peers' pools that images of this pool are mirrored to; defaults to the same name.
 pub async fn remote_namespace(pool: &Pool) -> Result<String, Error> {
     match pool.call(MIRRORING, &MirrorRemoteNamespaceGet {}).await {
-        // Clusters before 20 know of none.
+        // Clusters before version 20 do not have this setting.
         Err(error) if [Errno::NOENT, Errno::OPNOTSUPP].contains(&error.errno()) => {
             Ok(pool.namespace().to_owned())
         }
@@ -108,12 +108,13 @@ pub async fn remote_namespace(pool: &Pool) -> Result<String, Error> {
     }
 }
 
-/// Sets it. EINVAL: the namespace is mirrored already; EOPNOTSUPP: the cluster knows of none.
+/// Sets the namespace of the peers' pools. Fails with EINVAL if this namespace is already mirrored, and with
+/// EOPNOTSUPP if the cluster lacks the setting.
 pub async fn set_remote_namespace(pool: &Pool, namespace: &str) -> Result<(), Error> {
     change_mirroring(pool, &MirrorRemoteNamespaceSet { namespace: namespace.to_owned() }).await
 }
 
-/// A pool's peers.
+/// Lists a pool's peers.
 pub async fn peers(pool: &Pool) -> Result<Vec<MirrorPeer>, Error> {
     match pool.call(MIRRORING, &MirrorPeerList {}).await {
         Err(Error::NotFound { .. }) => Ok(Vec::new()),
@@ -121,12 +122,12 @@ pub async fn peers(pool: &Pool) -> Result<Vec<MirrorPeer>, Error> {
     }
 }
 
-/// When a peer was last heard of.
+/// Returns the time of the last contact with a peer.
 pub fn last_seen(peer: &MirrorPeer) -> SystemTime {
     time(peer.last_seen)
 }
 
-/// Adds a peer, and gives its UUID here. `direction`: see `onego_ceph::cls::rbd::mirror_direction`.
+/// Adds a peer, and returns its UUID in this pool. For `direction` see `onego_ceph::cls::rbd::mirror_direction`.
 pub async fn add_peer(
     pool: &Pool,
     site_name: &str,
@@ -147,17 +148,17 @@ pub async fn add_peer(
     Ok(uuid)
 }
 
-/// Removes a peer, if it is there, also while the pool is full.
+/// Removes a peer if it exists, even if the pool is full.
 pub async fn remove_peer(pool: &Pool, uuid: &str) -> Result<(), Error> {
     change_mirroring(&pool.with_full_try(), &MirrorPeerRemove { uuid: uuid.to_owned() }).await
 }
 
-/// Changes what the pool knows of its mirroring.
+/// Changes the pool's mirroring settings.
 pub async fn change_mirroring<M: Method>(pool: &Pool, method: &M) -> Result<(), Error> {
     pool.operate_write(MIRRORING, WriteOp::new().call(method)).await.map(drop)
 }
 
-/// The images of a pool that are mirrored, by their ids.
+/// Returns a pool's mirrored images by id.
 pub async fn images(pool: &Pool) -> Result<BTreeMap<String, MirrorImage>, Error> {
     let (mut all, mut after) = (BTreeMap::new(), String::new());
     loop {
@@ -178,7 +179,7 @@ pub async fn images(pool: &Pool) -> Result<BTreeMap<String, MirrorImage>, Error>
     }
 }
 
-/// Is an image mirrored whose id is behind `after`?
+/// Returns whether a mirrored image with an id after `after` exists.
 pub async fn has_images(pool: &Pool, after: &str) -> Result<bool, Error> {
     match pool.call(MIRRORING, &MirrorImageList { after: after.to_owned(), max: 1 }).await {
         Ok(page) => Ok(!page.is_empty()),
@@ -187,9 +188,9 @@ pub async fn has_images(pool: &Pool, after: &str) -> Result<bool, Error> {
     }
 }
 
-/// How many images are in which state (`MirrorImageStatusState`).
+/// Counts mirrored images by state (`MirrorImageStatusState`).
 pub async fn status_summary(pool: &Pool) -> Result<BTreeMap<u8, i32>, Error> {
-    // The peers of a pool are those of all its namespaces.
+    // All namespaces share the peers of the pool.
     let peers = peers(&pool.in_namespace("")).await?;
     match pool.call(MIRRORING, &MirrorImageStatusGetSummary { peers }).await {
         Err(Error::NotFound { .. }) => Ok(BTreeMap::new()),
@@ -197,7 +198,7 @@ pub async fn status_summary(pool: &Pool) -> Result<BTreeMap<u8, i32>, Error> {
     }
 }
 
-/// What is known of an image that is mirrored; `None`: it is not.
+/// Returns the mirroring state of an image; `None` if it is not mirrored.
 pub async fn image(pool: &Pool, id: &str) -> Result<Option<MirrorImage>, Error> {
     match pool.call(MIRRORING, &MirrorImageGet { image_id: id.to_owned() }).await {
         Ok(image) => Ok(Some(image)),

@@ -1,4 +1,4 @@
-//! What a pool keeps of its images: their names, the trash, namespaces, groups, settings.
+//! Image administration of a pool: names, trash, namespaces, groups, settings.
 
 mod group;
 mod group_images;

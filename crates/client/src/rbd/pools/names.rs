@@ -4,7 +4,7 @@ use crate::rbd::header::{Header, check_new_name, describe, v1};
 use onego_ceph::cls::rbd::{DirRenameImage, SetId};
 use onego_ceph::rbd::{DIRECTORY, ImageFormat, id_object};
 
-/// Gives an image another name.
+/// Renames an image.
 ///
 /// Source: ceph `src/librbd/operation/RenameRequest.cc`.
 pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
@@ -17,7 +17,7 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
     take_name(pool, to, &header.id).await?;
     let rename = DirRenameImage { from: from.to_owned(), to: to.to_owned(), id: header.id.clone() };
     if let Err(error) = pool.operate_write(DIRECTORY, WriteOp::new().call(&rename)).await {
-        // Nothing is called so. The first error is the one to tell.
+        // Undo the new name. The first error is the one to report.
         let _ = pool.remove(&id_object(to).to_string()).await;
         return Err(error);
     }
@@ -25,7 +25,7 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
     header.notify_changed().await
 }
 
-/// Has a name mean the image with `id`.
+/// Assigns a name to the image with `id`.
 pub(in crate::rbd) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     check_new_name(pool, name, ImageFormat::V2).await?;
     let named = WriteOp::new().create(true).call(&SetId { id: id.to_owned() });

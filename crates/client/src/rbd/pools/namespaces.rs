@@ -5,10 +5,10 @@ use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{DirStateSet, NamespaceAdd, NamespaceList, NamespaceRemove, directory_state};
 use onego_ceph::rbd::DIRECTORY;
 
-/// Namespaces asked for at a time.
+/// Namespaces per request.
 const PAGE: u64 = 1024;
 
-/// The namespaces of a pool that images may be in.
+/// Lists the namespaces for images in a pool.
 pub async fn namespaces(pool: &Pool) -> Result<Vec<String>, Error> {
     let pool = pool.in_namespace("");
     let mut all: Vec<String> = Vec::new();
@@ -26,15 +26,15 @@ pub async fn namespaces(pool: &Pool) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Returns whether images may be in a namespace of a pool.
+/// Returns whether a pool has a namespace for images.
 pub async fn namespace_exists(pool: &Pool, name: &str) -> Result<bool, Error> {
     header::namespace_exists(pool, name).await
 }
 
-/// Makes a namespace for images in a pool.
+/// Creates a namespace for images in a pool.
 pub async fn create_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
     if name.is_empty() {
-        return Err(Error::Invalid("a namespace must have a name".into()));
+        return Err(Error::Invalid("the name of a namespace must not be empty".into()));
     }
     let what = || format!("namespace {}/{name}", pool.name());
     let add = WriteOp::new().call(&NamespaceAdd { name: name.to_owned() });
@@ -45,7 +45,7 @@ pub async fn create_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
     set_state(&pool.in_namespace(name), directory_state::READY).await
 }
 
-/// Removes a namespace. Fails with [`Error::Busy`] if there are images in it.
+/// Removes a namespace. Fails with [`Error::Busy`] if it contains images.
 ///
 /// Source: ceph `src/librbd/api/Namespace.cc`.
 pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
@@ -55,17 +55,17 @@ pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
     if !namespaces(pool).await?.iter().any(|known| known == name) {
         return Err(Error::NotFound { what: what() });
     }
-    // From here on no image can be made in it.
+    // From here on no image can be created in it.
     match set_state(&within, directory_state::ADD_DISABLED).await {
         Err(Error::Refused { errno: Errno::BUSY, .. }) => {
-            return Err(busy(format!("{} contains images, which must go first", what())));
+            return Err(busy(format!("{} contains images: remove them first", what())));
         }
         Err(Error::NotFound { .. }) => {}
         other => other?,
     }
     let removed = async {
         if !super::trash::trash(&within).await?.is_empty() {
-            return Err(busy(format!("{} has images in its trash, which must go first", what())));
+            return Err(busy(format!("{} has images in its trash: remove them first", what())));
         }
         for object in [DIRECTORY, TRASH] {
             ignore_missing(within.remove(object).await)?;
@@ -75,7 +75,7 @@ pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
     };
     let removed = removed.await;
     if removed.is_err() {
-        // It stays in use. The first error is the one to tell.
+        // The namespace stays in use. The first error is the one to report.
         let _ = set_state(&within, directory_state::READY).await;
     }
     removed

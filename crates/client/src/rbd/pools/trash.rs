@@ -11,7 +11,7 @@ use onego_ceph::rbd::{DIRECTORY, id_object};
 use onego_ceph::types::{EntityName, Utime};
 use std::time::{Duration, SystemTime};
 
-/// Images asked for at a time.
+/// Images per request.
 const PAGE: u64 = 1024;
 
 /// States of an image in the trash (`cls::rbd::TrashImageState`).
@@ -22,25 +22,24 @@ mod state {
     pub(super) const RESTORING: u8 = 3;
 }
 
-/// Numbers of sources.
 const USER: u8 = 0;
 pub(in crate::rbd) const MIGRATION: u8 = 2;
 
-/// What put an image into the trash (`cls::rbd::TrashImageSource`).
+/// Cause of an image's move to the trash (`cls::rbd::TrashImageSource`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrashSource {
-    /// A user.
+    /// A user's request.
     User,
-    /// The end of its mirroring.
+    /// End of mirroring.
     Mirroring,
-    /// Its move elsewhere.
+    /// Migration to another place.
     Migration,
-    /// A removal that has not ended.
+    /// An unfinished removal.
     Removing,
-    /// A user who wants clones to keep it.
+    /// A user's request for an image that has clones.
     UserParent,
-    /// Something that came later.
+    /// A source that this version does not know.
     Other(u8),
 }
 
@@ -61,15 +60,15 @@ impl TrashSource {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TrashEntry {
-    /// Its id, by which it is named there.
+    /// Id, which identifies the image in the trash.
     pub id: String,
-    /// Its name before.
+    /// Former name.
     pub name: String,
-    /// What put it there.
+    /// Cause of the move to the trash.
     pub source: TrashSource,
-    /// When it was put there.
+    /// Time of the move to the trash.
     pub deleted: SystemTime,
-    /// Until when it is kept.
+    /// End of the retention period.
     pub kept_until: SystemTime,
 }
 
@@ -85,7 +84,7 @@ impl TrashEntry {
     }
 }
 
-/// The images in the trash, by their ids.
+/// Lists the images in the trash, ordered by id.
 pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
     let mut all: Vec<TrashEntry> = Vec::new();
     loop {
@@ -102,14 +101,14 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
     }
 }
 
-/// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working. Fails with [`Error::Busy`] if
-/// another client has it open. Handles of this client stay open. A full pool lets it go.
+/// Moves an image to the trash, where it is kept for at least `delay`. Its clones keep working. Fails with
+/// [`Error::Busy`] if another client has it open; handles of this client stay open. Works even if the pool is full.
 ///
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let header = Header::named(pool, name).await?;
-    header.needs_v2("an id, by which the trash knows images", Errno::OPNOTSUPP)?;
+    header.needs_v2("the id that the trash requires", Errno::OPNOTSUPP)?;
     let own = EntityName::client(pool.cluster().global_id().await?);
     if let Some(watcher) = pool.watchers(&header.object()).await?.iter().find(|watcher| watcher.name != own) {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
@@ -117,7 +116,7 @@ pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(
     header.owned(|_| hide(&header, USER, delay)).await
 }
 
-/// Moves an image to the trash. `source`: see [`TrashSource`], by its number.
+/// Moves an image to the trash. `source` is the number of a [`TrashSource`].
 pub(in crate::rbd) async fn hide(header: &Header, source: u8, delay: Duration) -> Result<(), Error> {
     let Header { pool, id, name, .. } = header;
     let now = SystemTime::now();
@@ -135,7 +134,7 @@ pub(in crate::rbd) async fn hide(header: &Header, source: u8, delay: Duration) -
     set_state(pool, id, state::NORMAL, state::MOVING).await
 }
 
-/// Takes an image out of the trash; without a new name it has that of before.
+/// Restores an image from the trash, under `name` or its former name.
 pub async fn restore(pool: &Pool, id: &str, name: Option<&str>) -> Result<(), Error> {
     let spec = spec(pool, id).await?;
     let name = name.unwrap_or(&spec.name);
@@ -146,15 +145,15 @@ pub async fn restore(pool: &Pool, id: &str, name: Option<&str>) -> Result<(), Er
         pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await
     };
     if let Err(error) = restored.await {
-        // It stays in the trash. The first error is the one to tell.
+        // The image stays in the trash. The first error is the one to report.
         let _ = set_state(pool, id, spec.state, state::RESTORING).await;
         return Err(error);
     }
     change(pool, WriteOp::new().call(&TrashRemove { id: id.to_owned() })).await
 }
 
-/// Removes an image from the trash, with all its data. Before its time is over, only with `force`. `progress` is told
-/// (done, all) in bytes.
+/// Removes an image from the trash with all its data. Before the end of its retention period this requires `force`.
+/// Calls `progress` with (done, total) in bytes.
 pub async fn remove_from_trash(
     pool: &Pool,
     id: &str,
@@ -166,7 +165,7 @@ pub async fn remove_from_trash(
     if !force && time(spec.deferment_end_time) > SystemTime::now() {
         return Err(Error::Unmet {
             what: format!(
-                "{} is still kept in the trash; \"--force\" removes it all the same",
+                "{} is still within its retention period; use \"--force\" to remove it",
                 describe(pool, &spec.name)
             ),
             errno: Errno::PERM,
@@ -181,18 +180,19 @@ pub async fn remove_from_trash(
     change(pool, WriteOp::new().call(&TrashRemove { id: id.to_owned() })).await
 }
 
-/// Which images a [purge](purge_trash) of the trash removes.
+/// Selection of images that [`purge_trash`] removes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrashPurge {
-    /// Those that were to be kept until this time, in whole seconds, or not so long.
+    /// Images with a retention period that ends at this time or earlier, in whole seconds.
     KeptUntil(SystemTime),
-    /// Those that were to be kept the shortest, until the pool uses no more than this part of the room that it could use: 0 to 1.
+    /// Images in order of the ends of their retention periods, until the pool uses at most this fraction of its
+    /// capacity: 0 to 1.
     Room(f64),
 }
 
-/// Removes images that users have put into the trash, with all their data: those that can be, clones before their parents.
-/// `progress` gets (done, all) in images. Fails with [`Error::Invalid`] for a part of the room outside 0 to 1, and with
-/// [`Error::Unmet`] if images stay that are in use or have snapshots.
+/// Removes images that users moved to the trash, with all their data, as far as possible, and clones before their
+/// parents. Calls `progress` with (done, total) in images. Fails with [`Error::Invalid`] for a fraction outside 0 to
+/// 1, and with [`Error::Unmet`] if some images remain because they are in use or have snapshots.
 pub async fn purge_trash(
     pool: &Pool,
     which: TrashPurge,
@@ -202,7 +202,7 @@ pub async fn purge_trash(
     if let TrashPurge::Room(part) = which
         && !(0.0..=1.0).contains(&part)
     {
-        return Err(Error::Invalid(format!("{part} is no part of a pool's room: 0 to 1 are")));
+        return Err(Error::Invalid(format!("{part} is not a fraction of a pool's capacity: use 0 to 1")));
     }
     let mut entries = trash(pool).await?;
     entries.retain(|entry| matches!(entry.source, TrashSource::User | TrashSource::UserParent));
@@ -229,20 +229,20 @@ pub async fn purge_trash(
             }
         }
         let Some((name, error)) = first else { return Ok(()) };
-        // What was removed may have been a clone of what is left.
+        // Removed images may have been clones of remaining ones.
         if entries.len() == before {
-            let what = format!("{before} of {all} images stay in the trash, {name} for one: {error}");
+            let what = format!("{before} of {all} images stay in the trash, for example {name}: {error}");
             return Err(Error::Unmet { what, errno: error.errno() });
         }
     }
 }
 
-/// Returns whether a removal failed because of the image: it is in use, or has snapshots or clones.
+/// Returns whether a removal failed because the image is in use, or has snapshots or clones.
 fn keeps_in_trash(error: &Error) -> bool {
     [Errno::NOTEMPTY, Errno::BUSY, Errno::MLINK].contains(&error.errno())
 }
 
-/// Does a pool use more than a part of the room that it could use?
+/// Returns whether a pool uses more than a fraction of its capacity.
 async fn is_fuller_than(pool: &Pool, part: f64) -> Result<bool, Error> {
     let cluster = pool.cluster();
     let used = cluster.pool_usage(vec![pool.name().to_owned()]).await?;

@@ -7,33 +7,33 @@ use crate::rbd::owner::Progress;
 use crate::rbd::snapshot::{SnapshotKind, taken, users};
 use onego_rbd::notify::Operation;
 
-/// The class's answer to a number that is older than that of another snapshot, which was made meanwhile.
+/// Error of the class for a number older than that of a concurrently created snapshot.
 const STALE: Errno = Errno(116);
 
-/// How often another number is asked for.
+/// Attempts with a new number.
 const ATTEMPTS: u32 = 16;
 
-/// Makes a snapshot of an image. Its users let their writes rest meanwhile, or there is none.
+/// Creates a snapshot of an image. Users of the image pause their writes meanwhile; otherwise creation fails.
 pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     check_name(name)?;
     create_quiesced(pool, image, name, Quiesce::Must).await
 }
 
-/// Fails for names of snapshots that commands cannot name: as Ceph's `rbd` refuses them, and its library does not.
+/// Fails for snapshot names that commands cannot express. Ceph's `rbd` refuses them too, unlike its library.
 pub fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.contains(['/', '@']) {
         return Err(Error::Invalid(format!(
-            "{name:?} is no name for a snapshot: it must have neither / nor @, and not be empty"
+            "invalid snapshot name {name:?}: it must not be empty, and not contain / or @"
         )));
     }
     Ok(())
 }
 
-/// Makes a snapshot of an image, with any name (see [`check_name`]).
+/// Creates a snapshot of an image with any name (see [`check_name`]).
 pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quiesce) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
     refuse_existing(&header, &header.details().await?, name, &SnapshotKind::User)?;
-    // The users' last writes come before this client has the image for itself, and they rest by then.
+    // The users' last writes happen before this client takes the lock, and they are paused by then.
     let flags = Quiesce::Skip.flags();
     let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags };
     let header = &header;
@@ -42,7 +42,7 @@ pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quie
     quiesced(&[header], quiesce, header.owned_or_asked(ask, &progress, make)).await
 }
 
-/// Makes a snapshot of a kind, and gives its number.
+/// Creates a snapshot of any kind, and returns its number.
 pub(in crate::rbd) async fn create_in(
     header: &Header,
     details: &ImageDetails,
@@ -74,13 +74,13 @@ async fn add(header: &Header, data: &Pool, name: &str, kind: SnapshotKind) -> Re
         attempts += 1;
         let snap = data.new_snap_id().await?;
         let Err(error) = header.add_snapshot(name, snap, &kind).await else { return Ok(snap) };
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = data.remove_snap_id(snap).await;
         match error {
             Error::Refused { errno: STALE, .. } if attempts < ATTEMPTS => {}
             Error::Refused { errno: Errno::DQUOT, .. } => {
                 return Err(Error::Unmet {
-                    what: format!("{} has as many snapshots as it may", header.describe()),
+                    what: format!("{} has reached its snapshot limit", header.describe()),
                     errno: Errno::DQUOT,
                 });
             }

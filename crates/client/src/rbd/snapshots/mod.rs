@@ -1,4 +1,4 @@
-//! Snapshots of images: made, listed, renamed, protected, rolled back to, removed.
+//! Snapshots of images: creation, listing, renaming, protection, rollback and removal.
 
 mod create;
 mod protect;
@@ -25,12 +25,12 @@ use crate::rados::Pool;
 use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotSetLimit};
 use onego_rbd::notify::Operation;
 
-/// The snapshots of an image, oldest first.
+/// Lists the snapshots of an image, oldest first.
 pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
     Ok(ImageDetails::of(pool, image).await?.snapshots)
 }
 
-/// Gives a user's snapshot another name.
+/// Renames a user's snapshot.
 pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<(), Error> {
     let header = &Header::named(pool, image).await?;
     let known = header.details().await?.snapshot(from)?.id;
@@ -42,19 +42,18 @@ pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<()
         .await
 }
 
-/// Gives a snapshot another name.
 pub(super) async fn rename_in(header: &Header, snap: u64, to: &str) -> Result<(), Error> {
     header.rename_snapshot(snap, to).await.map_err(|error| taken(error, &header.name, to))?;
     header.notify_changed().await
 }
 
-/// Most snapshots that an image may have; `None`: any number.
+/// Returns the maximum number of snapshots of an image; `None` if unlimited.
 pub async fn limit(pool: &Pool, image: &str) -> Result<Option<u64>, Error> {
     let limit = Header::named(pool, image).await?.call(&SnapshotGetLimit {}).await?;
     Ok(Some(limit).filter(|limit| *limit != u64::MAX))
 }
 
-/// Changes how many snapshots an image may have. More that are there stay.
+/// Sets the maximum number of snapshots of an image. Existing snapshots above the limit stay.
 pub async fn set_limit(pool: &Pool, image: &str, limit: Option<u64>) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
     header.change(&SnapshotSetLimit { limit: limit.unwrap_or(u64::MAX) }).await?;

@@ -8,7 +8,7 @@ use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::Operation;
 
-/// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
+/// Protects a user's snapshot from removal, which clones of the first format require.
 pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = &Header::named(pool, image).await?;
     let ask = |id| Operation::SnapProtect { snapshot: users(name), id };
@@ -32,7 +32,7 @@ pub(in crate::rbd) async fn protect_in(
     }
     if snapshot.is_protected() {
         return Err(Error::Unmet {
-            what: format!("{} is protected already", header.describe_snapshot(snapshot)),
+            what: format!("{} is already protected", header.describe_snapshot(snapshot)),
             errno: Errno::BUSY,
         });
     }
@@ -40,7 +40,8 @@ pub(in crate::rbd) async fn protect_in(
     header.notify_changed().await
 }
 
-/// Lets a user's snapshot be removed, also while the pool is full. Fails with [`Error::Busy`] if clones of the first format need it.
+/// Unprotects a user's snapshot, even if the pool is full. Fails with [`Error::Busy`] if it has clones of the first
+/// format.
 pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = &Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapUnprotect { snapshot: users(name), id };
@@ -56,7 +57,7 @@ pub(in crate::rbd) async fn unprotect_in(header: &Header, snapshot: &Snapshot) -
     if snapshot.protection == protection::UNPROTECTED {
         return Err(Error::Invalid(format!("{} is not protected", header.describe_snapshot(snapshot))));
     }
-    // From here on nobody makes a clone; those that are there are looked for.
+    // From here on no clone can be created; then look for existing ones.
     set(header, snapshot.id, protection::UNPROTECTING).await?;
     header.notify_changed().await?;
     let found = counted_children(header, snapshot.id).await;
@@ -70,7 +71,7 @@ pub(in crate::rbd) async fn unprotect_in(header: &Header, snapshot: &Snapshot) -
         0 => Ok(()),
         count => Err(Error::Unmet {
             what: format!(
-                "{} has {count} clones: flatten or remove them; \"rbd children --all\" lists them, also those in the trash",
+                "{} has {count} clones: flatten or remove them; \"rbd children --all\" lists them, including those in the trash",
                 header.describe_snapshot(snapshot)
             ),
             errno: Errno::BUSY,

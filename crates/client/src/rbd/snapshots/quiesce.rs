@@ -1,5 +1,5 @@
-//! Those that have an image open let their writes rest while a snapshot of it is made, where they care: so the snapshot of a file
-//! system is a whole one.
+//! Pausing of writes during the creation of a snapshot by the image's users that support it, so that a snapshot of a
+//! file system is consistent.
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
@@ -9,23 +9,24 @@ use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
 use std::time::Duration;
 
-/// Do the users of an image let their writes rest while a snapshot is made?
+/// Policy on pausing the users' writes during the creation of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Quiesce {
-    /// There is no snapshot if one of them cannot.
+    /// Fail if a user cannot pause.
     #[default]
     Must,
-    /// They are asked, and there is a snapshot in any case.
+    /// Ask the users to pause, but ignore failures.
     May,
-    /// They are not asked.
+    /// Do not ask the users.
     Skip,
 }
 
-/// How long they may take (ten times `rbd_request_timed_out_seconds`' share of a notification, as often as librbd asks).
+/// Limit on the users' answers (ten times `rbd_request_timed_out_seconds`' share of a notification, as often as
+/// librbd asks).
 const TIMEOUT: Duration = Duration::from_secs(100);
 
 impl Quiesce {
-    /// How another client is told (`RBD_SNAP_CREATE_*`).
+    /// Returns the flags for other clients (`RBD_SNAP_CREATE_*`).
     pub(in crate::rbd) fn flags(self) -> u64 {
         match self {
             Self::Must => 0,
@@ -43,7 +44,7 @@ impl Quiesce {
     }
 }
 
-/// Does something while the writes of images' users rest.
+/// Runs an operation while the users of images pause their writes.
 pub(in crate::rbd) async fn quiesced<T>(
     headers: &[&Header],
     quiesce: Quiesce,
@@ -52,7 +53,7 @@ pub(in crate::rbd) async fn quiesced<T>(
     if quiesce == Quiesce::Skip {
         return body.await;
     }
-    // All of them first: nobody may be left asked and not told of the end.
+    // Prepare all ids first: every paused user must be resumed at the end.
     let mut ids = Vec::new();
     for header in headers {
         ids.push(request_id(header).await?);
@@ -72,7 +73,7 @@ pub(in crate::rbd) async fn quiesced<T>(
         None => body.await,
     };
     for (header, id) in begun {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = notify(header, Operation::Unquiesce { id }).await;
     }
     result
@@ -84,7 +85,7 @@ async fn request_id(header: &Header) -> Result<AsyncRequestId, Error> {
     Ok(AsyncRequestId { client, request: cluster.random()? })
 }
 
-/// Fails with the first error that a user of the image answers.
+/// Notifies the users of the image. Fails with the first error among their answers.
 async fn notify(header: &Header, operation: Operation) -> Result<(), Error> {
     let payload = Notification::Operation(operation).to_bytes();
     let notified = header.pool.notify(&header.object(), payload, TIMEOUT).await?;

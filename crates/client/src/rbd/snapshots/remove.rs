@@ -6,7 +6,8 @@ use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
 use onego_rbd::notify::{Operation, SnapshotName};
 
-/// Removes a user's snapshot, also while the pool is full. If clones need it, it stays out of sight until the last of them has gone.
+/// Removes a user's snapshot, even if the pool is full. If clones need it, it stays hidden until the last of them is
+/// gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = &Header::named(pool, image).await?.with_full_try();
     let ask = |id| Operation::SnapRemove { snapshot: users(name), id };
@@ -31,8 +32,8 @@ async fn remove_known(header: &Header, known: &Snapshot) -> Result<(), Error> {
     header.owned_or_asked(ask, &Progress::ignored(), remove).await
 }
 
-/// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are. So are removed
-/// those that only waited for clones to go. `progress` is told (done, all).
+/// Removes all unprotected user snapshots of an image, and returns the names of the protected ones. Also removes
+/// hidden snapshots whose clones are gone. Calls `progress` with (done, total) in snapshots.
 pub async fn purge(
     pool: &Pool,
     image: &str,
@@ -51,12 +52,12 @@ pub async fn purge(
     Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
 }
 
-/// Removes the snapshots that wait out of sight for the end of their last clone, where that has gone unseen.
+/// Removes hidden snapshots whose last clone is gone, if that went unnoticed.
 async fn remove_waiting(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let hidden = |snapshot: &&Snapshot| matches!(snapshot.kind, SnapshotKind::Trash { .. });
     for snapshot in details.snapshots.iter().filter(hidden) {
         match remove_known(header, snapshot).await {
-            // It has clones, or went meanwhile.
+            // It still has clones, or was removed meanwhile.
             Ok(()) | Err(Error::Unmet { errno: Errno::BUSY, .. } | Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }

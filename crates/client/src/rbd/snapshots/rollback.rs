@@ -7,7 +7,7 @@ use crate::rbd::snapshot::Snapshot;
 use crate::rbd::view::CopyDown;
 use onego_ceph::ops::Op;
 
-/// Makes an image what it was at a user's snapshot. `progress` is told (done, all) in objects.
+/// Rolls an image back to a user's snapshot. Calls `progress` with (done, total) in objects.
 pub async fn rollback(
     pool: &Pool,
     image: &str,
@@ -22,7 +22,7 @@ pub async fn rollback(
         .await
 }
 
-/// Makes an image what it was at a snapshot.
+/// Rolls an image back to a snapshot.
 ///
 /// Source: ceph `src/librbd/operation/SnapshotRollbackRequest.cc`.
 pub(in crate::rbd) async fn rollback_in(
@@ -40,7 +40,7 @@ pub(in crate::rbd) async fn rollback_in(
     let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
     let names = info.data_names();
     let objects = info.objects().max(info.layout.objects(snapshot.size));
-    // Behind the end of the snapshot nothing was, so that objects there go, too.
+    // The snapshot had nothing past its end, so objects there are removed as well.
     for_each_object(objects, progress, |object| {
         let (data, name) = (&data, names.name(object).to_string());
         async move {

@@ -73,7 +73,7 @@ fn a_purge_removes_what_it_can_and_clones_before_parents() {
         let used = Image::open_by_id(&theirs, id).await?;
         let error =
             purge_trash(&ours, TrashPurge::KeptUntil(SystemTime::now()), |_, _| {}).await.unwrap_err();
-        assert!(error.to_string().contains("1 of 4 images stay in the trash, used for one"), "{error}");
+        assert!(error.to_string().contains("1 of 4 images stay in the trash, for example used"), "{error}");
         assert_eq!(trash(&ours).await?.len(), 1);
         used.close().await?;
         purge_trash(&ours, TrashPurge::KeptUntil(SystemTime::now()), |_, _| {}).await?;
