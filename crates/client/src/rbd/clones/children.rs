@@ -5,23 +5,23 @@ use crate::rbd::release::CHILDREN;
 use onego_ceph::cls::rbd::{ChildImageSpec, ChildrenList, DirGetName, GetChildren, TrashGet};
 use onego_ceph::rbd::{DIRECTORY, ImageFormat};
 
-/// A clone.
+/// A clone of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Child {
-    /// Name of its pool.
+    /// Name of the clone's pool.
     pub pool: String,
-    /// Its namespace within the pool; empty: none.
+    /// Namespace of the clone; empty for none.
     pub namespace: String,
-    /// Its name.
+    /// Name of the clone.
     pub image: String,
-    /// Its id.
+    /// Id of the clone.
     pub id: String,
-    /// Is it in the trash?
+    /// Whether the clone is in the trash.
     pub in_trash: bool,
 }
 
-/// The clones of an image's snapshot, or of all of its snapshots, by name. Those in the trash are among them.
+/// Lists the clones of an image's snapshot, or of all its snapshots, by name, including those in the trash.
 pub async fn children(pool: &Pool, image: &str, snapshot: Option<&str>) -> Result<Vec<Child>, Error> {
     let header = Header::named(pool, image).await?;
     let details = header.details().await?;
@@ -32,7 +32,7 @@ pub async fn children(pool: &Pool, image: &str, snapshot: Option<&str>) -> Resul
     children_at(&header, &snaps).await
 }
 
-/// The same of an image by its id, and of a snapshot of any kind by its number.
+/// Like [`children`], for an image by its id and a snapshot of any kind by its number.
 pub async fn children_of_id(pool: &Pool, id: &str, snapshot: Option<u64>) -> Result<Vec<Child>, Error> {
     let header = Header::with_id(pool, id).await?;
     let snaps = match snapshot {
@@ -42,7 +42,6 @@ pub async fn children_of_id(pool: &Pool, id: &str, snapshot: Option<u64>) -> Res
     children_at(&header, &snaps).await
 }
 
-/// The clones of an image's snapshots.
 pub(in crate::rbd) async fn children_at(header: &Header, snaps: &[u64]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for snap in snaps {
@@ -54,12 +53,12 @@ pub(in crate::rbd) async fn children_at(header: &Header, snaps: &[u64]) -> Resul
     Ok(children)
 }
 
-/// Has a snapshot clones, of either format?
+/// Returns whether a snapshot has clones of either format.
 pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<bool, Error> {
     Ok(!all_children(header, snap).await?.is_empty())
 }
 
-/// The clones of a snapshot, of both formats.
+/// Returns the clones of a snapshot, of both formats.
 async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>, Error> {
     if header.format == ImageFormat::V1 {
         return Ok(Vec::new()); // it has no id, by which clones know their parents
@@ -69,8 +68,7 @@ async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>,
     Ok(children)
 }
 
-/// The clones of a snapshot of the first format, which every pool lists for itself in the
-/// parent's namespace.
+/// Returns the clones of a snapshot of the first format, which every pool lists for itself in the parent's namespace.
 pub(in crate::rbd) async fn counted_children(
     header: &Header,
     snap: u64,
@@ -95,7 +93,7 @@ fn none_if_missing<T>(error: Error) -> Result<Vec<T>, Error> {
     }
 }
 
-/// A clone by its name; none if it is gone by now.
+/// Returns a clone with its name, or `None` if it was removed meanwhile.
 async fn named(header: &Header, child: ChildImageSpec) -> Result<Option<Child>, Error> {
     let ChildImageSpec { pool, image_id: id, namespace } = child;
     let pool = header.pool.cluster().pool_by_id(pool).await?.in_namespace(&namespace);

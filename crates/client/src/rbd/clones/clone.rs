@@ -11,28 +11,29 @@ use onego_ceph::cls::rbd::{
 };
 use onego_ceph::rbd::Features;
 
-/// The first release whose clients know that a snapshot counts its clones itself (`CEPH_RELEASE_MIMIC`).
+/// First release whose clients support clones counted by the snapshot itself (`CEPH_RELEASE_MIMIC`).
 const COUNTING_RELEASE: u8 = 13;
 
-/// How a clone is noted at its parent.
+/// Format in which a parent records a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloneFormat {
-    /// In a list that each pool keeps. The snapshot must be protected.
+    /// In a list in each pool. The snapshot must be protected.
     Listed,
-    /// At the parent's snapshot, which can be removed from sight while it has clones. Clients before Mimic cannot open
+    /// In the parent's snapshot, which can be removed (hidden) while it has clones. Clients before Mimic cannot open
     /// such images.
     Counted,
 }
 
 impl CloneFormat {
-    /// What the cluster's clients know (`ceph osd set-require-min-compat-client`).
+    /// Returns the newest format that the cluster's clients support (`ceph osd set-require-min-compat-client`).
     async fn of_cluster(pool: &Pool) -> Result<Self, Error> {
         let oldest = pool.cluster().map(1).await?.require_min_compat_client;
         Ok(if oldest >= COUNTING_RELEASE { Self::Counted } else { Self::Listed })
     }
 }
 
-/// Makes an image that shows the bytes of a snapshot, and has its size. `format`: `None` is what the cluster's clients know.
+/// Creates an image that shows the data of a snapshot, and has its size. `format: None` selects the newest one that
+/// the cluster's clients support.
 ///
 /// Source: ceph `src/librbd/image/CloneRequest.cc`.
 pub async fn clone(
@@ -42,12 +43,12 @@ pub async fn clone(
     format: Option<CloneFormat>,
 ) -> Result<(), Error> {
     let parent = Header::named(pool, image).await?;
-    parent.needs_v2("an id, by which clones know their parents", Errno::NOENT)?;
+    parent.needs_v2("the id that clones require", Errno::NOENT)?;
     let details = parent.details().await?;
     clone_of(&parent, details.snapshot(snapshot)?, (child_pool, child), options, format).await
 }
 
-/// The same of a snapshot of any kind by its number.
+/// Like [`clone()`], for a snapshot of any kind by its number.
 pub async fn clone_by_id(
     (pool, image, snapshot): (&Pool, &str, u64),
     (child_pool, child): (&Pool, &str),
@@ -55,7 +56,7 @@ pub async fn clone_by_id(
     format: Option<CloneFormat>,
 ) -> Result<(), Error> {
     let parent = Header::named(pool, image).await?;
-    parent.needs_v2("an id, by which clones know their parents", Errno::NOENT)?;
+    parent.needs_v2("the id that clones require", Errno::NOENT)?;
     let details = parent.details().await?;
     clone_of(&parent, details.snapshot_by_id(snapshot)?, (child_pool, child), options, format).await
 }
@@ -75,13 +76,13 @@ async fn clone_of(
     };
     if format == CloneFormat::Listed && !snapshot.is_protected() {
         return Err(Error::Invalid(format!(
-            "snapshot {}@{} is not protected, which clones need: \"rbd snap protect\" does it",
+            "snapshot {}@{} is not protected, as clones require: run \"rbd snap protect\" first",
             parent.name, snapshot.name
         )));
     }
     if format == CloneFormat::Listed && pool.namespace() != child_pool.namespace() {
         return Err(Error::Unmet {
-            what: "clones in another namespace than their parent need the second format".into(),
+            what: "clones in another namespace than their parent require the second format".into(),
             errno: Errno::XDEV,
         });
     }
@@ -100,7 +101,7 @@ async fn clone_of(
         copy_metadata(parent, &child).await
     };
     if let Err(error) = attached.await {
-        // An image that shows nothing would keep the name. The first error is the one to tell.
+        // An image without its parent would block the name. The first error is the one to report.
         let _ = remove(child_pool, child, |_, _| {}).await;
         return Err(error);
     }
@@ -133,7 +134,7 @@ pub(in crate::rbd) async fn attach(
             let add = AddChild { pool: spec.pool, image_id: spec.image_id, snap, child: child.id.clone() };
             let op = WriteOp::new().call(&add);
             child.pool.operate_write(CHILDREN, op).await?;
-            // The snapshot may have lost its protection before the list showed the clone.
+            // The snapshot may have been unprotected before the list contained the clone.
             let details = parent.details().await?;
             match details.snapshots.iter().find(|snapshot| snapshot.id == snap) {
                 Some(snapshot) if snapshot.is_protected() => Ok(()),
@@ -146,7 +147,7 @@ pub(in crate::rbd) async fn attach(
     }
 }
 
-/// Gives a clone what users noted at its parent.
+/// Copies the parent's user metadata to a clone.
 pub(in crate::rbd) async fn copy_metadata(from: &Header, to: &Header) -> Result<(), Error> {
     let entries = metadata::all(&from.pool, &from.object()).await?;
     if entries.is_empty() {

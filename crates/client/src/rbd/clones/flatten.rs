@@ -10,7 +10,7 @@ use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
 
-/// Gives a clone all that it shows of its parent, and ends that it is a clone. `progress` is told (done, all) in objects.
+/// Copies all parent data into a clone, which makes it independent. Calls `progress` with (done, total) in objects.
 ///
 /// Source: ceph `src/librbd/operation/FlattenRequest.cc`.
 pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
@@ -37,7 +37,7 @@ async fn flatten_in(
     end_clone(header, details).await
 }
 
-/// Gives a clone and its snapshots all that they show of the parent.
+/// Copies the parent data that a clone and its snapshots show.
 pub(in crate::rbd) async fn copy_down(
     header: &Header,
     details: &ImageDetails,
@@ -47,13 +47,13 @@ pub(in crate::rbd) async fn copy_down(
     for_each_object(copy.objects(), progress, |object| copy.object(object)).await
 }
 
-/// Ends that an image, which has everything itself, is a clone.
+/// Detaches a clone that has all its data from its parent.
 pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
-    // Another flatten that this owner carries out may have ended first.
+    // A concurrent flatten by this owner may have completed first.
     ignore_missing(header.change(&ParentDetach {}).await)?;
-    // Nobody reads the parent for this image any more, and only then may its snapshot go.
+    // The parent's snapshot may be released only after no client reads the parent for this image any more.
     header.notify_changed().await?;
     if deep || !others_need_parent {
         detach_from_parent(header, details).await?;
@@ -61,7 +61,7 @@ pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -
     Ok(())
 }
 
-/// Fails if the clone is encrypted with another key than its parent: what it shows would be noise without the parent.
+/// Fails if the clone is encrypted with another key than its parent: without the parent its data would be unreadable.
 pub(in crate::rbd) async fn check_key(header: &Header) -> Result<(), Error> {
     let advice = "flatten it with Ceph's rbd and --encryption-passphrase-file";
     refuse_own_key(header, &[NOSNAP], advice).await

@@ -1,4 +1,4 @@
-//! Clones: images that show a snapshot's bytes where they have none of their own.
+//! Clones: images that show the data of a parent snapshot where they have none of their own.
 
 mod children;
 mod clone;

@@ -1,4 +1,4 @@
-//! What changed of an image between two snapshots, or since a snapshot, or since it was made.
+//! Changes of an image between two snapshots, or since a snapshot or its creation.
 
 mod source;
 
@@ -15,71 +15,71 @@ pub(crate) use source::ImagePoint;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Stripes that are asked for at a time: one object each, as a rule.
+/// Stripes queried concurrently: usually one object each.
 const DEPTH: usize = 64;
 
-/// A snapshot at which a diff begins or ends.
+/// A snapshot at which a diff starts or ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffEnd {
-    /// A snapshot that a user made, by its name.
+    /// Name of a user's snapshot.
     Name(String),
-    /// A snapshot of any kind, by its number.
+    /// Number of a snapshot of any kind.
     Id(u64),
 }
 
-/// What is compared, and how closely.
+/// Range and granularity of a diff.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
-    /// The snapshot that it begins at; none: it begins with nothing.
+    /// Snapshot at which the diff starts; `None` means an empty image.
     pub from: Option<DiffEnd>,
-    /// The snapshot that it ends at; none: the image as it is.
+    /// Snapshot at which the diff ends; `None` means the present.
     pub to: Option<DiffEnd>,
-    /// An object of which anything changed counts as changed in whole. Where the image has maps of its objects that can be
-    /// relied on, they alone are read ("fast diff").
+    /// Reports an object with any change as changed completely. If the image has valid object maps, only those are
+    /// read ("fast diff").
     pub whole_object: bool,
-    /// Leaves out what an image that is a clone shows of its parent.
+    /// Omits data that a clone shows of its parent.
     pub without_parent: bool,
 }
 
 impl DiffOptions {
-    /// From nothing to the image as it is.
+    /// Creates options for a diff from an empty image to the present.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, beginning at a snapshot.
+    /// Starts the diff at a snapshot.
     pub fn from(self, snapshot: impl Into<String>) -> Self {
         Self { from: Some(DiffEnd::Name(snapshot.into())), ..self }
     }
 
-    /// The same, beginning at the snapshot with a number.
+    /// Starts the diff at the snapshot with this number.
     pub fn from_id(self, snapshot: u64) -> Self {
         Self { from: Some(DiffEnd::Id(snapshot)), ..self }
     }
 
-    /// The same, ending at a snapshot.
+    /// Ends the diff at a snapshot.
     pub fn to(self, snapshot: impl Into<String>) -> Self {
         Self { to: Some(DiffEnd::Name(snapshot.into())), ..self }
     }
 
-    /// The same, ending at the snapshot with a number.
+    /// Ends the diff at the snapshot with this number.
     pub fn to_id(self, snapshot: u64) -> Self {
         Self { to: Some(DiffEnd::Id(snapshot)), ..self }
     }
 
-    /// The same, of whole objects.
+    /// Reports changes by whole objects.
     pub fn of_whole_objects(self) -> Self {
         Self { whole_object: true, ..self }
     }
 
-    /// The same, without what is the parent's.
+    /// Omits the parent's data.
     pub fn without_parent(self) -> Self {
         Self { without_parent: true, ..self }
     }
 }
 
-/// The ranges of an image that changed, in order. Many objects are asked at a time.
+/// The changed ranges of an image, in order. Many objects are queried concurrently.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -92,11 +92,11 @@ impl DiffOptions {
 /// ```
 pub struct Diff {
     source: Arc<ChangedObjects>,
-    /// Where the maps of its objects can be relied on.
+    /// Object maps, if they are valid.
     fast: Option<Arc<FastDiff>>,
-    /// Ranges that end before this byte, or there, are left out.
+    /// Ranges that end at or before this byte are omitted.
     start: u64,
-    /// Everything before this byte was asked for.
+    /// Offset up to which all stripes have been queried.
     asked: u64,
     asking: FuturesOrdered<BoxFuture<'static, Result<Vec<DiffRange>, Error>>>,
     ready: VecDeque<DiffRange>,
@@ -105,7 +105,8 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares the image called `name` with itself. Fails with [`Error::Invalid`] if the diff would end before it begins.
+    /// Starts a diff of the image called `name`. Fails with [`Error::Invalid`] if the diff would end before it
+    /// starts.
     pub async fn open(pool: &Pool, name: &str, options: &DiffOptions) -> Result<Self, Error> {
         let header = Header::named(pool, name).await?;
         let details = header.details().await?;
@@ -167,12 +168,12 @@ impl Diff {
         })
     }
 
-    /// Bytes of the image at the diff's end.
+    /// Returns the size of the image at the diff's end, in bytes.
     pub fn size(&self) -> u64 {
         self.to.size
     }
 
-    /// Do maps of objects tell all, so that no object is asked?
+    /// Returns whether object maps supply all changes, so that no object is queried.
     pub fn is_fast(&self) -> bool {
         self.fast.is_some()
     }
@@ -181,14 +182,14 @@ impl Diff {
         (self.from.as_ref(), &self.to)
     }
 
-    /// Leaves out everything before a byte. A range that goes over it comes in whole.
+    /// Skips everything before a byte. A range that spans it is returned in whole.
     pub fn skip_to(&mut self, offset: u64) {
         let stripe = self.source.stripe();
         self.asked = self.asked.max(offset / stripe * stripe);
         self.start = offset;
     }
 
-    /// The next range that changed. `None`: there are no more.
+    /// Returns the next changed range, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<DiffRange>, Error> {
         while self.ready.is_empty() {
             self.ask();
@@ -203,9 +204,9 @@ impl Diff {
         Ok(self.ready.pop_front())
     }
 
-    /// Asks ahead, a stripe at a time: ranges of different stripes are not joined.
+    /// Starts queries, one for each stripe; ranges of different stripes are not merged.
     fn ask(&mut self) {
-        // Nothing differs between a snapshot and itself.
+        // A snapshot does not differ from itself.
         if self.from.as_ref().is_some_and(|from| from.snap == self.to.snap) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Where it is found out what changed: the objects of an image, those of its parents, and the maps of objects.
+//! Sources of changes: the objects of an image and its parents, and object maps.
 
 use super::super::header::{Header, ImageDetails};
 use super::super::maps::map_object;
@@ -14,40 +14,38 @@ use onego_rbd::diff::{
 };
 use std::pin::Pin;
 
-/// Most parents that are looked through one after the other: a circle must not be followed for ever.
+/// Most parents to follow, so that a cycle ends.
 const MAX_DEPTH: u32 = 64;
 
-/// An image at a snapshot, or as it is.
+/// An image at a snapshot or at present.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ImagePoint {
-    /// The snapshot, or [`NOSNAP`].
+    /// Number of the snapshot, or [`NOSNAP`].
     pub(crate) snap: u64,
-    /// Its name, if it is one.
     pub(crate) name: Option<String>,
-    /// Bytes of the image.
+    /// Size of the image in bytes.
     pub(crate) size: u64,
-    /// May the snapshot not be removed?
     pub(crate) is_protected: bool,
-    /// Bytes of the parent that show through.
+    /// Visible bytes of the parent.
     overlap: u64,
     /// See [`image_flag`].
     flags: u64,
 }
 
 impl ImagePoint {
-    /// The image as it is.
+    /// Returns the image at present.
     pub(crate) fn head(details: &ImageDetails) -> Self {
         let info = &details.info;
         let overlap = info.parent.as_ref().map_or(0, |parent| parent.overlap);
         Self { snap: NOSNAP, name: None, size: info.size, is_protected: false, overlap, flags: details.flags }
     }
 
-    /// The snapshot called `name` that a user made.
+    /// Returns the user's snapshot called `name`.
     pub(crate) fn named(details: &ImageDetails, name: &str) -> Result<Self, Error> {
         details.snapshot(name).map(Self::of)
     }
 
-    /// All snapshots that users made, oldest first.
+    /// Returns all user snapshots, oldest first.
     pub(crate) fn snapshots(details: &ImageDetails) -> impl Iterator<Item = Self> {
         details.snapshots.iter().filter(|snapshot| snapshot.is_users()).map(Self::of)
     }
@@ -64,9 +62,8 @@ impl ImagePoint {
     }
 }
 
-/// The objects of an image, which say what changed of them.
+/// The objects of an image, which tell what changed.
 pub(super) struct ChangedObjects {
-    /// The pool of the objects.
     pool: Pool,
     names: DataNames,
     layout: Layout,
@@ -74,10 +71,10 @@ pub(super) struct ChangedObjects {
     parent: Option<Parent>,
 }
 
-/// What shows where an image has no object.
+/// The parent, which supplies the data of absent objects.
 struct Parent {
     source: Box<ChangedObjects>,
-    /// Bytes, from the start.
+    /// Bytes from the start.
     overlap: u64,
 }
 
@@ -92,7 +89,7 @@ impl ChangedObjects {
         Ok(Self { pool, names, layout: details.info.layout, scope, parent: None })
     }
 
-    /// The same, with what shows of the snapshot that the image is a clone of, where it ends.
+    /// Like [`new`](Self::new), with the changes of the image's parent at the end of the diff.
     pub(super) async fn with_parent(
         self,
         header: &Header,
@@ -132,12 +129,12 @@ impl ChangedObjects {
         })
     }
 
-    /// Bytes that lie in the same objects.
+    /// Returns the number of bytes in a set of objects.
     pub(super) fn stripe(&self) -> u64 {
         self.layout.object_size() * self.layout.stripe_count()
     }
 
-    /// What changed of a range of the image, joined.
+    /// Returns the merged changes of a range of the image.
     pub(super) fn changed(&self, offset: u64, length: u64) -> Changes<'_> {
         Box::pin(async move {
             let mut ranges = Vec::new();
@@ -158,8 +155,8 @@ impl ChangedObjects {
         })
     }
 
-    /// Can anything have changed of the stripe at this byte, by the maps of its objects? Of most stripes of a large image nothing
-    /// has, so that they are passed over without a request.
+    /// Returns whether the stripe at this byte may have changed, according to the object maps. Most stripes of a
+    /// large image have not, and are skipped without a request.
     pub(super) fn may_have_changed(&self, maps: &FastDiff, offset: u64) -> bool {
         let objects = self.layout.stripe_count();
         let first = offset / self.stripe() * objects;
@@ -170,7 +167,7 @@ impl ChangedObjects {
         })
     }
 
-    /// What changed of a range of the image, by the maps of its objects.
+    /// Returns the changes of a range of the image according to the object maps.
     pub(super) async fn changed_by_maps(
         &self,
         maps: &FastDiff,
@@ -194,16 +191,16 @@ impl ChangedObjects {
         Ok(join_ranges(ranges))
     }
 
-    /// What shows of the parent where the image has no object.
+    /// Returns the parent data that shows in place of an absent object.
     async fn shown_of_parent(&self, object: u64, offset: u64, length: u64) -> Result<Vec<DiffRange>, Error> {
         let Some(parent) = &self.parent else { return Ok(Vec::new()) };
         let mut ranges = Vec::new();
         for range in self.layout.ranges(object, offset, length) {
             let end = range.end.min(parent.overlap);
             if range.start < end {
-                // The parent's stripes may be others.
+                // The parent may have another layout.
                 let shown = parent.source.changed(range.start, end - range.start).await?;
-                // A hole in it shows as one.
+                // Holes of the parent show as holes.
                 ranges.extend(shown.into_iter().filter(|range| range.exists));
             }
         }
@@ -211,10 +208,10 @@ impl ChangedObjects {
     }
 }
 
-/// What changed of an image: a future that may wait for one of its parent's.
+/// Future of an image's changes, which may wait for that of a parent.
 type Changes<'a> = Pin<Box<dyn Future<Output = Result<Vec<DiffRange>, Error>> + Send + 'a>>;
 
-/// What the maps of objects say. `None`: there are none that can be relied on.
+/// Reads the object maps; `None` if they are not valid.
 pub(super) async fn fast_diff(
     header: &Header,
     details: &ImageDetails,
@@ -244,7 +241,7 @@ pub(super) async fn fast_diff(
     Ok(Some(diff.next(&map, objects(to), true)))
 }
 
-/// The map of an image's objects at a point, where it can be relied on and has all of them.
+/// Reads the object map at a snapshot or at present, if it is valid and complete.
 async fn object_map(header: &Header, point: &ImagePoint, objects: u64) -> Result<Option<ObjectMap>, Error> {
     if point.flags & (image_flag::FAST_DIFF_INVALID | image_flag::OBJECT_MAP_INVALID) != 0 {
         return Ok(None);

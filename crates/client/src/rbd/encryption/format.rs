@@ -1,4 +1,4 @@
-//! A new header.
+//! Encryption of an image with a new LUKS header.
 
 use super::on_thread::on_thread;
 use crate::ceph::error::Error;
@@ -8,45 +8,45 @@ use onego_luks::{Costs, Format, Formatted, KeySize, Version, hide};
 use onego_rbd::{MAX_IO, Misfit, stripe_period};
 use zeroize::Zeroizing;
 
-/// How an image is formatted.
+/// Parameters of an encryption.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct EncryptionOptions {
-    /// LUKS1, which old programs know, or LUKS2.
+    /// LUKS version: LUKS1, which old programs support, or LUKS2.
     pub version: Version,
-    /// Bytes of the key of the data.
+    /// Size of the data key.
     pub key_size: KeySize,
-    /// What opens it.
+    /// Passphrase that unlocks the header.
     pub passphrase: Zeroizing<Vec<u8>>,
-    /// What a try of a passphrase costs.
+    /// Cost of testing a passphrase.
     pub costs: Costs,
 }
 
 impl EncryptionOptions {
-    /// AES-256, and usual costs.
+    /// Creates parameters with AES-256 and the usual costs.
     pub fn new(version: Version, passphrase: impl Into<Vec<u8>>) -> Self {
         let passphrase = Zeroizing::new(passphrase.into());
         Self { version, key_size: KeySize::Aes256, passphrase, costs: Costs::USUAL }
     }
 
-    /// The same, with a key of this size.
+    /// Sets the size of the data key.
     pub fn with_key_size(self, key_size: KeySize) -> Self {
         Self { key_size, ..self }
     }
 
-    /// The same, with other costs: lower ones are for tests alone.
+    /// Sets the cost of testing a passphrase; use lower costs only in tests.
     pub fn with_costs(self, costs: Costs) -> Self {
         Self { costs, ..self }
     }
 }
 
 impl Image {
-    /// Writes a header of LUKS to the start of the image, with a new random key. What the image had is not readable any more:
-    /// the bytes of the header are overwritten, and others are decrypted to noise. A clone shows its parent's data all the
-    /// same, behind a header of its own.
+    /// Writes a LUKS header with a new random key to the start of the image. This makes existing data unreadable: the
+    /// header overwrites its first bytes, and the rest decrypts to noise. A clone still shows its parent's data after
+    /// its own header.
     ///
-    /// The image must be larger than its header: of LUKS1 an object of 4 MiB, of LUKS2 16 MiB. This handle goes on to show the image
-    /// as it lies there; [`load_encryption`](Self::load_encryption) shows the data.
+    /// The image must be larger than its header: an object of 4 MiB for LUKS1, 16 MiB for LUKS2. This handle keeps
+    /// showing the encrypted data; [`load_encryption`](Self::load_encryption) shows the decrypted data.
     pub async fn format_encryption(&self, options: &EncryptionOptions) -> Result<(), Error> {
         self.check_writable()?;
         if self.is_encrypted() {
@@ -82,7 +82,7 @@ impl Image {
         if self.info().parent.is_some() {
             hide(&mut bytes);
         }
-        // Whole objects, so that nothing of a parent is copied into them.
+        // Write whole objects, so that no parent data is copied into them.
         bytes.resize(bytes.len().next_multiple_of(alignment as usize), 0);
         for (index, part) in bytes.chunks(MAX_IO as usize).enumerate() {
             self.write(index as u64 * MAX_IO, part.to_vec()).await?;

@@ -1,4 +1,4 @@
-//! The headers of an image and of its ancestors are opened.
+//! Unlocking of the headers of an image and its ancestors.
 
 use super::on_thread::on_thread;
 use crate::ceph::error::{Errno, Error};
@@ -11,45 +11,46 @@ use onego_rbd::Encryption;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Bytes of a header that are read first: both headers of LUKS2, as all programs make them.
+/// Size of the first read of a header: both LUKS2 headers, at their usual size.
 const FIRST_READ: u64 = 32 << 10;
 
-/// What opens the header of an image.
+/// Key to the encryption of an image.
 #[derive(Clone)]
 pub struct EncryptionSpec {
-    /// What it is formatted in; `None`: in any of the two.
+    /// Expected LUKS version; `None` accepts both.
     pub version: Option<Version>,
     /// The passphrase.
     pub passphrase: Zeroizing<Vec<u8>>,
 }
 
 impl EncryptionSpec {
-    /// A header of any of the two versions.
+    /// Creates a key to a header of either version.
     pub fn new(passphrase: impl Into<Vec<u8>>) -> Self {
         Self { version: None, passphrase: Zeroizing::new(passphrase.into()) }
     }
 
-    /// A header of this version alone.
+    /// Requires this version.
     pub fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }
     }
 }
 
 impl Image {
-    /// Opens the image's encryption: the image that is given back has the data alone, behind the header, decrypted. It takes
-    /// seconds of CPU on a thread of its own. This handle is closed; a clone of it would go on to show what lies there.
+    /// Unlocks the image's encryption, and returns an image that shows only the decrypted data after the header. This
+    /// takes seconds of CPU time on a separate thread. It closes this handle; clones of it keep showing the encrypted
+    /// data.
     ///
-    /// The first passphrase is the image's, the next is its parent's, and so on. The last one is tried on all further
-    /// ancestors; where one of those has no header, it and its own ancestors are taken as they are. A clone that was not
-    /// formatted itself has its parent's header.
+    /// The first passphrase is the image's, the second its parent's, and so on; the last one is tried on all further
+    /// ancestors. The first such ancestor without a header is taken as unencrypted, as are its own ancestors. A clone
+    /// that was not formatted itself has its parent's header.
     ///
-    /// Fails with [`Error::Encryption`].
+    /// Fails with [`Error::Encryption`] if a header cannot be unlocked.
     pub async fn load_encryption(self, specs: &[EncryptionSpec]) -> Result<Self, Error> {
         if self.is_encrypted() {
             return Err(self.encryption_error(EncryptionError::Loaded));
         }
         if self.moves_here() {
-            let what = format!("{} is being moved: end that first", self.info().name);
+            let what = format!("{} is being migrated: finish the migration first", self.info().name);
             return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
         }
         let ancestors = lineage(self.pool(), self.info(), self.snap()).await?;
@@ -80,7 +81,7 @@ impl Image {
         self.reopen_with(own, ancestors, opened).await
     }
 
-    /// Opens the header of an image that is open as it lies there.
+    /// Unlocks the header of an image that is open without encryption.
     async fn open_header(&self, spec: &EncryptionSpec) -> Result<Arc<Encryption>, Error> {
         let wrong = |error: EncryptionError| self.encryption_error(error);
         let header = self.read_header().await?;
@@ -116,7 +117,7 @@ impl Image {
         loop {
             let there = length.min(self.size());
             let mut bytes = self.read(0, there).await?.to_vec();
-            // Behind the end of the image there is nothing either.
+            // The image ends within the header: pad it with zeros.
             bytes.resize(length as usize, 0);
             match LuksHeader::parse(&bytes) {
                 Err(LuksError::CutOff { needed }) if needed > length => length = needed,

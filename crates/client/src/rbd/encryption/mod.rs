@@ -1,7 +1,7 @@
-//! Encrypted images: LUKS within the image, as librbd has it.
+//! Encrypted images: LUKS inside the image, as in librbd.
 //!
 //! [`Image::format_encryption`](super::Image::format_encryption) writes a header to an image, and
-//! [`Image::load_encryption`](super::Image::load_encryption) opens it, together with those of its ancestors.
+//! [`Image::load_encryption`](super::Image::load_encryption) unlocks it, together with those of its ancestors.
 //!
 //! Source: ceph `src/librbd/crypto/`, `doc/rbd/rbd-encryption.rst`.
 

@@ -1,16 +1,16 @@
-//! Work that takes a processor for seconds.
+//! CPU-bound work that takes seconds.
 
 use crate::ceph::error::Error;
 use futures_channel::oneshot;
 use std::thread;
 
-/// Does work on a thread of its own, so that the caller's threads go on.
+/// Runs work on a separate thread, so that the caller's threads stay responsive.
 pub(super) async fn on_thread<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Error> {
     let (done, answer) = oneshot::channel();
     let run = move || {
-        // A caller that does not wait any more needs no answer.
+        // The caller may have stopped waiting.
         let _ = done.send(work());
     };
     thread::Builder::new()

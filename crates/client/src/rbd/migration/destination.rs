@@ -1,4 +1,4 @@
-//! How the destination of a migration comes to be: first as it was at its oldest snapshot, and with its name last.
+//! Creation of a migration's destination: it starts with the state of the oldest snapshot, and gets its name last.
 
 use super::sides::{Sides, state};
 use crate::ceph::error::Error;
@@ -17,12 +17,12 @@ use onego_ceph::rbd::{DIRECTORY, Features, valid_image_name};
 use onego_ceph::types::NOSNAP;
 use std::collections::BTreeMap;
 
-/// A user's snapshot that comes with an image.
+/// A user's snapshot that is copied with an image.
 pub(super) struct IncomingSnapshot {
-    /// Its number at the source.
+    /// Number of the source's snapshot.
     pub(super) id: u64,
     pub(super) name: String,
-    /// Bytes of the image at that time.
+    /// Size of the image at the snapshot, in bytes.
     pub(super) size: u64,
     pub(super) is_protected: bool,
 }
@@ -34,10 +34,11 @@ impl From<&Snapshot> for IncomingSnapshot {
     }
 }
 
-/// Fails unless an image can be made under a name. `is_given_up`: the image that has the name gives it up.
+/// Fails unless an image can be created under a name. `is_given_up` means that the current owner of the name will
+/// release it.
 pub(super) async fn check_name(pool: &Pool, name: &str, is_given_up: bool) -> Result<(), Error> {
     if !valid_image_name(name) {
-        return Err(Error::Invalid(format!("{name:?} is no name for an image")));
+        return Err(Error::Invalid(format!("invalid image name {name:?}")));
     }
     check_namespace(pool).await?;
     if is_given_up {
@@ -50,7 +51,7 @@ pub(super) async fn check_name(pool: &Pool, name: &str, is_given_up: bool) -> Re
     }
 }
 
-/// Makes an image without a name, which has the size of the source's oldest snapshot. `size`: that of the source without any.
+/// Creates an unnamed image with the size of the source's oldest snapshot, or with `size` if there is none.
 pub(super) async fn build_oldest(
     destination: &Header,
     options: &CreateOptions,
@@ -61,7 +62,8 @@ pub(super) async fn build_oldest(
     build(&destination.pool, &destination.id, &CreateOptions { size, ..options.clone() }).await
 }
 
-/// Makes the source's snapshots at the destination, and gives that the source's size. Gives which snapshot became which.
+/// Creates the source's snapshots at the destination, and sets the source's size. Returns the mapping of snapshot
+/// numbers.
 pub(super) async fn grow(
     destination: &Header,
     snapshots: &[IncomingSnapshot],
@@ -83,7 +85,8 @@ pub(super) async fn grow(
     Ok(snap_seqs)
 }
 
-/// Notes where the destination's bytes come from, and gives it its name: a client that opens it finds that it is being moved.
+/// Records the source in the destination's header, and gives it its name: from then on clients that open it see the
+/// migration.
 pub(super) async fn reveal(sides: &Sides, spec: MigrationSpec) -> Result<(), Error> {
     let Header { pool, id, name, .. } = &sides.destination;
     sides.destination.change(&MigrationSet { spec }).await?;
@@ -93,7 +96,7 @@ pub(super) async fn reveal(sides: &Sides, spec: MigrationSpec) -> Result<(), Err
     pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop)
 }
 
-/// Changes the size of an image that nobody uses yet.
+/// Changes the size of an image without users.
 async fn set_size(header: &Header, size: u64) -> Result<(), Error> {
     let info = header.details().await?.info;
     if info.size == size {

@@ -6,13 +6,13 @@ use crate::rbd::objects::for_each_object;
 use crate::rbd::owner::Progress;
 use onego_rbd::notify::Operation;
 
-/// Copies what the destination does not have yet, while it is in use. The image may be named by its old name or its new one.
-/// `progress` is told (done, all) in objects.
+/// Copies the data that the destination lacks, while it is in use. The image may be named by the source or the
+/// destination. Calls `progress` with (done, total) in objects.
 pub async fn execute(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let sides = Sides::of(pool, image).await?;
     sides.check_state(
         &[state::PREPARED, state::EXECUTING],
-        "is not prepared, or has been executed: \"rbd migration commit\" or \"abort\" ends it",
+        "is not prepared, or was already executed: finish with \"rbd migration commit\" or \"abort\"",
     )?;
     let destination = &sides.destination;
     sides.set_state(state::EXECUTING).await?;
@@ -32,7 +32,7 @@ async fn copy(sides: &Sides, progress: &Progress<'_>) -> Result<(), Error> {
         for_each_object(objects, |done, all| progress.report(done, all), |object| image.copy_up(object)).await
     };
     let copied = copied.await;
-    // The first error is the one to tell.
+    // The first error is the one to report.
     let closed = image.close().await;
     copied.and(closed)
 }

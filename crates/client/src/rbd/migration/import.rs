@@ -11,17 +11,18 @@ use crate::rbd::sources::{MigrationSource, SourceImage, SourceSpec};
 use crate::rbd::view::refuse_own_key;
 use onego_ceph::cls::rbd::{MigrationSpec, migration_side};
 
-/// Begins to fill a new image from a source that stays as it is. The image is used from then on, and has the snapshots of the
-/// source up to the one that `spec` names. `options`: what the image is to be; it has the source's size.
+/// Prepares the import of a new image from an unchanging source. The image, which has the source's snapshots up to
+/// the one that `spec` names and the source's size, is usable from then on. `options` are the parameters of the
+/// image.
 ///
-/// Files that `spec` names are read by this client from then on, where an image says that it is filled from them. Other clients read
-/// them where their [configuration](crate::ceph::Config::source_folder) lets them.
+/// This allows this client to read the files in `spec` for images that are imported from them. Other clients read
+/// them only if their [configuration](crate::ceph::Config::source_folder) allows it.
 pub async fn prepare_import(
     spec: &SourceSpec,
     (pool, name): (&Pool, &str),
     options: &CreateOptions,
 ) -> Result<(), Error> {
-    options.needs_v2("what is imported")?;
+    options.needs_v2("imported images")?;
     options.check_features(name)?;
     options.check_pool(pool).await?;
     check_name(pool, name, false).await?;
@@ -42,25 +43,24 @@ pub async fn prepare_import(
     };
     let sides = Sides::new(Origin::Imported(spec.to_string()), &migration, destination);
     if let Err(error) = make_destination(&sides, migration, &source, options).await {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = abort_sides(&sides, |_, _| {}).await;
         return Err(error);
     }
     Ok(())
 }
 
-/// What an image is imported from.
 struct ImportSource {
-    /// An image, which may have metadata.
+    /// Source image, which may have metadata.
     image: Option<Header>,
-    /// Bytes of what is imported.
+    /// Size of the source in bytes.
     size: u64,
-    /// The snapshots that come with it, oldest first.
+    /// Snapshots to copy, oldest first.
     snapshots: Vec<IncomingSnapshot>,
 }
 
 impl ImportSource {
-    /// The snapshots of users come with an image, up to the one that is imported.
+    /// Selects the user snapshots of an image up to the imported one.
     async fn of_image(SourceImage { header, head }: SourceImage) -> Result<Self, Error> {
         let details = header.details().await?;
         let size = details.snapshot_by_id(head)?.size;
@@ -68,17 +68,18 @@ impl ImportSource {
         let snapshots: Vec<_> = details.snapshots.iter().filter(comes).map(IncomingSnapshot::from).collect();
         if details.origin.is_some() {
             let times = snapshots.iter().map(|snapshot| snapshot.id).chain([head]);
-            let advice = "what shows of its parent cannot be imported: \"rbd deep cp\" makes another clone";
+            let advice = "its parent's data cannot be imported: use \"rbd deep cp\" to create another clone";
             refuse_own_key(&header, &times.collect::<Vec<_>>(), advice).await?;
         }
         Ok(Self { image: Some(header), size, snapshots })
     }
 
-    /// The source-spec names the snapshots that come with files. `sizes`: those of the snapshots' files, and of the image's.
+    /// Selects the snapshots that the source-spec names. `sizes` are those of the snapshots' files and of the image's
+    /// file.
     fn of_files(pool: &Pool, spec: &SourceSpec, sizes: &[u64]) -> Result<Self, Error> {
         let mut snapshots = Vec::new();
         for ((name, size), id) in spec.snapshot_names().zip(sizes).zip(1..) {
-            // As with librbd, one without a name gets one that no other has.
+            // As in librbd, an unnamed snapshot gets a unique name.
             let name = name.map_or_else(|| new_id(pool), |name| Ok(name.to_owned()))?;
             snapshots.push(IncomingSnapshot { id, name, size: *size, is_protected: false });
         }

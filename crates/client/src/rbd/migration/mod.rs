@@ -1,9 +1,10 @@
-//! Moves of images: to another name, pool or namespace, or to other features and objects, while they are in use at their new
-//! place; and imports, which leave their source as it is. Ceph's `rbd migration` and this go on with what the other began.
+//! Migration of images to another name, pool or namespace, or to other features and layouts, while the destination is
+//! in use; and imports, which leave their source unchanged. Interoperates with Ceph's `rbd migration`: either can
+//! continue what the other began.
 //!
-//! [`prepare`] makes the destination, which shows what the source has; the source is in the trash from then on. [`prepare_import`] does
-//! so from what a [`SourceSpec`] names. [`execute`] copies what has not been copied yet, and [`commit`] removes a source that was moved;
-//! [`abort`] removes the destination instead.
+//! [`prepare`] creates the destination, which shows the source's data, and moves the source to the trash.
+//! [`prepare_import`] creates it from the source named by a [`SourceSpec`]. [`execute`] copies the remaining data,
+//! and [`commit`] removes a migrated source; [`abort`] removes the destination instead.
 //!
 //! Source: ceph `src/librbd/api/Migration.cc`, `doc/rbd/rbd-live-migration.rst`.
 

@@ -9,27 +9,28 @@ use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use onego_rbd::Copied;
 
-/// Copies objects of an image that is being moved, with all that they were at its snapshots.
+/// Copies objects of an image that is being migrated, with their states at all snapshots.
 ///
-/// A copy may be made again, and by several clients: each of its steps is done once. What is written there later is kept.
+/// A copy may be repeated, and be made by several clients: each of its steps takes effect once. Later writes to the
+/// object are kept.
 ///
 /// Source: ceph `src/librbd/deep_copy/ObjectCopyRequest.cc`.
 pub(in crate::rbd) struct ObjectCopier {
     header: Header,
     layout: Layout,
     features: Features,
-    /// The pool of the data, and the names of the objects.
+    /// Pool of the data.
     data: Pool,
     names: DataNames,
-    /// The copy shows the bytes of a parent of its own where it has no object.
+    /// Whether the destination has a parent, which absent objects would show.
     has_parent: bool,
-    /// The source at its snapshots, oldest first, and now.
+    /// States of the source at its snapshots, oldest first, and at present.
     steps: Vec<CopyStep>,
 }
 
 struct CopyStep {
     source: SourceView,
-    /// The copy's snapshot of that; [`NOSNAP`]: the image itself.
+    /// The destination's snapshot of this state; [`NOSNAP`] means the image itself.
     snap: u64,
 }
 
@@ -59,8 +60,8 @@ impl ObjectCopier {
         })
     }
 
-    /// Copies an object. `is_whole`: with what ancestors of the source show in it, because it is about to hide them. `snaps`: the
-    /// image's snapshots.
+    /// Copies an object. `is_whole` includes the data of the source's ancestors, because the object is about to hide
+    /// it. `snaps` are the image's snapshots.
     pub(in crate::rbd) async fn copy(
         &self,
         object: u64,
@@ -87,12 +88,13 @@ impl ObjectCopier {
             context.seq = step.snap;
             context.snaps.insert(0, step.snap);
         }
-        // A snapshot that was made since the move began has what was copied.
+        // A snapshot created since the start of the migration has the copied data.
         let has_later = snaps.iter().any(|snap| self.is_later(*snap));
         Ok(Copied { is_clean: is_clean || has_later })
     }
 
-    /// The bytes that an object of the copy has of the source at one time, without zeros at the end; none if it does not exist.
+    /// Reads the data of a destination object from one state of the source, without trailing zeros; `None` if it does
+    /// not exist.
     async fn source_object(
         &self,
         source: &SourceView,
@@ -111,7 +113,7 @@ impl ObjectCopier {
         Ok(Some(bytes).filter(|bytes| self.has_parent || !bytes.is_empty()))
     }
 
-    /// Makes an object what it was between two snapshots, unless that was done.
+    /// Writes the state of an object between two snapshots, unless that is already done.
     async fn write(&self, object: u64, context: &SnapContext, bytes: Option<&[u8]>) -> Result<(), Error> {
         let op = if context.snaps.is_empty() {
             WriteOp::new().create(true)
@@ -125,14 +127,14 @@ impl ObjectCopier {
         let data = self.data.with_snap_context(context);
         match data.operate_write(&self.names.name(object).to_string(), op).await {
             Ok(_) => Ok(()),
-            // An earlier attempt has done it.
+            // An earlier attempt did this.
             Err(Error::Exists { .. } | Error::Refused { errno: Errno::RANGE, .. }) => Ok(()),
             Err(Error::NotFound { .. }) if bytes.is_none() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Notes in the map of a snapshot that an object exists. The map of the image itself is the business of its owner.
+    /// Records in the map of a snapshot that an object exists. The owner maintains the map of the image itself.
     async fn mark(&self, object: u64, snap: u64, is_same: bool) -> Result<(), Error> {
         if snap == NOSNAP || !self.features.contains(Features::OBJECT_MAP) {
             return Ok(());
@@ -141,18 +143,18 @@ impl ObjectCopier {
         let state = if is_clean { state::EXISTS_CLEAN } else { state::EXISTS };
         let update = ObjectMapUpdate { start: object, end: object + 1, state, current: None };
         match change_map(&self.header, snap, WriteOp::new().call(&update)).await {
-            // The snapshot is gone, or it ends before the object.
+            // The snapshot was removed, or ends before the object.
             Ok(()) | Err(Error::NotFound { .. } | Error::Refused { errno: Errno::RANGE, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Was a snapshot made since the move began?
+    /// Returns whether a snapshot was created since the start of the migration.
     fn is_later(&self, snap: u64) -> bool {
         self.steps.iter().all(|step| step.snap != snap)
     }
 
-    /// Snapshots that were made since the move began show the object, too.
+    /// Records the object in the maps of snapshots created since the start of the migration, which show it as well.
     async fn mark_later(&self, object: u64, snaps: &[u64], is_same: bool) -> Result<(), Error> {
         let later = snaps.iter().filter(|snap| self.is_later(**snap));
         for (place, snap) in later.rev().enumerate() {

@@ -14,10 +14,11 @@ use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use std::time::Duration;
 
-/// Begins to move an image. From then on the destination is used, which has the snapshots of the source, too, and the source is
-/// in the trash. `options`: what the destination is to be; it has the source's size. `kind`: is it a clone, if the source is one?
+/// Prepares the migration of an image. The destination, which has the source's snapshots and size, is usable from
+/// then on, and the source moves to the trash. `options` are the parameters of the destination, and `kind` selects
+/// whether it is a clone if the source is one.
 ///
-/// Fails with [`Error::Busy`] if somebody has the image open.
+/// Fails with [`Error::Busy`] if any client has the image open.
 pub async fn prepare(
     (pool, image): (&Pool, &str),
     (to_pool, to): (&Pool, &str),
@@ -25,14 +26,13 @@ pub async fn prepare(
     kind: CopyKind,
 ) -> Result<(), Error> {
     let source = Header::named(pool, image).await?;
-    source.needs_v2("an id, by which Onego knows what is moved", Errno::OPNOTSUPP)?;
-    options.needs_v2("what is moved")?;
+    source.needs_v2("the id that a migration requires", Errno::OPNOTSUPP)?;
+    options.needs_v2("migration destinations")?;
     let details = source.details().await?;
     check_source(&source, &details).await?;
     if details.origin.is_some() && (kind == CopyKind::Flat || options.layout != details.info.layout) {
         let times = details.snapshots.iter().map(|snapshot| snapshot.id).chain([NOSNAP]);
-        let advice =
-            "its objects cannot get the parent's bytes: move it without --flatten and with the same objects";
+        let advice = "its objects cannot receive the parent's data: migrate it without --flatten and with the same layout";
         refuse_own_key(&source, &times.collect::<Vec<_>>(), advice).await?;
     }
     options.check_features(to)?;
@@ -58,7 +58,7 @@ pub async fn prepare(
         make_destination(&sides, &source, &details, options, kind).await
     };
     if let Err(error) = begun.await {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = abort_sides(&sides, |_, _| {}).await;
         return Err(error);
     }
@@ -67,10 +67,10 @@ pub async fn prepare(
 
 async fn check_source(source: &Header, details: &ImageDetails) -> Result<(), Error> {
     let refuse = |errno, reason: &str| {
-        Err(Error::Unmet { what: format!("{} cannot be moved: {reason}", source.describe()), errno })
+        Err(Error::Unmet { what: format!("{} cannot be migrated: {reason}", source.describe()), errno })
     };
     if details.info.features.contains(Features::MIGRATING) {
-        return refuse(Errno::BUSY, "it is being moved already");
+        return refuse(Errno::BUSY, "it is already being migrated");
     }
     let unknown = details.info.features.without(Features::WRITABLE);
     if !unknown.is_empty() {
@@ -84,20 +84,20 @@ async fn check_source(source: &Header, details: &ImageDetails) -> Result<(), Err
         return refuse(Errno::BUSY, "it has snapshots of groups, or hidden ones that clones need");
     }
     if details.group.is_some() {
-        return refuse(Errno::BUSY, "it is in a group: \"rbd group image rm\" takes it out");
+        return refuse(Errno::BUSY, "it is in a group: remove it with \"rbd group image rm\" first");
     }
     for snapshot in &details.snapshots {
         if has_children(source, snapshot.id).await? {
             return refuse(
                 Errno::BUSY,
-                "it has clones: flatten them, or move it by Ceph's \"rbd migration\"",
+                "it has clones: flatten them, or migrate it with Ceph's \"rbd migration\"",
             );
         }
     }
     Ok(())
 }
 
-/// Makes the destination, which shows what the source has.
+/// Creates the destination, which shows the source's data.
 async fn make_destination(
     sides: &Sides,
     source: &Header,
@@ -106,7 +106,7 @@ async fn make_destination(
     kind: CopyKind,
 ) -> Result<(), Error> {
     let destination = &sides.destination;
-    // They are those of users: others were refused.
+    // Only user snapshots: others were refused.
     let snapshots: Vec<_> = details.snapshots.iter().map(IncomingSnapshot::from).collect();
     let size = details.info.size;
     build_oldest(destination, options, &snapshots, size).await?;
@@ -129,7 +129,7 @@ async fn make_destination(
     reveal(sides, spec).await
 }
 
-/// Makes the destination a clone of what the source is a clone of.
+/// Makes the destination a clone of the source's parent.
 async fn attach_to_parent(
     source: &Header,
     details: &ImageDetails,

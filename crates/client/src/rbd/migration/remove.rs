@@ -9,12 +9,12 @@ use crate::rbd::sources::SourceSpec;
 use onego_ceph::cls::rbd::{DirRemoveImage, MigrationRemove, SetProtectionStatus, TrashRemove, protection};
 use onego_ceph::rbd::{DIRECTORY, id_object};
 
-/// Ends a migration that has been executed: an image that was moved away is removed, and what was imported stays as it is. `progress` is
-/// told (done, all) in bytes.
+/// Commits an executed migration: removes a source that was migrated, and leaves an imported source unchanged. Calls
+/// `progress` with (done, total) in bytes.
 pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     let sides = Sides::of(pool, image).await?;
-    sides.check_state(&[state::EXECUTED], "has not been executed: \"rbd migration execute\" does it")?;
+    sides.check_state(&[state::EXECUTED], "has not been executed: run \"rbd migration execute\" first")?;
     let Sides { origin, destination, .. } = &sides;
     ignore_missing(destination.change(&MigrationRemove {}).await)?;
     destination.notify_changed().await?;
@@ -28,8 +28,8 @@ pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + S
     ignore_missing(source.pool.operate_write(TRASH, WriteOp::new().call(&entry)).await.map(drop))
 }
 
-/// Takes a destination that was flattened off the list of its former parent's clones. librbd's preparation makes the
-/// destination a clone first, and then takes the parent out of its header alone.
+/// Removes a flattened destination from the list of its former parent's clones. librbd's preparation first makes the
+/// destination a clone, and then removes the parent only from its header.
 ///
 /// Source: ceph `src/librbd/api/Migration.cc` (`create_dst_image`).
 async fn forget_former_parent(source: &Header, destination: &Header) -> Result<(), Error> {
@@ -39,7 +39,7 @@ async fn forget_former_parent(source: &Header, destination: &Header) -> Result<(
     detach_from_parent(destination, &source.details().await?).await
 }
 
-/// The same where the source is not moved: it may be gone by now, or be of a type that has no parent.
+/// Like [`forget_former_parent`], for an imported source, which may have been removed, or have no parent.
 async fn forget_imported_parent(spec: &str, destination: &Header) -> Result<(), Error> {
     let Ok(spec) = spec.parse::<SourceSpec>() else { return Ok(()) };
     match spec.find_image(destination.pool.cluster()).await {
@@ -49,8 +49,8 @@ async fn forget_imported_parent(spec: &str, destination: &Header) -> Result<(), 
     }
 }
 
-/// Ends a migration by removing the destination, with all that was written there: an image that was moved away is again what it was,
-/// at its old place. `progress` is told (done, all) in bytes.
+/// Aborts a migration by removing the destination with all data written to it. A migrated source returns to its
+/// former place unchanged. Calls `progress` with (done, total) in bytes.
 pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     let pool = &pool.with_full_try();
     abort_sides(&Sides::of(pool, image).await?, progress).await
@@ -75,12 +75,12 @@ pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64) + 
     source.notify_changed().await
 }
 
-/// Removes one side, with its snapshots, but for its name.
+/// Removes one side with its snapshots, except for its name.
 async fn remove_all(header: &Header, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
     if let Some(watcher) = header.pool.watchers(&header.object()).await?.first() {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }
-    // It is an ordinary image from here on, as removals want it.
+    // From here on it is an ordinary image, as removal requires.
     ignore_missing(header.change(&MigrationRemove {}).await)?;
     for snapshot in header.details().await?.snapshots.iter().rev() {
         if snapshot.is_protected() {

@@ -7,7 +7,7 @@ use crate::rbd::sources::{MigrationSource, SourceImage, source_of};
 use onego_ceph::cls::rbd::{MigrationGet, MigrationSetState, MigrationSpec, migration_side};
 use onego_ceph::types::NOSNAP;
 
-/// How far a migration is (`cls::rbd::MigrationState`).
+/// States of a migration (`cls::rbd::MigrationState`).
 pub(super) mod state {
     pub(in crate::rbd::migration) const PREPARING: u8 = 1;
     pub(in crate::rbd::migration) const PREPARED: u8 = 2;
@@ -15,31 +15,30 @@ pub(super) mod state {
     pub(in crate::rbd::migration) const EXECUTED: u8 = 4;
 }
 
-/// Where the bytes of a destination come from.
+/// Source of a migration.
 pub(super) enum Origin {
-    /// An image that is moved away.
+    /// An image that is migrated away.
     Moved(Header),
-    /// What a source-spec names, which stays as it is.
+    /// An unchanging source named by a source-spec.
     Imported(String),
 }
 
-/// Both sides of a migration.
 pub(super) struct Sides {
     pub(super) origin: Origin,
-    /// How far it is.
     pub(super) state: u8,
-    /// The same in words.
+    /// State in words.
     pub(super) description: String,
     pub(super) destination: Header,
 }
 
 impl Sides {
-    /// `spec`: what one of the headers says of the migration.
+    /// Creates the sides from the migration `spec` in one of the headers.
     pub(super) fn new(origin: Origin, spec: &MigrationSpec, destination: Header) -> Self {
         Self { origin, state: spec.state, description: spec.state_description.clone(), destination }
     }
 
-    /// The migration that the image called `name` is part of: it is moved there, or it was called so and is moved away.
+    /// Returns the migration of the image called `name`, by the name of its destination or the former name of its
+    /// source.
     pub(super) async fn of(pool: &Pool, name: &str) -> Result<Self, Error> {
         let header = match Header::named(pool, name).await {
             Ok(header) => header,
@@ -48,7 +47,7 @@ impl Sides {
         };
         let spec = migration_of(&header).await?;
         if spec.side == migration_side::SOURCE {
-            header.needs_v2("an id, by which Onego knows what is moved", Errno::OPNOTSUPP)?;
+            header.needs_v2("the id that a migration requires", Errno::OPNOTSUPP)?;
             return Self::from_source(header, &spec).await;
         }
         if !spec.source_spec.is_empty() {
@@ -56,7 +55,7 @@ impl Sides {
         }
         let MigrationSource::Image(SourceImage { header: source, .. }) = source_of(pool, name, &spec).await?
         else {
-            return Err(Error::Invalid(format!("{} is not being moved", header.describe())));
+            return Err(Error::Invalid(format!("{} is not being migrated", header.describe())));
         };
         let listed = trash(&source.pool).await?.into_iter().find(|entry| entry.id == source.id);
         let name = listed.map_or_else(|| source.id.clone(), |entry| entry.name);
@@ -71,7 +70,7 @@ impl Sides {
         Ok(Self::new(Origin::Moved(source), spec, destination))
     }
 
-    /// Says in all headers how far the migration is.
+    /// Records the state of the migration in all headers.
     pub(super) async fn set_state(&self, state: u8) -> Result<(), Error> {
         let set = MigrationSetState { state, description: String::new() };
         if let Origin::Moved(source) = &self.origin {
@@ -80,7 +79,7 @@ impl Sides {
         self.destination.change(&set).await
     }
 
-    /// Fails unless the migration is as far as one of these states.
+    /// Fails unless the migration is in one of these states.
     pub(super) fn check_state(&self, states: &[u8], advice: &str) -> Result<(), Error> {
         if states.contains(&self.state) {
             return Ok(());
@@ -89,17 +88,17 @@ impl Sides {
     }
 }
 
-/// What a header says of the migration that the image is part of.
+/// Reads the migration from an image's header.
 pub(super) async fn migration_of(header: &Header) -> Result<MigrationSpec, Error> {
     header.call(&MigrationGet {}).await.map_err(|error| match error {
         Error::Refused { errno: Errno::INVAL, .. } => {
-            Error::Invalid(format!("{} is not being moved", header.describe()))
+            Error::Invalid(format!("{} is not being migrated", header.describe()))
         }
         error => error,
     })
 }
 
-/// The image that was called so, and is in the trash while it is moved.
+/// Returns the source in the trash with this former name.
 async fn trashed(pool: &Pool, name: &str) -> Result<Header, Error> {
     let is_it =
         |entry: &crate::rbd::pools::TrashEntry| entry.name == name && entry.source == TrashSource::Migration;
@@ -109,7 +108,8 @@ async fn trashed(pool: &Pool, name: &str) -> Result<Header, Error> {
     }
 }
 
-/// Objects of an image that is being moved here, or of its snapshots, that may show what the source has.
+/// Returns the number of objects of an image that is being migrated here, or of its snapshots, that may show the
+/// source.
 pub(in crate::rbd) async fn migrating_objects(header: &Header) -> Result<u64, Error> {
     let info = header.details().await?.info;
     let source = ancestors(&header.pool, &info, NOSNAP).await?;

@@ -4,14 +4,14 @@ use crate::rbd::view::View;
 use onego_ceph::types::NOSNAP;
 use std::ops::Range;
 
-/// What an image comes from, at one time.
+/// State of a migration's source.
 pub(super) enum SourceView {
     Image(Box<View>),
     File(SourceFile),
 }
 
 impl SourceView {
-    /// The source at a snapshot of it; none: what the image shows, now.
+    /// Opens the source at one of its snapshots; `None` means the state that the destination currently shows.
     pub(super) async fn of(source: &MigrationSource, snap: Option<u64>) -> Result<Self, Error> {
         match source {
             MigrationSource::Image(SourceImage { header, head }) => {
@@ -22,7 +22,7 @@ impl SourceView {
         }
     }
 
-    /// Bytes that it has.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Image(view) => view.size(),
@@ -30,7 +30,7 @@ impl SourceView {
         }
     }
 
-    /// Has it bytes of its own in these ranges, and not an ancestor's?
+    /// Returns whether the source itself, not an ancestor, has data in these ranges.
     pub(super) async fn has_objects(&self, ranges: &[Range<u64>]) -> Result<bool, Error> {
         match self {
             Self::Image(view) => view.has_objects(ranges).await,
@@ -38,7 +38,7 @@ impl SourceView {
         }
     }
 
-    /// The bytes of ranges, one behind the other; behind its end there are zeros.
+    /// Reads ranges and concatenates them, with zeros past the end of the source.
     pub(super) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
         let file = match self {
             Self::Image(view) => return view.read_ranges(ranges).await,

@@ -9,40 +9,40 @@ use serde_json::json;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrationSide {
-    /// Number of its pool.
+    /// Number of the pool.
     pub pool: i64,
-    /// Its namespace within the pool; empty: none.
+    /// Namespace within the pool; empty for none.
     pub namespace: String,
-    /// Its name.
+    /// Name of the image.
     pub image: String,
-    /// Its id.
+    /// Id of the image.
     pub id: String,
 }
 
-/// Where an image comes from that is being moved.
+/// Source of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MigrationOrigin {
     /// An image, which is in the trash meanwhile.
     Image(MigrationSide),
-    /// What this source-spec names, which stays as it is.
+    /// An unchanging source named by this source-spec.
     Import(String),
 }
 
-/// How far a migration is.
+/// State of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MigrationStatus {
-    /// Where the image comes from.
+    /// Source of the image.
     pub source: MigrationOrigin,
-    /// Where it goes.
+    /// Destination of the image.
     pub destination: MigrationSide,
-    /// How far it is (`cls::rbd::MigrationState`).
+    /// Number of the state (`cls::rbd::MigrationState`).
     pub state: u8,
-    /// The same in words.
+    /// State in words.
     pub description: String,
 }
 
-/// How far the migration of an image is, which may be named by its old name or its new one.
+/// Returns the state of an image's migration, by the name of the source or the destination.
 pub async fn status(pool: &Pool, image: &str) -> Result<MigrationStatus, Error> {
     let Sides { origin, state, description, destination } = Sides::of(pool, image).await?;
     let source = match origin {
@@ -52,8 +52,8 @@ pub async fn status(pool: &Pool, image: &str) -> Result<MigrationStatus, Error> 
     Ok(MigrationStatus { source, destination: side(destination), state, description })
 }
 
-/// Where an image comes from that is being moved here, as a source-spec. What is moved and not imported has one, too, by which
-/// [`prepare_import`](super::prepare_import) would not find it: it names no snapshot.
+/// Returns the source of an image that is being migrated here, as a source-spec. That of a migrated rather than
+/// imported image names no snapshot, so [`prepare_import`](super::prepare_import) does not accept it.
 pub async fn source_spec(pool: &Pool, image: &ImageInfo) -> Result<String, Error> {
     let header = Header::of(pool, image);
     let spec = migration_of(&header).await?;
@@ -70,7 +70,7 @@ pub async fn source_spec(pool: &Pool, image: &ImageInfo) -> Result<String, Error
         "pool_namespace": namespace,
         "image_name": image_name,
     });
-    // An image of format 1 has none.
+    // Images of format 1 have no id.
     if !image_id.is_empty() {
         members["image_id"] = image_id.into();
     }

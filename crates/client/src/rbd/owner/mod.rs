@@ -1,5 +1,5 @@
-//! Changes of images with an exclusive lock: the lock's owner alone makes them. An owner that is alive is asked to make a
-//! change that takes long; otherwise, or where it does not do that for others, this client becomes the owner.
+//! Changes of images with an exclusive lock, which only the lock's owner may make. A long change is delegated to a
+//! live owner; otherwise, or if the owner does not accept requests, this client takes the lock.
 
 mod remote;
 mod serve;
@@ -16,10 +16,10 @@ use onego_rbd::{LOCK_NAME, LockOwner};
 use remote::{Asked, is_done_already, is_short};
 use std::sync::{Mutex, PoisonError};
 
-/// Owners that are asked one after the other.
+/// Most successive owners to try.
 const MAX_OWNERS: u32 = 16;
 
-/// Receives the progress of an operation, (done, all), from all that work on it.
+/// Callback for the progress of an operation, (done, total), shared by all parts of it.
 pub(super) struct Progress<'a>(Mutex<Box<dyn FnMut(u64, u64) + Send + 'a>>);
 
 impl<'a> Progress<'a> {
@@ -27,7 +27,7 @@ impl<'a> Progress<'a> {
         Self(Mutex::new(Box::new(report)))
     }
 
-    /// For operations whose progress is of no interest.
+    /// Creates a callback that does nothing.
     pub(super) fn ignored() -> Self {
         Self::new(|_, _| {})
     }
@@ -38,8 +38,8 @@ impl<'a> Progress<'a> {
 }
 
 impl Header {
-    /// Does something that changes the image, as its owner. `body` is given what the image is from then on: the owner of before
-    /// may have changed it last. Fails for an image that is being moved or filled.
+    /// Runs a change of the image as its owner. `body` receives the image's current properties, which the previous
+    /// owner may have changed. Fails for an image that is being migrated.
     pub(super) async fn owned<T, F: Future<Output = Result<T, Error>>>(
         &self,
         body: impl FnOnce(ImageDetails) -> F,
@@ -49,24 +49,24 @@ impl Header {
         self.owned_as(details, body).await
     }
 
-    /// Fails if the image is being moved or filled, until which it stays as it is but for its data and new snapshots.
+    /// Fails if the image is being migrated: until the end only its data and new snapshots may change.
     pub(super) fn refuse_migrating(&self, info: &ImageInfo) -> Result<(), Error> {
         if !info.features.contains(Features::MIGRATING) {
             return Ok(());
         }
         let what = format!(
-            "{} is being moved or filled: end that first, by \"rbd migration execute\" and \"rbd migration commit\", or by \
+            "{} is being migrated: finish with \"rbd migration execute\" and \"rbd migration commit\", or undo with \
              \"rbd migration abort\"",
             self.describe()
         );
         Err(Error::Unmet { what, errno: Errno::BUSY })
     }
 
-    /// Fails if the image is being moved or filled and `operation` cannot be done meanwhile.
+    /// Fails if the image is being migrated and `operation` is not possible meanwhile.
     fn check_migrating(&self, info: &ImageInfo, operation: &Operation) -> Result<(), Error> {
         match operation {
             Operation::Migrate { .. } if !info.features.contains(Features::MIGRATING) => Err(Error::Unmet {
-                what: format!("{} is not being moved", self.describe()),
+                what: format!("{} is not being migrated", self.describe()),
                 errno: Errno::BUSY,
             }),
             Operation::Migrate { .. } | Operation::SnapCreate { .. } | Operation::MetadataUpdate { .. } => {
@@ -93,12 +93,12 @@ impl Header {
             body(self.details().await?).await
         };
         let result = result.await;
-        // Others wait for the lock, also where something failed. The first error is the one to tell.
+        // Other clients wait for the lock, so release it even after a failure. The first error is the one to report.
         let closed = image.close().await;
         result.and_then(|value| closed.map(|()| value))
     }
 
-    /// The same, or, where another client owns the lock, has that one carry out `operation`.
+    /// Like [`owned`](Self::owned), but delegates `operation` to another client that owns the lock.
     pub(super) async fn owned_or_asked<F: Future<Output = Result<(), Error>>>(
         &self,
         operation: impl Fn(AsyncRequestId) -> Operation,
@@ -109,8 +109,8 @@ impl Header {
         self.done_or_asked(operation, progress, own).await
     }
 
-    /// The same with an `own` that takes the lock itself. If an owner releases the lock before it is done, the next one does the
-    /// work, which may be this client.
+    /// Like [`owned_or_asked`](Self::owned_or_asked), with an `own` that takes the lock itself. If an owner releases
+    /// the lock before it is done, the next owner, possibly this client, does the work.
     pub(super) async fn done_or_asked<F: Future<Output = Result<(), Error>>>(
         &self,
         operation: impl Fn(AsyncRequestId) -> Operation,
@@ -120,13 +120,15 @@ impl Header {
         self.check_migrating(&self.details().await?.info, &operation(AsyncRequestId::default()))?;
         let busy = |reason| Err(Error::Busy { what: self.describe(), reason });
         let is_done = |error: &Error| is_done_already(&operation(AsyncRequestId::default()), error.errno());
-        // An owner that died may have made a snapshot and answered nothing. The caller has looked for one of that name.
+        // A dead owner may have created the snapshot without answering. The caller has checked that the name was
+        // unused.
         let is_snapshot = matches!(operation(AsyncRequestId::default()), Operation::SnapCreate { .. });
         let (mut is_kept, mut is_begun, mut may_be_done) = (false, false, false);
         for _ in 0..MAX_OWNERS {
             let mut refusal = None;
-            // An owner that is alive may be writing: it goes on with that while it carries out long work. For short work it rather
-            // hands over the lock, because old releases do not report the end of that. It cannot while its writes wait for room.
+            // A live owner may be writing, and can continue while it executes long work. For short work it hands over
+            // the lock instead, because old releases do not report its completion. It cannot while its writes wait
+            // for space.
             let is_long = !is_short(&operation(AsyncRequestId::default()));
             if (is_long || is_kept || self.is_pool_full().await?) && self.has_live_owner().await? {
                 match self.ask_owner(&operation, progress).await {
@@ -135,7 +137,7 @@ impl Header {
                         may_be_done |= is_snapshot;
                         refusal = Some(self.unanswered());
                     }
-                    // It has released the lock.
+                    // The owner has released the lock.
                     Err(Error::Refused { errno: Errno::RESTART, .. }) => {
                         (is_begun, may_be_done) = (true, true);
                         continue;
@@ -153,7 +155,8 @@ impl Header {
             match refusal {
                 None => {}
                 Some(error) if !is_begun => return Err(error),
-                // What the owners before have done is not undone: this is no refusal that leaves everything as it was.
+                // Previous owners may have done part of the work, so this is not a refusal that leaves the image
+                // unchanged.
                 Some(error) => {
                     return busy(format!(
                         "its lock changed hands before the work was done, and now: {error}"
@@ -161,19 +164,19 @@ impl Header {
                 }
             }
         }
-        busy(format!("each of {MAX_OWNERS} owners of its lock let go of it before the work was done"))
+        busy(format!("each of {MAX_OWNERS} owners released its lock before the work was done"))
     }
 
     fn unanswered(&self) -> Error {
         Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
     }
 
-    /// Returns whether writes of clients wait for room.
+    /// Returns whether the pool is full, so that clients' writes wait.
     async fn is_pool_full(&self) -> Result<bool, Error> {
         Ok(self.pool.cluster().osd_map().await?.is_pool_full(self.pool.id()))
     }
 
-    /// Returns whether a client that is alive owns the exclusive lock.
+    /// Returns whether a live client owns the exclusive lock.
     async fn has_live_owner(&self) -> Result<bool, Error> {
         let object = self.object();
         let info = self.pool.call(&object, &GetInfo { name: LOCK_NAME.to_owned() }).await?;

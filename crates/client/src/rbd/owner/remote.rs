@@ -1,5 +1,5 @@
-//! Changes of an image by the client that owns its exclusive lock and keeps it: it is asked for them by a notification,
-//! answers whether it takes the work on, and says how far it is and when it has ended.
+//! Delegation of changes to the client that owns an image's exclusive lock: a notification requests the change, the
+//! owner accepts or refuses it, and reports progress and completion.
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
@@ -14,39 +14,38 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long the owner may take to say whether it takes the work on (`rbd_request_timed_out_seconds`). One of before 17.1 has
-/// ended some kinds of work by then.
+/// Limit on the owner's acceptance of a request (`rbd_request_timed_out_seconds`). Owners before 17.1 complete some
+/// operations before they answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Interval at which an owner that has accepted an operation is sent it again: one that is still at work, or has ended the work
-/// unheard, says so; one that is gone does not answer.
+/// Interval of resending an operation to an owner that has accepted it: an owner that is still working, or whose
+/// completion was missed, answers; a dead one does not.
 const RESEND: Duration = Duration::from_secs(15);
 
-/// Time until an operation is sent again to an owner that may have ended it before its answer.
+/// Delay before resending an operation that the owner may have completed before its answer.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// How far the owner is, as far as it has said so.
+/// Events received from the owner and other clients.
 #[derive(Default)]
 struct Heard {
-    /// It has ended, with 0 or a negative errno.
+    /// Result of the completed operation: 0 or a negative errno.
     ended: Option<i32>,
-    /// Clients that have said that the header has changed.
+    /// Clients that announced a header change.
     changed_by: Vec<u64>,
-    /// The watch has ended, and with it what can be heard.
+    /// Set once the watch has ended, and no further event can arrive.
     is_lost: bool,
 }
 
-/// The end of a request to the owner.
+/// Result of a request to the owner.
 pub(super) enum Asked {
-    /// The owner has carried out the operation.
     Done,
     /// No owner has accepted the operation.
     Unanswered,
 }
 
 impl Header {
-    /// Has the owner of the exclusive lock change the image. `operation` is made with the id that the work has.
-    /// `progress` is told (done, all), in whatever the owner counts.
+    /// Requests a change of the image from the owner of the exclusive lock. `operation` creates the request for an
+    /// operation id. Calls `progress` with (done, total) in the owner's unit.
     pub(super) async fn ask_owner(
         &self,
         operation: &impl Fn(AsyncRequestId) -> Operation,
@@ -61,9 +60,10 @@ impl Header {
         let Some(owner) = self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await? else {
             return Ok(Asked::Unanswered);
         };
-        // An owner before 17.1 answers short work when it is done, after the notification that the header has changed, and reports
-        // no end. A later one answers before it begins, but its first notification may overtake the answer. Sent the operation
-        // again, the former finds it done, and the latter has it at work or tells its result.
+        // An owner before 17.1 completes a short operation before it answers, and announces the header change first;
+        // it reports no completion. A later one answers before it starts, but its first notification may overtake the
+        // answer. When the operation is resent, the former finds it already done, and the latter is still working or
+        // reports its result.
         let may_be_done = is_short && heard.changed_by.contains(&owner);
         let mut pause = if may_be_done { RECHECK } else { RESEND };
         let mut is_resent = false;
@@ -75,7 +75,7 @@ impl Header {
                 break result;
             }
             if heard.is_lost {
-                let reason = "the owner of its lock does not say how far it is".into();
+                let reason = "the owner of its lock does not report its progress".into();
                 return Err(Error::Busy { what: self.describe(), reason });
             }
             match self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await {
@@ -94,7 +94,7 @@ impl Header {
         Ok(Asked::Done)
     }
 
-    /// Sends an operation to the owner. Returns the owner's global id if it accepts; `None`: no owner answers.
+    /// Sends an operation to the owner. Returns the owner's global id if it accepts, or `None` if no owner answers.
     async fn send_to_owner(
         &self,
         operation: &Operation,
@@ -107,7 +107,7 @@ impl Header {
         let object = self.object();
         let notify = pin!(self.pool.notify(&object, payload, ANSWER_TIMEOUT));
         let notified = while_listening(notify, watch, id, heard, progress).await?;
-        // Only the owner answers with something.
+        // Only the owner's answer has a payload.
         let Some(answer) = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty()) else {
             return Ok(None);
         };
@@ -124,7 +124,7 @@ impl Header {
 }
 
 impl Heard {
-    /// Takes what a watcher of the image is told. Every notification is acknowledged by that.
+    /// Handles an event of the image's watch. Dropping the event acknowledges a notification.
     fn take(&mut self, event: WatchEvent, id: AsyncRequestId, progress: &Progress<'_>) {
         let WatchEvent::Notify(notification) = event else { return };
         match Notification::from_bytes(&notification.payload().to_vec()) {
@@ -138,7 +138,7 @@ impl Heard {
     }
 }
 
-/// Returns whether the work takes no longer than an answer may.
+/// Returns whether the operation takes no longer than an answer may.
 pub(super) fn is_short(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -151,7 +151,8 @@ pub(super) fn is_short(operation: &Operation) -> bool {
     )
 }
 
-/// Returns whether an error says that the operation was carried out before: by an owner that died before it could say so.
+/// Returns whether an error means that the operation was completed before, by an owner that died before it could
+/// answer.
 pub(super) fn is_done_already(operation: &Operation, errno: Errno) -> bool {
     match operation {
         Operation::SnapCreate { .. } | Operation::SnapRename { .. } | Operation::Rename { .. } => {
@@ -166,7 +167,7 @@ pub(super) fn is_done_already(operation: &Operation, errno: Errno) -> bool {
     }
 }
 
-/// Waits for something, but not past the end of the operation. Takes meanwhile what a watch is told.
+/// Waits for a future, but not past the end of the operation, while handling the events of a watch.
 async fn while_running(
     mut future: Pin<&mut impl Future<Output = Result<(), Error>>>,
     watch: &mut Watch,
@@ -189,7 +190,7 @@ async fn while_running(
     .await
 }
 
-/// Waits for something, and takes meanwhile what a watch is told: this client is notified, too, and must acknowledge it.
+/// Waits for a future while handling the events of a watch: this client is notified as well, and must acknowledge.
 async fn while_listening<T>(
     mut future: Pin<&mut impl Future<Output = T>>,
     watch: &mut Watch,

@@ -1,5 +1,5 @@
-//! What an owner of an image does for the other clients that ask it for changes: they go on by the machine of the open image,
-//! which knows of them, or while it is paused.
+//! Operations that the lock owner of an image executes for other clients: through the machine of the open image,
+//! which tracks them, or while it is paused.
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`, `src/librbd/Operations.cc`.
 
@@ -21,9 +21,10 @@ use onego_rbd::notify::{Operation, SnapshotName};
 use onego_rbd::{Copied, PauseKind};
 use std::sync::Arc;
 
-/// Carries out what others ask for of an image that is open here, and copies objects of one that is being moved here.
+/// Executes operations that other clients request for an open image, and copies objects of one that is being migrated
+/// here.
 pub(in crate::rbd) struct ImageOperator {
-    /// While nothing is asked for, the image's users alone keep the client.
+    /// Weak, so that only the image's users keep the client alive between operations.
     pool: WeakPool,
     info: ImageInfo,
     copier: Option<Arc<ObjectCopier>>,
@@ -56,13 +57,13 @@ impl Operator for ImageOperator {
         Box::pin(async move {
             match copier {
                 Some(copier) => copier.copy(object, is_whole, &snaps).await,
-                None => Err(Error::Invalid("the image is not being moved".into())),
+                None => Err(Error::Invalid("the image is not being migrated".into())),
             }
         })
     }
 }
 
-/// An image whose lock is held here, for one operation.
+/// An image whose lock is held for one operation.
 struct OwnedImage {
     image: Image,
     /// Number of the operation.
@@ -75,10 +76,10 @@ impl OwnedImage {
         operation: Operation,
         mut progress: impl FnMut(u64, u64) + Send,
     ) -> Result<(), Error> {
-        // The image may have another name by now. It has a lock, and so an id.
+        // The image may have been renamed. It has a lock, and therefore an id.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
         header.check_migrating(&header.details().await?.info, &operation)?;
-        // An operation that waited for room would keep others from the image, among them those that make room.
+        // An operation waiting for space would block others from the image, including those that free space.
         let prompt = &header.with_full_try();
         match operation {
             Operation::Migrate { .. } => {
@@ -93,7 +94,7 @@ impl OwnedImage {
                 sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
             }
             Operation::SnapCreate { flags, .. } => {
-                // Their last writes come before the pause.
+                // The users' last writes happen before the pause.
                 let make = self.paused(PauseKind::Exclusive, short(prompt, operation, &mut progress));
                 quiesced(&[header], Quiesce::of_flags(flags), make).await
             }
@@ -104,7 +105,7 @@ impl OwnedImage {
         }
     }
 
-    /// Does something while nobody else changes the image.
+    /// Runs an operation while no other client changes the image.
     async fn paused(
         &self,
         kind: PauseKind,
@@ -116,7 +117,7 @@ impl OwnedImage {
         result
     }
 
-    /// Gives an image what shows of its parent while it is written, and ends that it is a clone.
+    /// Flattens an image while it is written.
     async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
         if overlap == 0 {
@@ -127,7 +128,7 @@ impl OwnedImage {
         for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
         self.paused(PauseKind::Exclusive, async {
             let details = header.details().await?;
-            // A snapshot of before the image became smaller shows more of the parent than the image.
+            // A snapshot from before a shrink shows more of the parent than the image.
             let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
             if details.snapshots.iter().any(shows_more) {
                 copy_down(header, &details, |_, _| {}).await?;
@@ -138,8 +139,8 @@ impl OwnedImage {
     }
 }
 
-/// Returns the pause that an operation needs. A write in flight may name a snapshot that is removed, which OSDs ignore; it must not
-/// miss one that is made.
+/// Returns the pause that an operation needs. A write in flight may refer to a removed snapshot, which OSDs ignore,
+/// but must not miss a new one.
 fn pause_kind(operation: &Operation) -> PauseKind {
     match operation {
         Operation::SnapRemove { .. }
@@ -152,7 +153,7 @@ fn pause_kind(operation: &Operation) -> PauseKind {
     }
 }
 
-/// What changes header and object maps, and no data.
+/// Executes operations that change the header and object maps, but no data.
 async fn short(
     header: &Header,
     operation: Operation,
@@ -204,7 +205,7 @@ async fn resize(
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(), Error> {
     if size < image.size() && !allow_shrink {
-        return Err(Error::Invalid("the image would become smaller".into()));
+        return Err(Error::Invalid("the image would shrink".into()));
     }
     image.resize_held(size, progress).await
 }

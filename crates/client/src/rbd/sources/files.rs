@@ -1,4 +1,4 @@
-//! Files that show through an image. A thread of their own reads them: a disk may keep a read waiting.
+//! Source files of an image. A separate thread reads them, because reads of a disk may block.
 
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::source_files::{SourceFileError, SourceFilesPolicy};
@@ -14,23 +14,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-/// Files with what an image was at its snapshots, oldest first, and what it is.
+/// Files with the data of an image at its snapshots, oldest first, and at present.
 #[derive(Debug)]
 pub(in crate::rbd) struct SourceFiles {
-    /// What each has, in bytes.
+    /// Sizes in bytes.
     sizes: Vec<u64>,
-    /// Reads for the thread. Those who use the image bound them.
+    /// Queue of reads for the thread, bounded by the image's users.
     reads: mpsc::Sender<FileRead>,
 }
 
-/// One of these files.
 #[derive(Debug, Clone)]
 pub(in crate::rbd) struct SourceFile {
     files: Arc<SourceFiles>,
     index: usize,
 }
 
-/// A read of a file.
 struct FileRead {
     index: usize,
     range: Range<u64>,
@@ -38,7 +36,7 @@ struct FileRead {
 }
 
 impl SourceFiles {
-    /// Opens files. The last is what the image is.
+    /// Opens files; the last one has the image's present data.
     pub(super) async fn open(
         paths: Vec<PathBuf>,
         policy: &Arc<SourceFilesPolicy>,
@@ -47,7 +45,7 @@ impl SourceFiles {
         let policy = Arc::clone(policy);
         let run = move || match open_all(&paths, &policy) {
             Ok((files, sizes)) => {
-                // A caller that does not wait any more drops the queue, too.
+                // If the caller has stopped waiting, this drops the queue as well.
                 let _ = opened.send(Ok(sizes));
                 serve(&files, &queue);
             }
@@ -61,12 +59,12 @@ impl SourceFiles {
         Ok(Arc::new(Self { sizes, reads }))
     }
 
-    /// Bytes of the files for the snapshots, oldest first, and of the one for the image.
+    /// Returns the sizes in bytes of the files for the snapshots, oldest first, and for the image.
     pub(in crate::rbd) fn sizes(&self) -> &[u64] {
         &self.sizes
     }
 
-    /// The file for a snapshot, of which the oldest has the number 1, or for the image ([`NOSNAP`]).
+    /// Returns the file for a snapshot, numbered from 1 for the oldest, or for the image ([`NOSNAP`]).
     pub(in crate::rbd) fn at(self: &Arc<Self>, snap: u64) -> Result<SourceFile, Error> {
         let last = self.sizes.len() - 1;
         let index = match snap {
@@ -81,12 +79,12 @@ impl SourceFiles {
 }
 
 impl SourceFile {
-    /// Bytes that it has.
+    /// Returns the size in bytes.
     pub(in crate::rbd) fn size(&self) -> u64 {
         self.files.sizes[self.index]
     }
 
-    /// The bytes of a range; behind its end there are zeros.
+    /// Reads a range, with zeros past the end of the file.
     pub(in crate::rbd) async fn bytes(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
         let length = (range.end - range.start) as usize;
         let there = range.start..range.end.min(self.size());
@@ -114,7 +112,7 @@ type OpenedFile = (PathBuf, File);
 fn open_all(paths: &[PathBuf], policy: &SourceFilesPolicy) -> Result<(Vec<OpenedFile>, Vec<u64>), Error> {
     let open = |path: &PathBuf| {
         let mut file = policy.open(path)?;
-        // A block device tells its size so, too.
+        // Seeking also reports the size of a block device.
         let size = file.seek(SeekFrom::End(0))?;
         Ok(((path.clone(), file), size))
     };
@@ -127,21 +125,21 @@ fn open_all(paths: &[PathBuf], policy: &SourceFilesPolicy) -> Result<(Vec<Opened
     Ok(opened.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
-/// Reads until nobody uses the files any more.
+/// Serves reads until all handles on the files are dropped.
 fn serve(files: &[OpenedFile], queue: &mpsc::Receiver<FileRead>) {
     for FileRead { index, range, done } in queue {
         let (path, file) = &files[index];
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let read = file.read_exact_at(&mut bytes, range.start).map_err(|error| failed(path, &error));
-        // A caller that does not wait any more needs no answer.
+        // The caller may have stopped waiting.
         let _ = done.send(read.map(|()| bytes));
     }
 }
 
 fn not_allowed(path: &Path) -> Error {
-    let advice = "rbd_source_folder (--source-folder) names the folder with such files";
+    let advice = "set rbd_source_folder (--source-folder) to the folder of such files";
     let what =
-        format!("file {} may not be read for an image that is filled from it: {advice}", path.display());
+        format!("file {} may not be read for an image that is imported from it: {advice}", path.display());
     Error::Unmet { what, errno: Errno::ACCES }
 }
 

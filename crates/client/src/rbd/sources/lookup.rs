@@ -6,7 +6,7 @@ use crate::rbd::header::{Header, describe};
 use onego_ceph::cls::rbd::MigrationSpec;
 use onego_ceph::types::NOSNAP;
 
-/// The source of the image called `name` in a pool, of whose migration its header says `spec`.
+/// Returns the source of the image called `name`, from the migration `spec` in its header.
 pub(in crate::rbd) async fn source_of(
     pool: &Pool,
     name: &str,
@@ -17,7 +17,7 @@ pub(in crate::rbd) async fn source_of(
     }
     if spec.image_id.is_empty() {
         return Err(Error::Unmet {
-            what: format!("{} comes from an image of format 1", describe(pool, name)),
+            what: format!("the source of {} is an image of format 1", describe(pool, name)),
             errno: Errno::OPNOTSUPP,
         });
     }
@@ -26,8 +26,8 @@ pub(in crate::rbd) async fn source_of(
     Ok(MigrationSource::Image(SourceImage { header, head: NOSNAP }))
 }
 
-/// The snapshot of a source that the image shows at a snapshot of its own; none: that came with no snapshot. Snapshots that were made
-/// since the move began show what the image shows.
+/// Returns the source's snapshot that corresponds to a snapshot of the image; `None` for one created since the start
+/// of the migration, which shows the same as the image.
 pub(in crate::rbd) fn snap_at(snap: u64, spec: &MigrationSpec) -> Option<u64> {
     let came_with = spec.snap_seqs.iter().find(|(from, to)| **to == snap && **from != NOSNAP);
     came_with.map(|(from, _)| *from)

@@ -1,5 +1,5 @@
-//! Where an image comes from that is being moved here: from an image that is in the trash meanwhile, or from one or from files that stay
-//! as they are and that a source-spec names.
+//! Sources of an image that is being migrated: an image that is in the trash meanwhile, or an unchanging image or
+//! files named by a source-spec.
 //!
 //! Source: ceph `src/librbd/migration/`, `doc/rbd/rbd-live-migration.rst`.
 

@@ -4,13 +4,13 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Cluster;
 use crate::rbd::header::Header;
 
-/// A snapshot of an image of the same cluster.
+/// A snapshot of an image in the same cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NativeSpec {
     pool: PoolName,
     namespace: String,
     image_name: String,
-    /// Given for an image in the trash, which its name does not find.
+    /// Id of an image in the trash, which cannot be found by name.
     image_id: Option<String>,
     snapshot: SnapshotRef,
 }
@@ -32,18 +32,18 @@ impl NativeSpec {
         let pool = match (members.text("pool_name")?, members.number("pool_id")?) {
             (Some(name), None) => PoolName::Name(name.to_owned()),
             (None, Some(id)) => PoolName::Id(id),
-            _ => return Err(invalid("\"pool_name\" or \"pool_id\" must name the pool, and not both")),
+            _ => return Err(invalid("specify either \"pool_name\" or \"pool_id\", and not both")),
         };
         let snap_name = members.text("snap_name")?.filter(|name| !name.is_empty());
         let snapshot = match (snap_name, members.number("snap_id")?) {
             (Some(name), None) => SnapshotRef::Name(name.to_owned()),
             (None, Some(id)) => SnapshotRef::Id(id),
             (Some(_), Some(_)) => {
-                return Err(invalid("\"snap_name\" and \"snap_id\" both name the snapshot: leave one out"));
+                return Err(invalid("\"snap_name\" and \"snap_id\" are exclusive: leave one out"));
             }
             (None, None) => {
                 return Err(invalid(
-                    "\"snap_name\" or \"snap_id\" must name a snapshot, because the image itself may change",
+                    "\"snap_name\" or \"snap_id\" is required, because the image itself may change",
                 ));
             }
         };
@@ -56,7 +56,7 @@ impl NativeSpec {
         })
     }
 
-    /// Looks the image and its snapshot up.
+    /// Looks up the image and its snapshot.
     pub(super) async fn find(&self, cluster: &Cluster) -> Result<SourceImage, Error> {
         let pool = match &self.pool {
             PoolName::Name(name) => cluster.pool(name).await?,
@@ -67,7 +67,7 @@ impl NativeSpec {
             Some(id) => Header::v2(&pool, id, &self.image_name),
             None => Header::named(&pool, &self.image_name).await?,
         };
-        header.needs_v2("an id, by which Onego knows what shows through", Errno::OPNOTSUPP)?;
+        header.needs_v2("the id that an import requires", Errno::OPNOTSUPP)?;
         let head = match &self.snapshot {
             SnapshotRef::Name(name) => header.snapshot_id(name).await?,
             SnapshotRef::Id(id) => *id,

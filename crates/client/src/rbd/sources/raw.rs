@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most snapshots of a source-spec: as many files are open while the image is.
+/// Most snapshots in a source-spec: each keeps a file open while the image is open.
 const MAX_SNAPSHOTS: usize = 256;
 
-/// Files with the bytes of an image and of its snapshots, as `rbd export` writes them.
+/// Files with the data of an image and its snapshots, as `rbd export` writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawSpec {
     path: PathBuf,
@@ -28,27 +28,27 @@ impl RawSpec {
         let snapshots = match members.0.get("snapshots") {
             None => &[],
             Some(Value::Array(list)) => &list[..],
-            Some(other) => return Err(invalid(format!("\"snapshots\" is {other}, and must be a list"))),
+            Some(other) => return Err(invalid(format!("\"snapshots\" is {other}, but must be a list"))),
         };
         if snapshots.len() > MAX_SNAPSHOTS {
-            let reason = format!("it has {} snapshots, and {MAX_SNAPSHOTS} is the most", snapshots.len());
+            let reason =
+                format!("it has {} snapshots, more than the limit of {MAX_SNAPSHOTS}", snapshots.len());
             return Err(invalid(reason));
         }
         let snapshots = snapshots.iter().map(RawSnapshot::of).collect::<Result<_, _>>()?;
         Ok(Self { path: file_path(members)?, snapshots })
     }
 
-    /// Opens the files.
     pub(super) async fn open(&self, cluster: &Cluster) -> Result<Arc<SourceFiles>, Error> {
         SourceFiles::open(self.paths().map(Path::to_owned).collect(), cluster.source_files()).await
     }
 
-    /// The files of the snapshots, oldest first, and that of the image.
+    /// Returns the files of the snapshots, oldest first, and that of the image.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.snapshots.iter().map(|snapshot| &*snapshot.path).chain([&*self.path])
     }
 
-    /// The names of the snapshots, oldest first, where they have any.
+    /// Returns the optional names of the snapshots, oldest first.
     pub(super) fn snapshot_names(&self) -> impl Iterator<Item = Option<&str>> {
         self.snapshots.iter().map(|snapshot| snapshot.name.as_deref())
     }
@@ -65,7 +65,7 @@ impl RawSnapshot {
     }
 }
 
-/// The file that has the bytes.
+/// Returns the path of the file with the data.
 fn file_path(members: &SpecMembers<'_>) -> Result<PathBuf, Error> {
     let stream = members.0.get("stream").ok_or_else(|| invalid("\"stream\" is missing"))?;
     let stream = SpecMembers::of(stream)?;

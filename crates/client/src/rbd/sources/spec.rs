@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most bytes of a source-spec. It becomes a part of an image's header.
+/// Largest source-spec in bytes. It is stored in the image's header.
 const MAX_SPEC: usize = 64 << 10;
 
-/// What an image is imported from, as `rbd migration prepare --import-only` is told it: a source-spec, which is JSON.
+/// Source of an import in the JSON notation of `rbd migration prepare --import-only` (source-spec).
 ///
 /// ```
 /// # use onego::rbd::migration::SourceSpec;
@@ -21,7 +21,7 @@ const MAX_SPEC: usize = 64 << 10;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceSpec {
-    /// As Ceph's library writes it: without spaces, and in the order of the keys.
+    /// Compact JSON with sorted keys, as Ceph's library writes it.
     json: String,
     kind: SourceKind,
 }
@@ -33,7 +33,7 @@ enum SourceKind {
 }
 
 impl SourceSpec {
-    /// A snapshot of an image of the same cluster.
+    /// Creates the source-spec of a snapshot of an image in the same cluster.
     pub fn native(pool: &Pool, image: &str, snapshot: &str) -> Result<Self, Error> {
         let members = json!({
             "type": "native",
@@ -58,14 +58,15 @@ impl SourceSpec {
         Ok(Self { json: value.to_string(), kind })
     }
 
-    /// Lets a client read the files that it names, whatever the client's configuration says: the program that has made this asks for it.
+    /// Allows a client to read the named files regardless of its configuration, because the calling program named
+    /// them itself.
     pub(in crate::rbd) fn allow_files(&self, cluster: &Cluster) {
         if let SourceKind::Raw(raw) = &self.kind {
             cluster.source_files().allow(raw.paths());
         }
     }
 
-    /// Looks up what it names.
+    /// Looks up the named source.
     pub(in crate::rbd) async fn find(&self, cluster: &Cluster) -> Result<MigrationSource, Error> {
         match &self.kind {
             SourceKind::Native(native) => native.find(cluster).await.map(MigrationSource::Image),
@@ -73,7 +74,7 @@ impl SourceSpec {
         }
     }
 
-    /// Looks up the image that it names, if it names one.
+    /// Looks up the named image, if the source is an image.
     pub(in crate::rbd) async fn find_image(&self, cluster: &Cluster) -> Result<Option<SourceImage>, Error> {
         match &self.kind {
             SourceKind::Native(native) => native.find(cluster).await.map(Some),
@@ -81,7 +82,7 @@ impl SourceSpec {
         }
     }
 
-    /// The names of snapshots that it names files for, oldest first.
+    /// Returns the names of the snapshots with files, oldest first.
     pub(in crate::rbd) fn snapshot_names(&self) -> impl Iterator<Item = Option<&str>> {
         let raw = match &self.kind {
             SourceKind::Native(_) => None,
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_said_twice_is_named() {
+    fn errors_name_missing_and_duplicate_members() {
         for (members, word) in [
             ("", "type"),
             (r#""type":7"#, "type"),
@@ -154,11 +155,11 @@ mod tests {
             (&format!(r#"{IMAGE},"snap_id":-1"#), "snap_id"),
             (&format!(r#"{IMAGE},"snap_name":"s","image_id":5"#), "image_id"),
             (r#""type":"raw""#, "stream"),
-            (r#""type":"raw","stream":[]"#, "no object"),
+            (r#""type":"raw","stream":[]"#, "not an object"),
             (r#""type":"raw","stream":{}"#, "type"),
             (r#""type":"raw","stream":{"type":"file"}"#, "file_path"),
             (&format!(r#"{FILE},"snapshots":{{}}"#), "snapshots"),
-            (&format!(r#"{FILE},"snapshots":[7]"#), "no object"),
+            (&format!(r#"{FILE},"snapshots":[7]"#), "not an object"),
             (&format!(r#"{FILE},"snapshots":[{{{FILE},"name":7}}]"#), "name"),
             (&format!(r#"{FILE},"snapshots":[{}]"#, vec![format!("{{{FILE}}}"); 257].join(",")), "257"),
         ] {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_are_not_here_are_refused_with_those_that_are() {
+    fn unknown_types_are_refused_with_a_list_of_known_ones() {
         for (members, there_is) in [
             (r#""type":"qcow","stream":{"type":"file","file_path":"disk.qcow2"}"#, "\"native\" and \"raw\""),
             (r#""type":"raw","stream":{"type":"http","url":"http://host/disk.raw"}"#, "\"file\""),

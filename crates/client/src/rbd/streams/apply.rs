@@ -1,4 +1,4 @@
-//! Applies diffs to an image.
+//! Application of diffs to an image.
 
 use super::super::header::Header;
 use super::super::image::Image;
@@ -12,19 +12,19 @@ use futures_util::stream::FuturesOrdered;
 use onego_buf::List;
 use onego_rbd::stream::{DiffEvent, DiffRecord};
 
-/// Most bytes of one write.
+/// Largest write, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// Most bytes that one request makes zeros.
+/// Largest request that writes zeros, in bytes.
 const ZEROS: u64 = 32 << 20;
 
-/// Requests in flight: more than any network keeps on its way, and little memory.
+/// Requests in flight: enough for any network, with little memory.
 const WINDOW: usize = 32;
 
-/// Bytes of a block that is not written, but made a hole, if it is zeros: what file systems keep as one.
+/// Size of zeroed blocks that become holes, in bytes: the block size of file systems.
 pub(super) const GRAIN: u64 = 4096;
 
-/// An image to which diffs are applied, one after the other.
+/// An image to which diffs are applied in sequence.
 ///
 /// The image is open while data is written, and closed while its header is changed.
 pub(super) struct DiffTarget {
@@ -33,19 +33,19 @@ pub(super) struct DiffTarget {
     grain: u64,
     image: Option<Image>,
     writing: FuturesOrdered<BoxFuture<'static, Result<(), Error>>>,
-    /// No request in flight is about bytes behind this one.
+    /// No request in flight exceeds this offset.
     written_to: u64,
-    /// Where the next data goes.
+    /// Offset of the next data.
     at: u64,
-    /// The snapshot at the diff's end.
+    /// Snapshot at the diff's end.
     to: Option<String>,
     is_protected: bool,
-    /// The diff is the rest of one that was applied in part: its snapshot may be there.
+    /// Whether the diff was partially applied before, so that its snapshot may exist.
     is_resumed: bool,
 }
 
 impl DiffTarget {
-    /// The image called `name`. `grain`: bytes of a block that is not written if it is zeros.
+    /// Creates the target for the image called `name`. Zeroed blocks of `grain` bytes are not written.
     pub(super) fn new(pool: &Pool, name: &str, grain: u64) -> Self {
         Self {
             pool: pool.clone(),
@@ -61,12 +61,12 @@ impl DiffTarget {
         }
     }
 
-    /// The diffs go on where others ended.
+    /// Continues partially applied diffs.
     pub(super) fn resume(&mut self) {
         self.is_resumed = true;
     }
 
-    /// Takes what a diff says, without applying it: it was applied before.
+    /// Processes an event that was applied before, without applying it again.
     pub(super) fn pass_over(&mut self, event: &DiffEvent) {
         match event {
             DiffEvent::Record(DiffRecord::To(name)) => self.to = Some(name.clone()),
@@ -78,20 +78,20 @@ impl DiffTarget {
         }
     }
 
-    /// Applies what a diff says. What it writes may be under way when this returns.
+    /// Applies an event. Its writes may still be in flight when this returns.
     pub(super) async fn apply(&mut self, event: DiffEvent) -> Result<(), Error> {
         match event {
             DiffEvent::Record(DiffRecord::From(name)) => {
                 if !self.has_snapshot(&name).await? {
                     return Err(Error::NotFound {
-                        what: format!("snapshot {name} of {}, which the diff begins at,", self.name),
+                        what: format!("snapshot {name} of {}, at which the diff starts,", self.name),
                     });
                 }
             }
             DiffEvent::Record(DiffRecord::To(name)) => {
                 if !self.is_resumed && self.has_snapshot(&name).await? {
                     return Err(Error::Exists {
-                        what: format!("snapshot {name} of {}, which the diff ends at,", self.name),
+                        what: format!("snapshot {name} of {}, at which the diff ends,", self.name),
                     });
                 }
                 self.to = Some(name);
@@ -106,7 +106,8 @@ impl DiffTarget {
         Ok(())
     }
 
-    // Exclusive, because the writes in flight are not `Sync`, so that a shared borrow could not change threads.
+    // Takes `&mut self` because the writes in flight are not `Sync`, so a future with a shared borrow would not be
+    // `Send`.
     async fn has_snapshot(&mut self, name: &str) -> Result<bool, Error> {
         let details = Header::named(&self.pool, &self.name).await?.details().await?;
         Ok(details.snapshot(name).is_ok())
@@ -128,7 +129,7 @@ impl DiffTarget {
         resize(&self.pool, &self.name, size, |_, _| ()).await
     }
 
-    /// Waits until requests of this one's place can be begun: not too many are in flight, and none is about the same bytes.
+    /// Waits until a request to this range can start: the limit in flight is not reached, and none overlaps.
     async fn make_room(&mut self, offset: u64, length: u64) -> Result<(), Error> {
         let most = if offset < self.written_to { 0 } else { WINDOW - 1 };
         while self.writing.len() > most {
@@ -138,7 +139,7 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// Waits until all that was begun is done.
+    /// Waits for all requests in flight.
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         while let Some(written) = self.writing.next().await {
             written?;
@@ -160,7 +161,7 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// Writes the next data: blocks that are zeros become holes.
+    /// Writes the next data; zeroed blocks become holes.
     async fn write(&mut self, mut data: List) -> Result<(), Error> {
         let image = self.image().await?;
         while !data.is_empty() {
@@ -178,7 +179,7 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// How many of the first bytes belong together, and whether they are zeros.
+    /// Returns the length of the next run of uniform blocks, and whether they are zeros.
     fn run(&self, data: &List) -> (u64, bool) {
         let most = (data.len() as u64).min(PIECE);
         let block = |at: u64| {
@@ -196,7 +197,7 @@ impl DiffTarget {
         (length, is_zeros)
     }
 
-    /// The diff is over: all it wrote is durable, and its snapshot is made.
+    /// Ends the diff: makes its writes durable, and creates its snapshot.
     async fn end(&mut self) -> Result<(), Error> {
         self.close().await?;
         let (to, is_protected) = (self.to.take(), std::mem::take(&mut self.is_protected));
@@ -212,7 +213,7 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// Ends all that is under way, and lets go of the image.
+    /// Waits for all requests in flight, and closes the image.
     pub(super) async fn close(&mut self) -> Result<(), Error> {
         let drained = self.drain().await;
         let closed = match self.image.take() {

@@ -1,4 +1,4 @@
-//! What `rbd export --export-format 2` writes.
+//! Export of image streams, as by `rbd export --export-format 2`.
 
 use super::super::diff::{Diff, DiffOptions, ImagePoint};
 use super::super::header::metadata::all_metadata;
@@ -10,24 +10,24 @@ use onego_buf::List;
 use onego_rbd::stream::{DiffVersion, ImageRecord};
 use std::collections::VecDeque;
 
-/// An image with all its snapshots, as a stream that `rbd import --export-format 2` and [`ImportImage`](super::ImportImage)
-/// make an image of.
+/// An image with all its snapshots, as a stream from which `rbd import --export-format 2` and
+/// [`ImportImage`](super::ImportImage) create an image.
 pub struct ExportImage {
     image: Header,
     details: ImageDetails,
     header: Option<List>,
-    /// Where the diffs end that are not begun.
+    /// Ends of the remaining diffs.
     points: VecDeque<ImagePoint>,
-    /// Where the last one ended.
+    /// End of the last diff.
     last: Option<ImagePoint>,
     current: Option<ExportDiff>,
-    /// Diffs before the current one.
+    /// Number of completed diffs.
     done: u64,
     diffs: u64,
 }
 
 impl ExportImage {
-    /// Begins with the stream's first byte.
+    /// Starts an export at the stream's first byte.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         let image = Header::named(pool, name).await?;
         let details = image.details().await?;
@@ -51,18 +51,18 @@ impl ExportImage {
         Ok(Self { image, details, header, points, last: None, current: None, done: 0, diffs })
     }
 
-    /// Bytes of the image, times the number of diffs: what the stream is about.
+    /// Returns the total work in bytes: the size of the image times the number of diffs.
     pub fn size(&self) -> u64 {
         self.details.info.size.saturating_mul(self.diffs)
     }
 
-    /// How much of [`size`](Self::size) is in the stream.
+    /// Returns how much of [`size`](Self::size) the stream covers.
     pub fn position(&self) -> u64 {
         let current = self.current.as_ref().map_or(0, ExportDiff::position).min(self.details.info.size);
         self.details.info.size.saturating_mul(self.done) + current
     }
 
-    /// The next bytes of the stream. `None`: it is whole.
+    /// Returns the stream's next bytes, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<List>, Error> {
         if let Some(header) = self.header.take() {
             return Ok(Some(header));

@@ -1,4 +1,4 @@
-//! What `rbd export-diff` writes.
+//! Export of diff streams, as by `rbd export-diff`.
 
 use super::super::diff::{Diff, DiffOptions};
 use super::super::header::Header;
@@ -9,8 +9,8 @@ use crate::rados::Pool;
 use onego_buf::List;
 use onego_rbd::stream::{DiffRecord, DiffVersion};
 
-/// What changed of an image, with the bytes, as a stream that `rbd import-diff` and
-/// [`ImportDiff`](super::ImportDiff) apply to another image.
+/// The changes of an image, with data, as a stream that `rbd import-diff` and [`ImportDiff`](super::ImportDiff) apply
+/// to another image.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
@@ -29,7 +29,7 @@ pub struct ExportDiff {
 }
 
 impl ExportDiff {
-    /// Begins with the stream's first byte.
+    /// Starts an export at the stream's first byte.
     pub async fn open(pool: &Pool, name: &str, options: &DiffOptions) -> Result<Self, Error> {
         let header = Header::named(pool, name).await?;
         let details = header.details().await?;
@@ -57,24 +57,24 @@ impl ExportDiff {
         Ok(Self { header: Some(header.into()), ranges, size, has_ended: false })
     }
 
-    /// Bytes of the image at the diff's end.
+    /// Returns the size of the image at the diff's end, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes of the image up to which all changes are in the stream.
+    /// Returns the offset in the image up to which the stream contains all changes.
     pub fn position(&self) -> u64 {
         self.ranges.position()
     }
 
-    /// Leaves out what was written to the stream before: its header, and the changes before byte `offset` of the image, where
-    /// a record ends. It is called before the first of them is asked for.
+    /// Skips what was written to the stream before: its header, and the changes before byte `offset` of the image,
+    /// which must be a record boundary. Call this before the first [`next`](Self::next).
     pub fn skip_to(&mut self, offset: u64) {
         self.header = None;
         self.ranges.skip_to(offset);
     }
 
-    /// The next bytes of the stream. `None`: it is whole.
+    /// Returns the stream's next bytes, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<List>, Error> {
         if let Some(header) = self.header.take() {
             return Ok(Some(header));

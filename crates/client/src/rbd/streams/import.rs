@@ -1,4 +1,4 @@
-//! What `rbd import --export-format 2` does.
+//! Import of image streams, as by `rbd import --export-format 2`.
 
 use super::super::create::{CreateOptions, create};
 use super::apply::{DiffTarget, GRAIN};
@@ -10,27 +10,27 @@ use onego_ceph::rbd::{Features, Layout};
 use onego_rbd::stream::{DiffEvent, ImageDecoder, ImageEvent, ImageRecord};
 use std::collections::BTreeMap;
 
-/// Most bytes of all keys and values together.
+/// Largest total size of metadata, in bytes.
 const MAX_METADATA: usize = 16 << 20;
 
-/// What is said of a new image instead of what its stream says.
+/// Overrides of an imported image's properties in its stream.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// How its bytes lie in objects.
+    /// Layout of the data in objects.
     pub layout: Option<Layout>,
-    /// Its features.
+    /// Features of the image.
     pub features: Option<Features>,
-    /// Where its data goes.
+    /// Pool of the data.
     pub data_pool: Option<Pool>,
-    /// What is noted at it beside what the stream has.
+    /// Metadata in addition to that in the stream.
     pub metadata: BTreeMap<String, Vec<u8>>,
-    /// Bytes of a block that is not written if it is zeros; none: 4096.
+    /// Size of zeroed blocks that are not written, in bytes; defaults to 4096.
     pub grain: Option<u64>,
 }
 
-/// Makes an image, with its snapshots, of what [`ExportImage`](super::ExportImage), or `rbd export --export-format 2`, has
-/// written.
+/// Creates an image with its snapshots from a stream of [`ExportImage`](super::ExportImage) or `rbd export
+/// --export-format 2`.
 pub struct ImportImage {
     pool: Pool,
     name: String,
@@ -42,7 +42,7 @@ pub struct ImportImage {
     record: u64,
 }
 
-/// What the stream says of the image.
+/// Properties of the image in the stream.
 #[derive(Debug, Default)]
 struct ImageShape {
     order: Option<u64>,
@@ -64,7 +64,7 @@ impl ImageShape {
                 self.metadata_bytes += key.len() + value.len();
                 if self.metadata_bytes > MAX_METADATA {
                     return Err(Error::Invalid(format!(
-                        "more than {MAX_METADATA} bytes are noted at the image"
+                        "the image has more than {MAX_METADATA} bytes of metadata"
                     )));
                 }
                 self.metadata.insert(key, value);
@@ -75,14 +75,14 @@ impl ImageShape {
     }
 
     fn layout(&self) -> Result<Layout, Error> {
-        // What does not fit is no order, and is refused as one.
+        // An order out of range is refused as invalid.
         let order = self.order.map_or(22, |order| u8::try_from(order).unwrap_or(u8::MAX));
         Ok(Layout::striped(order, self.stripe_unit, self.stripe_count)?)
     }
 }
 
 impl ImportImage {
-    /// As an image called `name`, which must be new.
+    /// Creates an import to a new image called `name`.
     pub fn new(pool: &Pool, name: &str, options: ImportOptions) -> Self {
         let target = DiffTarget::new(pool, name, options.grain.unwrap_or(GRAIN));
         Self {
@@ -97,13 +97,14 @@ impl ImportImage {
         }
     }
 
-    /// The image is there, and the first bytes of the stream were applied before: those that [`applied`](Self::applied) gave.
+    /// Skips the first `start` bytes of the stream, which were applied before according to
+    /// [`applied`](Self::applied). The image must exist.
     pub fn resume(&mut self, start: u64) {
         self.start = start.max(1);
         self.target.resume();
     }
 
-    /// The next bytes of the stream. They are written when this returns, or will be.
+    /// Adds the stream's next bytes. Their writes may still be in flight when this returns.
     pub async fn push(&mut self, bytes: impl Into<Segment>) -> Result<(), Error> {
         self.decoder.push(bytes);
         loop {
@@ -137,7 +138,7 @@ impl ImportImage {
         let mut options = CreateOptions::new(0);
         options.layout = self.options.layout.map_or_else(|| self.shape.layout(), Ok)?;
         let features = self.shape.features.map_or(Features::LAYERING, Features);
-        // These follow from the rest.
+        // These features are implied by others.
         let features = features.without(Features::STRIPING).without(Features::DATA_POOL);
         options.features = self.options.features.unwrap_or(features);
         options.data_pool.clone_from(&self.options.data_pool);
@@ -146,23 +147,24 @@ impl ImportImage {
         create(&self.pool, &self.name, &options).await
     }
 
-    /// Is the image there?
+    /// Returns whether the image has been created.
     pub fn is_created(&self) -> bool {
         self.record > 0
     }
 
-    /// Waits until everything is written that was pushed, and gives how many bytes of the stream need not be applied again.
+    /// Waits for all pushed data to be written, and returns the number of stream bytes that need not be applied
+    /// again.
     pub async fn applied(&mut self) -> Result<u64, Error> {
         self.target.drain().await?;
         Ok(if self.decoder.data_left() > 0 { self.record } else { self.decoder.position() })
     }
 
-    /// The stream is over: fails unless it is whole. All is durable, and the snapshots are made.
+    /// Ends the stream; fails if it is incomplete. On success everything is durable and the snapshots exist.
     pub async fn finish(self) -> Result<(), Error> {
         self.decoder.finish().map_err(|error| refused(&self.name, error))
     }
 
-    /// Ends early: what is under way is waited for.
+    /// Stops early, and waits for the writes in flight.
     pub async fn abandon(mut self) -> Result<(), Error> {
         self.target.close().await
     }

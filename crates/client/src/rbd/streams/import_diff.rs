@@ -1,4 +1,4 @@
-//! What `rbd import-diff` does.
+//! Import of diff streams, as by `rbd import-diff`.
 
 use super::apply::{DiffTarget, GRAIN};
 use crate::ceph::error::Error;
@@ -6,10 +6,11 @@ use crate::rados::Pool;
 use onego_buf::Segment;
 use onego_rbd::stream::{DiffDecoder, DiffEvent, StreamError};
 
-/// Applies what [`ExportDiff`](super::ExportDiff), or `rbd export-diff`, has written, to an image, and makes the snapshot at
-/// its end.
+/// Applies a diff stream of [`ExportDiff`](super::ExportDiff) or `rbd export-diff` to an image, and creates the
+/// snapshot at its end.
 ///
-/// The image must show what the diff begins at. If it fails, the diff is applied in part; applying all of it again is right.
+/// The image must be in the state from which the diff starts. On failure the diff is partially applied; applying all
+/// of it again is correct.
 ///
 /// ```no_run
 /// # async fn f(pool: onego::rados::Pool, stream: Vec<Vec<u8>>) -> Result<(), onego::ceph::Error> {
@@ -24,31 +25,32 @@ pub struct ImportDiff {
     name: String,
     decoder: DiffDecoder,
     target: DiffTarget,
-    /// Bytes of the stream that were applied before.
+    /// Length of the stream's prefix that was applied before, in bytes.
     start: u64,
-    /// Bytes of the stream before the last record.
+    /// Offset of the last record in the stream.
     record: u64,
 }
 
 impl ImportDiff {
-    /// To the image called `name`.
+    /// Creates an import to the image called `name`.
     pub fn new(pool: &Pool, name: &str) -> Self {
         Self::with_grain(pool, name, GRAIN)
     }
 
-    /// The same, with blocks of `grain` bytes that are not written, but made holes, if they are zeros.
+    /// Creates an import that makes zeroed blocks of `grain` bytes holes instead of writing them.
     pub fn with_grain(pool: &Pool, name: &str, grain: u64) -> Self {
         let target = DiffTarget::new(pool, name, grain);
         Self { name: name.to_owned(), decoder: DiffDecoder::new(), target, start: 0, record: 0 }
     }
 
-    /// The first bytes of the stream were applied before: those that [`applied`](Self::applied) gave.
+    /// Skips the first `start` bytes of the stream, which were applied before according to
+    /// [`applied`](Self::applied).
     pub fn resume(&mut self, start: u64) {
         self.start = start;
         self.target.resume();
     }
 
-    /// The next bytes of the stream. They are written when this returns, or will be.
+    /// Adds the stream's next bytes. Their writes may still be in flight when this returns.
     pub async fn push(&mut self, bytes: impl Into<Segment>) -> Result<(), Error> {
         self.decoder.push(bytes);
         loop {
@@ -59,7 +61,7 @@ impl ImportDiff {
             if let DiffEvent::Record(_) = event {
                 self.record = before;
             }
-            // Records end where they were applied to, and so the header is looked at again, without being applied twice.
+            // `start` is at a record boundary, so the header is parsed again without being applied twice.
             if self.record < self.start {
                 self.target.pass_over(&event);
             } else {
@@ -68,24 +70,25 @@ impl ImportDiff {
         }
     }
 
-    /// Waits until everything is written that was pushed, and gives how many bytes of the stream need not be applied again.
+    /// Waits for all pushed data to be written, and returns the number of stream bytes that need not be applied
+    /// again.
     pub async fn applied(&mut self) -> Result<u64, Error> {
         self.target.drain().await?;
         Ok(if self.decoder.data_left() > 0 { self.record } else { self.decoder.position() })
     }
 
-    /// The stream is over: fails unless it is whole. All is durable, and the snapshot is made.
+    /// Ends the stream; fails if it is incomplete. On success everything is durable and the snapshot exists.
     pub async fn finish(self) -> Result<(), Error> {
         self.decoder.finish().map_err(|error| refused(&self.name, error))
     }
 
-    /// Ends early: what is under way is waited for.
+    /// Stops early, and waits for the writes in flight.
     pub async fn abandon(mut self) -> Result<(), Error> {
         self.target.close().await
     }
 }
 
-/// What is wrong with a stream for an image.
+/// Creates the error of a stream that does not fit an image.
 pub(super) fn refused(name: &str, error: StreamError) -> Error {
-    Error::Invalid(format!("what is imported to {name} is not what was exported: {error}"))
+    Error::Invalid(format!("cannot import to {name}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Images, and what changed of them, as streams that Ceph's `rbd` reads and writes, too.
+//! Images and diffs as streams in the formats of Ceph's `rbd`.
 
 mod apply;
 mod export;

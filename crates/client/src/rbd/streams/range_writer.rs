@@ -1,4 +1,4 @@
-//! Reads the ranges of a diff, and makes records of them.
+//! Conversion of a diff's ranges to stream records.
 
 use super::super::diff::{Diff, DiffRange};
 use super::super::image::Image;
@@ -9,43 +9,41 @@ use futures_util::stream::FuturesOrdered;
 use onego_buf::List;
 use onego_rbd::stream::{DiffRecord, DiffVersion};
 
-/// Bytes of one read.
+/// Size of a read, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// Reads in flight: more than any network keeps on its way, and little memory.
+/// Reads in flight: enough for any network, with little memory.
 const WINDOW: usize = 32;
 
-/// Most zeros that are given at a time.
+/// Most zeros to emit at once.
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
-/// The records of a diff's ranges: one each, with its data unless that is all zeros.
+/// Records of a diff's ranges: one for each range, with its data unless that is all zeros.
 pub(super) struct RangeWriter {
     diff: Diff,
     image: Image,
     version: DiffVersion,
-    /// What is left to read of the last range that the diff gave.
+    /// Remainder of the diff's last range that is still to be read.
     unread: Option<(DiffRange, u64)>,
-    /// Has the diff given all?
     is_exhausted: bool,
     reading: FuturesOrdered<BoxFuture<'static, Result<RangePiece, Error>>>,
-    /// Zeros at the begin of the range that is being written, as long as there was nothing else.
+    /// Length of the current range's leading zeros, while it contains nothing else.
     leading_zeros: Option<u64>,
-    /// What was read, and is still to be written, behind that many zeros.
+    /// Data to write, preceded by a number of zeros.
     owed: (u64, List),
     at: u64,
 }
 
-/// A part of a range.
 struct RangePiece {
     range: DiffRange,
     is_first: bool,
     is_last: bool,
-    /// None of a range that does not exist.
+    /// Empty for a range that does not exist.
     data: List,
 }
 
 impl RangeWriter {
-    /// The records of `diff`, of which `image` has the bytes.
+    /// Creates the records of `diff` with the data of `image`.
     pub(super) fn new(diff: Diff, image: Image, version: DiffVersion) -> Self {
         Self {
             diff,
@@ -60,18 +58,18 @@ impl RangeWriter {
         }
     }
 
-    /// Leaves out the records before byte `offset`, where one ends.
+    /// Skips the records before byte `offset`, which must be a record boundary.
     pub(super) fn skip_to(&mut self, offset: u64) {
         self.diff.skip_to(offset);
         self.at = offset;
     }
 
-    /// Everything of the image before this byte is written.
+    /// Returns the offset in the image up to which everything is written.
     pub(super) fn position(&self) -> u64 {
         self.at
     }
 
-    /// The next bytes of the stream. `None`: all records are written.
+    /// Returns the stream's next bytes, or `None` after the last record.
     pub(super) async fn next(&mut self) -> Result<Option<List>, Error> {
         loop {
             if let Some(bytes) = self.take_owed() {
@@ -98,7 +96,7 @@ impl RangeWriter {
         Some(out)
     }
 
-    /// Begins reads until there are enough in flight.
+    /// Starts reads up to the limit in flight.
     async fn read_ahead(&mut self) -> Result<(), Error> {
         while self.reading.len() < WINDOW && !self.is_exhausted {
             let Some((range, done)) = self.unread.take() else {
@@ -121,7 +119,7 @@ impl RangeWriter {
         Ok(())
     }
 
-    /// Writes a part of a range: what comes of it now. The range is all zeros until a part is not.
+    /// Adds a part of a range, and returns the bytes to write now. The range counts as all zeros until a part is not.
     fn write(&mut self, piece: RangePiece) -> List {
         let RangePiece { range: DiffRange { offset, length, exists }, is_first, is_last, data } = piece;
         if is_first {

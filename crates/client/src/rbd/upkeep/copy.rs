@@ -11,12 +11,12 @@ use onego_ceph::cls::rbd::{ObjectMapUpdate, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
 
-/// Why a clone with a key of its own is not copied together with its parent's bytes.
+/// Advice for a clone with its own key, which cannot be copied together with its parent's data.
 pub(super) const ONLY_WITH_PARENT: &str = "a copy with the parent's bytes could not be read: \"rbd deep cp\" without --flatten copies the clone, \"rbd export\" with \
      passphrases its data";
 
-/// Copies what an image, or a snapshot of it, shows to a new image, which has its size. `progress` is told (done, all) in
-/// objects.
+/// Copies the data of an image, or of a snapshot, to a new image of the same size. Calls `progress` with (done,
+/// total) in objects.
 pub async fn copy(
     (pool, image, snapshot): (&Pool, &str, Option<&str>),
     (to_pool, to): (&Pool, &str),
@@ -48,7 +48,7 @@ pub async fn copy(
     };
     let copied = copied.await;
     if copied.is_err() {
-        // Half a copy would keep the name. The first error is the one to tell.
+        // A partial copy would block the name. The first error is the one to report.
         let _ = remove(to_pool, to, |_, _| {}).await;
     }
     copied
@@ -72,13 +72,12 @@ impl CopyTarget {
         Ok(Self { layout: info.layout, features: info.features, data, names, header })
     }
 
-    /// Has an object hold these bytes.
+    /// Writes the content of an object.
     pub(super) async fn write(&self, object: u64, bytes: Vec<u8>) -> Result<(), Error> {
         self.mark(object, state::EXISTS).await?;
         self.data.write_full(&self.names.name(object).to_string(), bytes).await
     }
 
-    /// Removes an object.
     pub(super) async fn remove(&self, object: u64) -> Result<(), Error> {
         self.data.remove(&self.names.name(object).to_string()).await?;
         self.mark(object, state::NONEXISTENT).await

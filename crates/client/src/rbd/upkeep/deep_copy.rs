@@ -13,20 +13,20 @@ use crate::rbd::view::{View, refuse_own_key};
 use onego_buf::List;
 use onego_ceph::types::NOSNAP;
 
-/// Is the copy of a clone one, too?
+/// Treatment of clones by [`deep_copy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyKind {
-    /// It is one of the same snapshot, noted there as the source is.
+    /// The copy of a clone is a clone of the same snapshot, recorded in the same format.
     #[default]
     AsSource,
-    /// It is one of the same snapshot, noted there so.
+    /// The copy of a clone is a clone of the same snapshot, recorded in this format.
     Clone(CloneFormat),
-    /// It is an image of its own.
+    /// The copy of a clone is independent.
     Flat,
 }
 
 impl CopyKind {
-    /// How the copy of a clone is noted at its parent.
+    /// Returns the format in which the parent records the copy.
     pub(in crate::rbd) fn format(self, source: &ImageDetails) -> CloneFormat {
         match self {
             Self::Clone(format) => format,
@@ -36,8 +36,8 @@ impl CopyKind {
     }
 }
 
-/// Copies an image with a user's snapshots, up to the one that is named, to a new image of the same layout. A clone's copy is
-/// a clone of the same snapshot, unless `kind` says otherwise. `progress` is told (done, all) in objects.
+/// Copies an image with its user snapshots, up to a named one, to a new image of the same layout. The copy of a clone
+/// is a clone of the same snapshot, unless `kind` says otherwise. Calls `progress` with (done, total) in objects.
 pub async fn deep_copy(
     (pool, image, snapshot): (&Pool, &str, Option<&str>),
     (to_pool, to): (&Pool, &str),
@@ -78,31 +78,31 @@ pub async fn deep_copy(
     };
     let copied = copied.await;
     if copied.is_err() {
-        // Half a copy would keep the name. The first error is the one to tell.
+        // A partial copy would block the name. The first error is the one to report.
         let _ = crate::rbd::snapshots::purge(to_pool, to, |_, _| {}).await;
         let _ = remove(to_pool, to, |_, _| {}).await;
     }
     copied
 }
 
-/// The image that is copied.
+/// Source of a copy.
 struct CopySource<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
     kind: CopyKind,
-    /// Objects are copied with what shows through them.
+    /// Whether to copy objects together with their ancestors' data.
     is_whole: bool,
 }
 
 impl CopySource<'_> {
-    /// The snapshots to copy, oldest first, and then, unless a snapshot is copied, the image itself.
+    /// Returns the snapshots to copy, oldest first, followed by the image itself unless the copy ends at a snapshot.
     fn steps(&self, end: u64) -> Vec<Option<&Snapshot>> {
         let users = self.details.snapshots.iter().filter(|snapshot| snapshot.is_users());
         let up_to = users.filter(|snapshot| snapshot.id <= end).map(Some);
         up_to.chain((end == NOSNAP).then_some(None)).collect()
     }
 
-    /// Makes the copy a clone of the same snapshot.
+    /// Makes the copy a clone of the source's parent.
     async fn attach(&self, target: &Header, first: Option<&Snapshot>) -> Result<(), Error> {
         let Some(origin) = &self.details.origin else { return Ok(()) };
         let head = self.details.info.parent.as_ref().map(|parent| parent.overlap);
@@ -116,7 +116,7 @@ impl CopySource<'_> {
         attach(&parent, origin.clone(), overlap, target, format).await
     }
 
-    /// Makes the copy what the image was at a snapshot, or is, and the copy's snapshot of that.
+    /// Updates the copy to the state of the image at a snapshot or at present, and creates the copy's snapshot.
     async fn step(
         &self,
         target: &Header,
@@ -154,7 +154,7 @@ impl CopySource<'_> {
         Ok(view)
     }
 
-    /// The bytes of an object; none where the copy has no object either.
+    /// Reads an object; `None` if the copy needs no object.
     async fn object(&self, view: &View, object: u64) -> Result<Option<Vec<u8>>, Error> {
         if !self.is_whole {
             return Ok(view.own_object(object).await?.map(|bytes: List| bytes.to_vec()));

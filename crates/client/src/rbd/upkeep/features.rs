@@ -10,10 +10,10 @@ use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
 
-/// What an image has together or not at all: each is of no use without the other.
+/// Features that are only useful together.
 const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
 
-/// Switches features of an image on.
+/// Enables features of an image.
 ///
 /// Source: ceph `src/librbd/operation/EnableFeaturesRequest.cc`.
 pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
@@ -33,7 +33,7 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
     }
     let all = there.with(features);
     if features.contains(Features::OBJECT_MAP) && !all.contains(Features::EXCLUSIVE_LOCK) {
-        return Err(Error::Invalid("object-map needs exclusive-lock: enable that too".into()));
+        return Err(Error::Invalid("object-map requires exclusive-lock: enable that too".into()));
     }
     if features.without(there).contains(Features::OBJECT_MAP) {
         let sizes = details.snapshots.iter().map(|snapshot| snapshot.size).chain([details.info.size]);
@@ -44,7 +44,7 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
     header.notify_changed().await
 }
 
-/// Switches features of an image off, also while the pool is full.
+/// Disables features of an image, even if the pool is full.
 ///
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
@@ -67,7 +67,7 @@ async fn disable(header: &Header, details: &ImageDetails, features: Features) ->
     let needs_lock = Features::OBJECT_MAP.with(Features::JOURNALING);
     if features.contains(Features::EXCLUSIVE_LOCK) && !Features(left.0 & needs_lock.0).is_empty() {
         return Err(Error::Invalid(format!(
-            "{} need exclusive-lock: disable them first",
+            "{} require exclusive-lock: disable them first",
             Features(left.0 & needs_lock.0)
         )));
     }
@@ -82,7 +82,7 @@ async fn disable(header: &Header, details: &ImageDetails, features: Features) ->
     header.notify_changed().await
 }
 
-/// Switches features of an image on or off.
+/// Enables or disables features of an image.
 pub(in crate::rbd) async fn update_features(
     header: &Header,
     details: &ImageDetails,
@@ -100,9 +100,7 @@ fn with_maps(features: Features) -> Features {
 fn check_mutable(features: Features, mutable: Features) -> Result<(), Error> {
     let fixed = features.without(mutable);
     if features.is_empty() || !fixed.is_empty() {
-        return Err(Error::Invalid(format!(
-            "features of an image that is there cannot be changed so: {fixed}"
-        )));
+        return Err(Error::Invalid(format!("features that cannot be changed on an existing image: {fixed}")));
     }
     Ok(())
 }
@@ -115,7 +113,7 @@ fn snaps(details: &ImageDetails) -> impl Iterator<Item = u64> {
     details.snapshots.iter().map(|snapshot| snapshot.id).chain([NOSNAP])
 }
 
-/// Makes maps that say nothing until they are rebuilt.
+/// Creates object maps that are invalid until rebuilt.
 async fn make_maps(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     for snap in snaps(details) {
         let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap);

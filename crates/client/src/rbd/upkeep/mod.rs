@@ -1,4 +1,4 @@
-//! The upkeep of an image: its features, its map of objects, locks, room, copies.
+//! Maintenance of images: features, object maps, locks, sparsification, copies.
 
 mod copy;
 mod deep_copy;

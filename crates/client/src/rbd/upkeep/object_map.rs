@@ -13,9 +13,10 @@ use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
 use std::sync::{Mutex, PoisonError};
 
-/// Makes the maps of an image and its snapshots anew, or that of one snapshot, by a look at every object. `progress` is told (done, all) in objects.
+/// Rebuilds the object maps of an image and its snapshots, or that of one snapshot, by examining every object. Calls
+/// `progress` with (done, total) in objects.
 ///
-/// With fast-diff they say, too, what has not changed since the snapshot before.
+/// With fast-diff the maps also record which objects are unchanged since the previous snapshot.
 pub async fn rebuild_object_map(
     pool: &Pool,
     image: &str,
@@ -33,7 +34,7 @@ pub async fn rebuild_object_map(
         .await
 }
 
-/// Makes all maps anew.
+/// Rebuilds all maps.
 pub(in crate::rbd) async fn rebuild_all(
     header: &Header,
     details: &ImageDetails,
@@ -62,8 +63,8 @@ async fn rebuild(
     header.notify_changed().await
 }
 
-/// Compares the map of an image, and those of its snapshots, or that of one snapshot, with the objects. One that is wrong is marked as such. Gives
-/// whether all are right. `progress` is told (done, all) in objects.
+/// Compares the object maps of an image and its snapshots, or that of one snapshot, with the objects. Marks wrong
+/// maps as invalid. Returns whether all are correct. Calls `progress` with (done, total) in objects.
 pub async fn check_object_map(
     pool: &Pool,
     image: &str,
@@ -111,14 +112,14 @@ fn check_map(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let sizes = details.snapshots.iter().map(|snapshot| snapshot.size).chain([details.info.size]);
     match sizes.map(|size| details.info.layout.objects(size)).max() {
         Some(objects) if objects > MAX_OBJECTS => Err(Error::Invalid(format!(
-            "{} has {objects} objects, and an object map at most {MAX_OBJECTS}",
+            "{} has {objects} objects, more than the {MAX_OBJECTS} of an object map",
             header.describe()
         ))),
         _ => Ok(()),
     }
 }
 
-/// The numbers and sizes of the image's snapshots, oldest first, and of the image itself; or of one snapshot.
+/// Returns the numbers and sizes of the image's snapshots, oldest first, and of the image itself; or of one snapshot.
 fn times(details: &ImageDetails, snapshot: Option<&str>) -> Result<Vec<(u64, u64)>, Error> {
     if let Some(name) = snapshot {
         let snapshot = details.snapshot(name)?;
@@ -128,12 +129,12 @@ fn times(details: &ImageDetails, snapshot: Option<&str>) -> Result<Vec<(u64, u64
     Ok(snapshots.chain([(NOSNAP, details.info.size)]).collect())
 }
 
-/// Objects of the image at all these times.
+/// Returns the total number of objects at all these snapshots.
 fn total(details: &ImageDetails, times: &[(u64, u64)]) -> u64 {
     times.iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
 }
 
-/// The map that an image should have, now or at a snapshot.
+/// Computes the correct map at a snapshot or at present.
 async fn right_map(
     header: &Header,
     details: &ImageDetails,
@@ -165,12 +166,12 @@ async fn right_map(
     Ok(map.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The state of an object, now or at a snapshot: clean if it is what it was at the image's snapshot before, as far as the OSD knows.
-/// `snapshots`: those of the image, oldest first.
+/// Returns the state of an object at a snapshot or at present: clean if, as far as the OSD knows, it is unchanged
+/// since the image's previous snapshot. `snapshots` are the image's, oldest first.
 ///
 /// Source: ceph `src/librbd/operation/ObjectMapIterate.cc` (`get_object_state`).
 fn object_state(clones: &CloneInfos, snapshots: &[u64], snap: u64, has_clean: bool) -> u8 {
-    // The first snapshot of the image from `id` on; a clone may be kept for others, too.
+    // The first snapshot of the image from `id` on; a clone may also be kept for other images' snapshots.
     let from = |id: u64| snapshots.iter().copied().find(|snapshot| *snapshot >= id).unwrap_or(NOSNAP);
     for clone in &clones.clones {
         let (first, last) = match clone.id {
@@ -187,8 +188,8 @@ fn object_state(clones: &CloneInfos, snapshots: &[u64], snap: u64, has_clean: bo
     state::NONEXISTENT
 }
 
-/// Returns whether a map claims no less than is right: every object that exists, and every one that has changed since the snapshot
-/// before. More costs a look at an object.
+/// Returns whether a map is sufficient: it includes every existing object, and every object changed since the
+/// previous snapshot. Excess entries only cost a look at an object.
 fn agree(known: &ObjectMap, right: &ObjectMap) -> bool {
     let claims = |object| match (known.get(object), right.get(object)) {
         (known, state::EXISTS_CLEAN) => known != state::NONEXISTENT,
@@ -204,7 +205,7 @@ mod tests {
     use onego_ceph::outputs::CloneInfo;
 
     #[test]
-    fn a_map_may_know_too_much_and_never_too_little() {
+    fn a_map_may_claim_too_much_but_never_too_little() {
         let mut right = ObjectMap::new(4);
         right.set(1, state::EXISTS);
         right.set(3, state::EXISTS_CLEAN);
@@ -224,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_clean_that_no_write_has_touched_since_the_snapshot_before() {
+    fn an_object_without_writes_since_the_previous_snapshot_is_clean() {
         let clone = |id, snaps: &[u64]| CloneInfo { id, snaps: snaps.to_vec(), ..CloneInfo::default() };
-        // Written before snapshot 3, and between 5 and 8; 4 is a snapshot of something else.
+        // Written before snapshot 3, and between 5 and 8; snapshot 4 belongs to another image.
         let clones = CloneInfos { clones: vec![clone(5, &[3, 4, 5]), clone(NOSNAP, &[])], seq: 5 };
         let states = |clones: &CloneInfos, has_clean| {
             [2, 3, 5, 8, NOSNAP].map(|snap| object_state(clones, &[2, 3, 5, 8], snap, has_clean))

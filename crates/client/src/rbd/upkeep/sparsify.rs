@@ -6,7 +6,8 @@ use crate::rbd::owner::Progress;
 use onego_ceph::cls::rbd::Sparsify;
 use onego_rbd::notify::Operation;
 
-/// Gives back the room of blocks of `block_size` bytes that are zeros, also while the pool is full. `progress` is told (done, all) in objects.
+/// Frees blocks of `block_size` bytes that contain only zeros, even if the pool is full. Calls `progress` with (done,
+/// total) in objects.
 pub async fn sparsify(
     pool: &Pool,
     image: &str,
@@ -31,13 +32,13 @@ pub(in crate::rbd) async fn sparsify_in(
 ) -> Result<(), Error> {
     if !block_size.is_power_of_two() || !(4096..=info.layout.object_size()).contains(&block_size) {
         return Err(Error::Invalid(format!(
-            "blocks of {block_size} bytes: it must be a power of two from 4096 to {}",
+            "block size {block_size} must be a power of two from 4096 to {}",
             info.layout.object_size()
         )));
     }
     let data = header.data_pool(info).await?.with_full_try().with_snap_context(&info.state.snap_context);
     let names = info.data_names();
-    // An object that shows a parent's bytes when it is gone has to stay, and so it does where a map says that it is there.
+    // Keep empty objects: without them parent data could show, and object maps would be wrong.
     let sparsify = Sparsify { block_size, remove_empty: false };
     for_each_object(info.objects(), progress, |object| {
         let (data, sparsify, name) = (&data, &sparsify, names.name(object).to_string());
@@ -45,7 +46,7 @@ pub(in crate::rbd) async fn sparsify_in(
             match data.operate_write(&name, WriteOp::new().call(sparsify)).await {
                 Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
                 Err(Error::Refused { errno: Errno::OPNOTSUPP, .. }) => Err(Error::Refused {
-                    what: "the cluster cannot sparsify objects".into(),
+                    what: "the cluster does not support sparsifying objects".into(),
                     errno: Errno::OPNOTSUPP,
                 }),
                 Err(error) => Err(error),

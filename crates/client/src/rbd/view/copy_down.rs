@@ -1,4 +1,4 @@
-//! The parent's bytes that an image and its snapshots show, copied into objects of the image.
+//! Copying of the parent data that an image and its snapshots show into objects of the image.
 
 use super::own_key::refuse_own_key;
 use super::shown::View;
@@ -10,17 +10,17 @@ use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::{NOSNAP, SnapContext};
 
-/// Copies objects of the parent into a clone.
+/// Copies parent data into objects of a clone.
 pub(in crate::rbd) struct CopyDown<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
-    /// The pool of the clone's data.
+    /// Pool of the clone's data.
     data: Pool,
     names: DataNames,
     parent: View,
-    /// Bytes that the image shows of the parent.
+    /// Parent bytes that the image shows.
     head_overlap: u64,
-    /// Bytes that the image or a snapshot of it shows of the parent.
+    /// Parent bytes that the image or any of its snapshots shows.
     overlap: u64,
 }
 
@@ -39,13 +39,13 @@ impl<'a> CopyDown<'a> {
         })
     }
 
-    /// Objects that may show the parent, now or at a snapshot: the first ones.
+    /// Returns the number of objects, from the first on, that may show the parent at present or at a snapshot.
     pub(in crate::rbd) fn objects(&self) -> u64 {
         self.details.info.layout.objects(self.overlap)
     }
 
-    /// Copies the objects of which the image would show less than a snapshot if it showed `shown` bytes of the parent. A later
-    /// change would make them without the parent's bytes, which the snapshots must keep.
+    /// Copies the objects of which the image, if it showed `shown` parent bytes, would show less than a snapshot. A
+    /// later change would create them without the parent data that the snapshots must keep.
     pub(in crate::rbd) async fn cut_objects(&self, shown: u64) -> Result<(), Error> {
         let layout = &self.details.info.layout;
         let showing = self.details.snapshots.iter().filter(|snapshot| snapshot.overlap.is_some());
@@ -60,13 +60,13 @@ impl<'a> CopyDown<'a> {
         Ok(())
     }
 
-    /// Has an object hold what the image and its snapshots show of the parent, unless it exists.
+    /// Copies the parent data that the image and its snapshots show into an object, unless the object exists.
     pub(in crate::rbd) async fn object(&self, object: u64) -> Result<(), Error> {
         let name = self.names.name(object).to_string();
         if exists(&self.data, &name).await? {
             return Ok(());
         }
-        // It may have been there, and have been cut off since. Then what the oldest snapshot shows is not the parent's.
+        // The object may have existed before a shrink. Then the oldest snapshot does not show the parent there.
         let mut times = self.times(object).filter(|(snap, shown)| *snap != NOSNAP && *shown > 0);
         if let Some((oldest, _)) = times.next()
             && exists(&self.data.at_snapshot(oldest), &name).await?
@@ -76,17 +76,18 @@ impl<'a> CopyDown<'a> {
         let layout = &self.details.info.layout;
         let length = layout.object_end(object, self.overlap);
         let bytes = self.parent.read_ranges(&layout.ranges(object, 0, length)).await?;
-        // What is zeros need not be there: it is zeros without a parent, too.
+        // Zeros need no object: without a parent it reads as zeros as well.
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         self.mark(object, length).await?;
-        // Without snapshots in its context, the copy becomes what all snapshots see.
+        // With an empty snapshot context, all snapshots see the copy.
         self.data.operate_write(&name, WriteOp::new().call(&CopyUp { data: Rest(bytes) })).await?;
         self.hide_what_newer_do_not_show(object, &name, length).await
     }
 
-    /// The image's snapshots, oldest first, and the image itself: number, and bytes that it shows of the parent in an object.
+    /// Returns the image's snapshots, oldest first, and the image itself, each as its number and the parent bytes
+    /// that it shows in an object.
     fn times(&self, object: u64) -> impl Iterator<Item = (u64, u64)> {
         let layout = self.details.info.layout;
         let snapshots =
@@ -95,14 +96,15 @@ impl<'a> CopyDown<'a> {
         times.map(move |(snap, overlap)| (snap, layout.object_end(object, overlap)))
     }
 
-    /// An image that became smaller and larger again shows less of the parent than its older snapshots.
+    /// Hides parent data from newer snapshots: an image that was shrunk and grown again shows less of the parent than
+    /// older snapshots.
     async fn hide_what_newer_do_not_show(&self, object: u64, name: &str, length: u64) -> Result<(), Error> {
         let (mut shown, mut older) = (length, SnapContext::default());
         for (snap, end) in self.times(object) {
             if end < shown {
                 let data = self.data.with_snap_context(&older);
                 match end {
-                    // Behind the image's end nothing may be.
+                    // Past the end of the image there must be no data.
                     0 => data.remove(name).await?,
                     _ => data.zero(name, end, shown - end).await?,
                 }
@@ -114,8 +116,8 @@ impl<'a> CopyDown<'a> {
         Ok(())
     }
 
-    /// Notes that an object will exist, in the image and in all of its snapshots: where it differs from what the snapshot
-    /// before has, and where it does not.
+    /// Records that an object will exist in the image and all its snapshots, and whether it differs from the previous
+    /// snapshot.
     async fn mark(&self, object: u64, length: u64) -> Result<(), Error> {
         let features = self.details.info.features;
         if !features.contains(Features::OBJECT_MAP) {

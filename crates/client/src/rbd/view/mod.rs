@@ -1,4 +1,4 @@
-//! What an image shows at one time, and what it shows of its parent.
+//! Data that an image shows at a snapshot or at present, including its parent's.
 
 mod copy_down;
 mod own_key;

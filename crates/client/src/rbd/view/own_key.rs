@@ -1,14 +1,14 @@
-//! Clones that are encrypted with a key of their own: the parent's bytes mean something only where they are the parent's.
+//! Clones encrypted with their own key: the parent's data is only readable in place.
 
 use crate::ceph::error::{Errno, Error};
 use crate::rbd::header::Header;
 use crate::rbd::image::Image;
 
-/// Bytes that tell a header of LUKS.
+/// Size of the magic number of a LUKS header, in bytes.
 const MAGIC: u64 = 6;
 
-/// Fails if an image is such a clone at one of these times (numbers of snapshots, or `NOSNAP`). Bytes of the parent that are copied as
-/// they lie there would be decrypted with the wrong key. `advice`: what to do instead.
+/// Fails if an image is such a clone at one of these snapshots (numbers, or `NOSNAP` for the present). Parent data
+/// copied without re-encryption would be decrypted with the wrong key. `advice` tells what to do instead.
 pub(in crate::rbd) async fn refuse_own_key(
     header: &Header,
     times: &[u64],
@@ -16,14 +16,14 @@ pub(in crate::rbd) async fn refuse_own_key(
 ) -> Result<(), Error> {
     for &snap in times {
         if has_own_key(header, snap).await? {
-            let what = format!("{} is encrypted with a key of its own: {advice}", header.describe());
+            let what = format!("{} is encrypted with its own key: {advice}", header.describe());
             return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
         }
     }
     Ok(())
 }
 
-/// Does the image show a parent behind a header that is of a clone?
+/// Returns whether the image shows a parent and has its own LUKS header.
 async fn has_own_key(header: &Header, snap: u64) -> Result<bool, Error> {
     let image = Image::open_snap(header, snap).await?;
     let is_clone = image.info().parent.is_some();

@@ -1,4 +1,4 @@
-//! What an image shows at one time, now or at a snapshot, object by object.
+//! Data that an image shows at a snapshot or at present, by object.
 
 use crate::ceph::error::Error;
 use crate::rados::Pool;
@@ -8,16 +8,16 @@ use onego_buf::List;
 use onego_ceph::rbd::DataNames;
 use std::ops::Range;
 
-/// An image at one time.
+/// An image at a snapshot or at present.
 pub(in crate::rbd) struct View {
     image: Image,
-    /// The pool of its data, as it was at that time.
+    /// Pool of the data, at the view's snapshot.
     data: Pool,
     names: DataNames,
 }
 
 impl View {
-    /// The image now, or at the snapshot with this number.
+    /// Opens the image at the snapshot with this number, or at present.
     pub(in crate::rbd) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
         let image = Image::open_snap(header, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
@@ -25,7 +25,7 @@ impl View {
         Ok(Self { image, data, names })
     }
 
-    /// The same of an image that is being moved away.
+    /// Opens an image that is being migrated away.
     pub(in crate::rbd) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
         let image = Image::open_source(header, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
@@ -33,7 +33,7 @@ impl View {
         Ok(Self { image, data, names })
     }
 
-    /// Has the image objects of its own in these ranges?
+    /// Returns whether the image itself has objects in these ranges.
     pub(in crate::rbd) async fn has_objects(&self, ranges: &[Range<u64>]) -> Result<bool, Error> {
         for range in ranges {
             let end = range.end.min(self.size()).max(range.start);
@@ -48,7 +48,7 @@ impl View {
         Ok(false)
     }
 
-    /// The snapshot that the image was cloned from.
+    /// Opens the snapshot that the image was cloned from.
     pub(in crate::rbd) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
         let missing = || Error::Invalid(format!("{} has no parent", header.describe()));
         let origin = details.origin.as_ref().ok_or_else(missing)?;
@@ -56,12 +56,12 @@ impl View {
         Self::of(&Header::with_id(&pool, &origin.image_id).await?, origin.snap).await
     }
 
-    /// Bytes that it has.
+    /// Returns the size in bytes.
     pub(in crate::rbd) fn size(&self) -> u64 {
         self.image.size()
     }
 
-    /// The bytes of an object that the image itself has.
+    /// Reads an object of the image itself, if it exists.
     pub(in crate::rbd) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
         match self.data.read(&self.names.name(object).to_string(), 0, 0).await {
             Ok(bytes) => Ok(Some(bytes)),
@@ -70,7 +70,7 @@ impl View {
         }
     }
 
-    /// The bytes of ranges, one behind the other; behind its end there are zeros.
+    /// Reads ranges and concatenates them, with zeros past the end of the image.
     pub(in crate::rbd) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         for range in ranges {

@@ -107,10 +107,7 @@ fn an_image_that_is_filled_gets_snapshots_and_else_stays_as_it_is() {
         ] {
             let error = refused.unwrap_err();
             assert_eq!(error.errno(), Errno::BUSY, "{error}");
-            assert!(
-                error.to_string().contains("rbd/copy is being moved or filled: end that first"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("rbd/copy is being migrated: finish with"), "{error}");
         }
         let image = Image::open(&ours, "copy").await?;
         image.write(0, vec![9; PIECE]).await?;
