@@ -9,7 +9,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     run()
 }
 
-/// What stands in the program that is to be tested.
+/// The code under test.
 async fn count_words(pool: &onego::rados::Pool, object: &str) -> Result<usize, ceph::Error> {
     let text = Vec::from(pool.read(object, 0, 0).await?);
     Ok(String::from_utf8_lossy(&text).split_whitespace().count())

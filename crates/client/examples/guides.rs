@@ -1,7 +1,7 @@
-//! The programs of README and the guides, word for word.
+//! The programs in the README and the guides, word for word.
 //!
-//! `cargo run -p onego --example guides` needs a cluster at `/etc/ceph/ceph.conf` with an image `disk` in the pool `rbd`,
-//! and a server of NFS called `server` that exports a file `notes/today`.
+//! `cargo run -p onego --example guides` needs a cluster at `/etc/ceph/ceph.conf` with an image `disk` in the pool
+//! `rbd`, and an NFS server called `server` that exports a file `notes/today`.
 
 use std::error::Error;
 

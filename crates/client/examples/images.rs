@@ -17,7 +17,7 @@ pub(crate) fn run(config: &Config) -> Result<(), ceph::Error> {
         rbd::create(&pool, "example-image", &CreateOptions::new(64 << 20)).await?;
         let image = Image::open(&pool, "example-image").await?;
 
-        // Across the border of two objects of 4 MiB, and read into a buffer of the caller's.
+        // Spans two objects of 4 MiB, and reads into the caller's buffer.
         image.write((4 << 20) - 100, vec![7; 200]).await?;
         let bytes = image.read_into((4 << 20) - 101, vec![1; 202]).await?;
         assert!(bytes[0] == 0 && bytes[201] == 0 && bytes[1..201].iter().all(|b| *b == 7));

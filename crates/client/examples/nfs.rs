@@ -17,7 +17,7 @@ pub(crate) fn run(config: &Config, export: impl AsRef<[u8]>) -> Result<(), Box<d
         mount.mkdir("notes", SetAttributes::default()).await?;
         let file = mount.create("notes/today", SetAttributes::default(), true).await?;
 
-        // `AsyncWrite` and `AsyncRead` of futures-io; `tokio_util::compat` makes those of tokio of them.
+        // `AsyncWrite` and `AsyncRead` of futures-io; `tokio_util::compat` adapts them to tokio's.
         let mut writer = file.writer(0);
         for line in 0..100_000 {
             writer.write_all(format!("line {line}\n").as_bytes()).await?;
@@ -28,14 +28,14 @@ pub(crate) fn run(config: &Config, export: impl AsRef<[u8]>) -> Result<(), Box<d
         assert_eq!(text.lines().count(), 100_000);
         assert!(text.ends_with("line 99999\n"));
 
-        // Or at any place, without a copy.
+        // Read at any offset without a copy.
         assert!(file.read(5, 1).await? == b"0");
 
         let mut names = mount.read_dir("notes").await?;
         while let Some(entry) = names.try_next().await? {
             println!("{}", onego::nfs::Escaped(&entry.name));
         }
-        let error = mount.open("notes/tomorrow").await.expect_err("it is not there");
+        let error = mount.open("notes/tomorrow").await.expect_err("the file does not exist");
         assert_eq!((error.kind(), error.is_retryable()), (onego::ErrorKind::NotFound, false));
         mount.remove("notes/today").await?;
         Ok(mount.rmdir("notes").await?)

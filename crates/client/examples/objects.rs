@@ -1,4 +1,4 @@
-//! Objects of a pool: written, read, listed, and changed by several operations that are applied together.
+//! Objects of a pool: written, read, listed, and changed by several operations at once.
 //!
 //! `cargo run -p onego --example objects -- CEPH_CONF`
 
@@ -18,14 +18,14 @@ pub(crate) fn run(config: &Config) -> Result<(), ceph::Error> {
         pool.write_full("greeting", b"hello").await?;
         assert!(pool.read("greeting", 0, 100).await? == b"hello");
 
-        // All of it or nothing: an object that exists is not created a second time, and keeps its bytes.
+        // All or nothing: creating an existing object fails, and its content stays unchanged.
         let op = WriteOp::new().create(true).write_full(b"other");
         let error = pool.operate_write("greeting", op).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         let op = WriteOp::new().append(b", world").set_xattr("language", b"en");
         let version = pool.operate_write("greeting", op).await?;
 
-        // Two reads that see the object in one state.
+        // Two reads of a single state of the object.
         let mut op = ReadOp::new();
         let (stat, language) = (op.stat(), op.xattr("language"));
         let reply = pool.operate_read("greeting", op).await?;

@@ -1,4 +1,5 @@
-//! A client that smol drives: no thread of the library's own. (With a thread, `Cluster::connect` does on any runtime.)
+//! A client driven by smol, without a thread of the library. (With such a thread, `Cluster::connect` works on any
+//! runtime.)
 //!
 //! `cargo run -p onego --example on_smol -- CEPH_CONF`
 
@@ -13,7 +14,7 @@ pub(crate) fn main() -> Result<(), ceph::Error> {
     run(&Config::from_file(path)?)
 }
 
-/// Waits as smol does.
+/// Waits by means of smol.
 async fn wait(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = Async::new_nonblocking(descriptor)?;
     let over = async {
@@ -34,7 +35,7 @@ pub(crate) fn run(config: &Config) -> Result<(), ceph::Error> {
             pool.write_full("on-smol", b"hello").await?;
             assert!(pool.read("on-smol", 0, 5).await? == b"hello");
             pool.remove("on-smol").await
-            // The last handle goes here, and with it the driver ends.
+            // Dropping the last handle ends the driver.
         };
         let (driven, worked) = future::zip(reactor.drive(wait), work).await;
         driven.and(worked)

@@ -1,4 +1,5 @@
-//! A client that tokio drives: no thread of the library's own. (With a thread, `Cluster::connect` does on any runtime.)
+//! A client driven by tokio, without a thread of the library. (With such a thread, `Cluster::connect` works on any
+//! runtime.)
 //!
 //! `cargo run -p onego --example on_tokio -- CEPH_CONF`
 
@@ -14,8 +15,8 @@ pub(crate) fn main() -> Result<(), ceph::Error> {
     run(&Config::from_file(path)?)
 }
 
-/// Waits as tokio does.
-#[expect(deprecated, reason = "for a borrowed descriptor it is sound, and what replaces it is unsafe")]
+/// Waits by means of tokio.
+#[expect(deprecated, reason = "sound for a borrowed descriptor, while the replacement is unsafe")]
 async fn wait(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
     match timeout {
@@ -33,13 +34,13 @@ pub(crate) fn run(config: &Config) -> Result<(), ceph::Error> {
         let work = async move {
             let pool = cluster.pool("rbd").await?;
             pool.write_full("on-tokio", b"hello").await?;
-            // Many requests at a time.
+            // Many concurrent requests.
             let reads: Vec<_> = (0..64).map(|_| pool.read("on-tokio", 0, 5)).collect();
             for read in reads {
                 assert!(read.await? == b"hello");
             }
             pool.remove("on-tokio").await
-            // The last handle goes here, and with it the driver ends.
+            // Dropping the last handle ends the driver.
         };
         let (driven, worked) = tokio::join!(reactor.drive(wait), work);
         driven.and(worked)

@@ -1,4 +1,4 @@
-//! The polled reactor: one thread, requests with tags, and no futures on their way.
+//! The polled reactor: one thread, tagged requests, and no futures in flight.
 //!
 //! `cargo run -p onego --example polled -- CEPH_CONF`
 
@@ -6,7 +6,7 @@ use onego::ceph::{self, Config, ImageRequest, Outcome, Reactor};
 use onego::rbd::{self, CreateOptions, Image};
 use onego::{SegmentMut, Wait};
 
-/// Requests, and how many of them are in flight at a time. Bytes of each.
+/// Number of requests, requests in flight, and bytes per request.
 const REQUESTS: u64 = 1000;
 const DEPTH: u64 = 32;
 const BLOCK: usize = 4096;

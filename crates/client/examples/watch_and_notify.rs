@@ -17,7 +17,7 @@ pub(crate) fn run(config: &Config) -> Result<(), ceph::Error> {
         watching.create("bell", false).await?;
         let mut watch = watching.watch("bell").await?;
         let watcher = smol::spawn(async move {
-            // The first notification; the watch ends with it.
+            // Take the first notification; the watch ends with this function.
             let Some(WatchEvent::Notify(notification)) = watch.next().await else { return };
             assert!(*notification.payload() == b"ding");
             notification.acknowledge(b"heard");

@@ -15,21 +15,21 @@ use std::rc::Rc;
 const OBJECT: u64 = 4 << 20;
 const SIZE: u64 = 16 * OBJECT;
 
-/// An export without clients: the test submits requests in its name.
+/// An export without clients: the test submits requests on its behalf.
 #[derive(Default)]
-struct Nobody {
+struct NoClients {
     below: NoConnections,
     completions: Completions,
     done: Vec<(u64, Result<Outcome, Error>)>,
 }
 
-impl Export for Nobody {
+impl Export for NoClients {
     fn has_completions(&self) -> bool {
         !self.completions.is_empty()
     }
 }
 
-impl Layer for Nobody {
+impl Layer for NoClients {
     type Below = NoConnections;
 
     fn below(&self) -> &NoConnections {
@@ -47,12 +47,12 @@ impl Layer for Nobody {
     }
 }
 
-/// A host with an image of [`SIZE`] bytes, and the cluster that has it.
-fn image() -> (Cluster, Host<Nobody>, Rc<dyn Device>) {
+/// Creates a host with an image of [`SIZE`] bytes, and the image's cluster.
+fn image() -> (Cluster, Host<NoClients>, Rc<dyn Device>) {
     let cluster = Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = Config::from_text(&cluster.conf()).unwrap();
     let mut host =
-        Host::open(EngineKind::default(), Settings::default(), Spin::default(), |_| Nobody::default())
+        Host::open(EngineKind::default(), Settings::default(), Spin::default(), |_| NoClients::default())
             .unwrap();
     let client = host.connect(&config).unwrap();
     let image = host.block_on(async {
@@ -65,9 +65,9 @@ fn image() -> (Cluster, Host<Nobody>, Rc<dyn Device>) {
     (cluster, host, device)
 }
 
-/// Does requests as one batch, and gives what came of each in their order.
+/// Submits requests as one batch, and returns their results in order.
 fn batch(
-    host: &mut Host<Nobody>,
+    host: &mut Host<NoClients>,
     device: &dyn Device,
     requests: Vec<(u64, Op, Flags)>,
 ) -> Vec<Result<Outcome, Error>> {
@@ -87,7 +87,7 @@ fn batch(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn one(host: &mut Host<Nobody>, device: &dyn Device, offset: u64, op: Op) -> Result<Outcome, Error> {
+fn one(host: &mut Host<NoClients>, device: &dyn Device, offset: u64, op: Op) -> Result<Outcome, Error> {
     batch(host, device, vec![(offset, op, Flags::default())]).remove(0)
 }
 
@@ -118,7 +118,7 @@ fn an_image_is_written_and_read_as_a_device() {
 }
 
 #[test]
-fn status_tells_objects_that_are_not_there() {
+fn status_reports_absent_objects() {
     let (_cluster, mut host, device) = image();
     one(&mut host, &*device, OBJECT, Op::Write { data: vec![1; 8192].into() }).unwrap();
     let Ok(Outcome::Status(runs)) = one(&mut host, &*device, 0, Op::Status { length: SIZE }) else {
@@ -133,7 +133,7 @@ fn status_tells_objects_that_are_not_there() {
             run(SIZE - OBJECT - 8192, BlockStatus::HOLE)
         ]
     );
-    // What is trimmed is a hole again.
+    // A trimmed range is a hole again.
     one(&mut host, &*device, OBJECT, Op::Trim { length: OBJECT }).unwrap();
     let Ok(Outcome::Status(runs)) = one(&mut host, &*device, 0, Op::Status { length: SIZE }) else {
         panic!("no status")
@@ -142,7 +142,7 @@ fn status_tells_objects_that_are_not_there() {
 }
 
 #[test]
-fn zeroes_with_their_space_are_data() {
+fn zeroes_that_keep_their_space_are_data() {
     let (_cluster, mut host, device) = image();
     let no_hole = Flags { no_hole: true, ..Flags::default() };
     let results = batch(&mut host, &*device, vec![(0, Op::Zero { length: 65536 }, no_hole)]);
@@ -173,9 +173,9 @@ fn an_image_of_another_client_is_refused() {
     assert!(matches!(host.image(image), Err(ceph::Error::Invalid(_))));
 }
 
-/// One write, then its neighbours: how many requests reach the cluster does not matter here, but that all bytes do.
+/// One write, then its neighbours: the number of requests to the cluster does not matter, but all bytes must arrive.
 #[test]
-fn merged_writes_arrive_whole_whatever_their_order() {
+fn merged_writes_arrive_completely_in_any_order() {
     let (_cluster, mut host, device) = image();
     let order = [5u64, 4, 6, 3, 7, 0, 1, 2];
     let writes =
@@ -186,14 +186,14 @@ fn merged_writes_arrive_whole_whatever_their_order() {
 }
 
 #[test]
-fn a_file_that_became_shorter_does_not_read_as_zeros() {
+fn a_truncated_file_does_not_read_as_zeros() {
     let export =
         onego_nfs_server::Export::default().with_squash(onego_nfs_server::Squash::None).with_secure(false);
     let server =
         onego_nfs_server::Server::start(onego_nfs_server::Config::default().with_export(export)).unwrap();
     let config = nfs::Config::new(&server.addr().ip().to_string()).with_port(server.addr().port());
     let mut host =
-        Host::open(EngineKind::default(), Settings::default(), Spin::default(), |_| Nobody::default())
+        Host::open(EngineKind::default(), Settings::default(), Spin::default(), |_| NoClients::default())
             .unwrap();
     let (mount, _) = host.mount(&config, "/export").unwrap();
     let set_size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };

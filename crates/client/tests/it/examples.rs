@@ -1,5 +1,5 @@
-//! Every example runs, against servers of this process.
-#![expect(dead_code, reason = "each example has a main of its own, too")]
+//! Runs every example against servers in this process.
+#![expect(dead_code, reason = "each example also has its own main")]
 
 use onego::EngineKind;
 use onego::ceph::{Config, Error};
@@ -22,14 +22,14 @@ mod polled;
 #[path = "../../examples/watch_and_notify.rs"]
 mod watch_and_notify;
 
-/// Runs an example with a cluster of its own.
+/// Runs an example with its own cluster.
 fn with_cluster<E: std::fmt::Debug>(example: impl Fn(&Config) -> Result<(), E>) {
     let cluster = Cluster::start(onego_cluster::Config::default()).unwrap();
     example(&Config::from_text(&cluster.conf()).unwrap()).unwrap();
 }
 
 #[test]
-fn objects_are_written_together_and_listed() {
+fn objects_are_changed_atomically_and_listed() {
     with_cluster(objects::run);
 }
 
@@ -39,12 +39,12 @@ fn a_watcher_replies_to_a_notification() {
 }
 
 #[test]
-fn an_image_holds_what_is_written() {
+fn an_image_returns_what_was_written() {
     with_cluster(images::run);
 }
 
 #[test]
-fn a_polled_reactor_completes_what_is_submitted() {
+fn a_polled_reactor_completes_submitted_requests() {
     with_cluster(polled::run);
 }
 
@@ -59,7 +59,7 @@ fn smol_drives_a_client() {
 }
 
 #[test]
-fn a_runtime_is_told_that_it_cannot_wait_for_a_ring() {
+fn driving_a_ring_on_a_runtime_fails() {
     for engine in [EngineKind::Uepoll, EngineKind::Uring] {
         with_cluster(|config| {
             let error = on_smol::run(&config.clone().with_engine(engine)).unwrap_err();
@@ -71,7 +71,7 @@ fn a_runtime_is_told_that_it_cannot_wait_for_a_ring() {
 }
 
 #[test]
-fn a_test_has_a_cluster_of_its_own() {
+fn a_test_has_its_own_cluster() {
     cluster_in_a_test::run().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! The end of a client that watches: the cluster learns of it, and the caller does not wait for OSDs that are gone.
+//! Shutdown of a client with watches: the cluster learns of it, and the caller does not wait for dead OSDs.
 
 use onego::ceph::{Config, Error};
 use onego::rados::{Cluster, Watch};
@@ -58,7 +58,7 @@ fn a_dropped_client_releases_its_watches_in_the_background() -> Result<(), Error
 }
 
 #[test]
-fn neither_drop_nor_close_waits_for_osds_that_are_gone() -> Result<(), Error> {
+fn neither_drop_nor_close_waits_for_dead_osds() -> Result<(), Error> {
     with_server(async |server, config| {
         let (dropped, closed) = (watching(config).await?, watching(config).await?);
         drop(server);

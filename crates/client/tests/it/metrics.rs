@@ -1,4 +1,4 @@
-//! What clients count is what they did, to the byte.
+//! Metrics match the client's operations to the byte.
 
 use onego::nfs::{self, Mount, SetAttributes};
 use onego::{ceph, rados};
@@ -9,7 +9,7 @@ const READS: u64 = 50;
 const BYTES: u64 = 4096;
 
 #[test]
-fn a_client_of_a_cluster_counts_what_it_did_by_pool_and_kind() {
+fn a_cluster_client_counts_its_operations_by_pool_and_kind() {
     let cluster = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = ceph::Config::from_text(&cluster.conf_with_key()).unwrap();
     let pool_name = "rbd";
@@ -34,7 +34,7 @@ fn a_client_of_a_cluster_counts_what_it_did_by_pool_and_kind() {
     assert!(write.latency.mean().is_some_and(|mean| !mean.is_zero()));
     assert_eq!((operations.in_flight, seen.retries, seen.reconnects), (0, 0, 0));
     assert_eq!(seen.map_epoch, cluster.stats().unwrap().epoch);
-    // The cluster has counted the same, and the figures outlive the client.
+    // The cluster counts the same, and the metrics outlive the client.
     let of_cluster = &cluster.stats().unwrap().operations[pool_name];
     let written = of_cluster.kind("write").unwrap();
     assert_eq!((written.operations(), written.bytes), (WRITES, WRITES * BYTES));
@@ -43,7 +43,7 @@ fn a_client_of_a_cluster_counts_what_it_did_by_pool_and_kind() {
 }
 
 #[test]
-fn a_restart_of_an_osd_is_seen_as_connections_that_were_opened_again() {
+fn a_restarted_osd_shows_as_reopened_connections() {
     let cluster = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = ceph::Config::from_text(&cluster.conf_with_key()).unwrap();
     block_on(async {
@@ -60,7 +60,7 @@ fn a_restart_of_an_osd_is_seen_as_connections_that_were_opened_again() {
 }
 
 #[test]
-fn a_client_of_files_and_its_server_count_the_same_calls() {
+fn an_nfs_client_and_its_server_count_the_same_calls() {
     let export = onego_nfs_server::Export::default().with_secure(false);
     let config = onego_nfs_server::Config::default().with_export(export);
     let server = onego_nfs_server::Server::start(config).unwrap();

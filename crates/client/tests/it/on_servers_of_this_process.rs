@@ -1,5 +1,5 @@
-//! What callers of `onego` see, against servers of this process: reads of nothing, completions by kind, handles that are
-//! cloned and printed, and a cluster that asks for keys.
+//! Details of the public API, against servers in this process: empty reads, completions by kind, `Clone` and `Debug`
+//! of handles, and a cluster with authentication.
 
 use onego::ceph::{self, ImageRequest};
 use onego::nfs::{self, FileOutcome, FileRequest, Filled, SetAttributes, Stability};
@@ -15,7 +15,7 @@ fn with_cluster(body: impl AsyncFnOnce(Cluster) -> Result<(), ceph::Error>) {
     reactor.block_on(body(cluster)).unwrap().unwrap();
 }
 
-/// A server of files, and a client of it that this thread drives.
+/// Starts an NFS server, and a client that this thread drives.
 fn files() -> (Server, nfs::Reactor, nfs::Mount) {
     let export = Export::default().with_squash(Squash::None).with_secure(false);
     let server = Server::start(onego_nfs_server::Config::default().with_export(export)).unwrap();
@@ -64,7 +64,7 @@ fn a_length_of_zero_reads_nothing_of_a_file() {
     read.unwrap().unwrap();
 }
 
-/// Submits a request, and waits for what comes of it.
+/// Submits a request, and waits for its outcome.
 fn complete(reactor: &mut nfs::Reactor, file: &nfs::File, request: FileRequest) -> FileOutcome {
     reactor.submit(file, request, 7);
     loop {
@@ -77,7 +77,7 @@ fn complete(reactor: &mut nfs::Reactor, file: &nfs::File, request: FileRequest) 
 }
 
 #[test]
-fn tagged_requests_to_a_file_complete_as_their_kind_does() {
+fn tagged_file_requests_complete_with_the_outcome_of_their_kind() {
     let (_server, mut reactor, mount) = files();
     let create = mount.create("file", SetAttributes::default(), true);
     let file = reactor.block_on(create).unwrap().unwrap();
@@ -100,7 +100,7 @@ fn tagged_requests_to_a_file_complete_as_their_kind_does() {
         }
         other => panic!("{other:?}"),
     }
-    // The buffer of a read that fails comes back.
+    // A failed read returns its buffer.
     reactor.block_on(mount.remove("file")).unwrap().unwrap();
     match self::complete(
         &mut reactor,
@@ -131,7 +131,7 @@ fn handles_are_cloned_and_printed() {
 }
 
 #[test]
-fn a_cluster_with_keys_gives_a_client_of_its_process_all_that_it_needs() {
+fn a_cluster_with_keys_gives_a_client_of_its_process_all_it_needs() {
     let config = onego_cluster::Config::default().with_cephx(true).with_secure_only(true);
     let server = onego_cluster::Cluster::start(config.with_versions(ceph::Versions::Two)).unwrap();
     let config = ceph::Config::from_text(&server.conf_with_key()).unwrap();
@@ -144,7 +144,7 @@ fn a_cluster_with_keys_gives_a_client_of_its_process_all_that_it_needs() {
 }
 
 #[test]
-fn a_polled_image_gives_back_an_empty_buffer() {
+fn a_polled_image_returns_an_empty_buffer() {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = ceph::Config::from_text(&server.conf()).unwrap();
     let (mut reactor, cluster) = ceph::Reactor::new(&config).unwrap();
@@ -166,11 +166,11 @@ fn a_polled_image_gives_back_an_empty_buffer() {
 }
 
 #[test]
-fn a_request_tells_its_function_and_turns_end_behind_it() {
+fn a_request_calls_its_function_before_the_turn_hook() {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let (told, events) = mpsc::channel();
     let turned = told.clone();
-    // The last turns may end behind the test.
+    // The last turns may end after the test.
     let hook = ceph::TurnHook::new(move || turned.send("the end of a turn").unwrap_or_default());
     let config = ceph::Config::from_text(&server.conf()).unwrap().with_after_turn(hook);
     let disk = smol::block_on(async {

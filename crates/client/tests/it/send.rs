@@ -9,7 +9,7 @@ use onego::{List, Listing, Segment, SegmentMut};
 
 use std::path::Path;
 
-/// A value of any type, for calls that are only compiled.
+/// Returns a value of any type, for calls that are only compiled.
 fn any<T>() -> T {
     unreachable!("nothing here runs")
 }

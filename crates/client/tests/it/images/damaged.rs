@@ -1,5 +1,5 @@
-//! Images whose objects are damaged or gone: errors that say so, or an object map that counts as lost. Never other bytes, and
-//! never a caller that waits for ever.
+//! Images with damaged or missing objects: operations fail with a clear error or invalidate the object map. They
+//! never return wrong data, and never wait forever.
 
 use onego::ceph::{Config, Error};
 use onego::rados::{Cluster, Pool};
@@ -14,14 +14,14 @@ use std::time::Duration;
 const SIZE: u64 = 8 << 20;
 const OBJECT: u64 = 1 << 20;
 
-/// Time in which everything here has ended, also on a busy machine.
+/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> CreateOptions {
     CreateOptions::new(SIZE).with_layout(Layout::plain(20).unwrap()).with_features(Features::DEFAULT)
 }
 
-/// An image called `disk` with a first object of sevens, on a cluster of this process.
+/// Runs `body` with a pool that contains an image called `disk`, whose first object is filled with sevens.
 fn with_image(body: impl AsyncFnOnce(Pool) -> Result<(), Error>) {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = Config::from_text(&server.conf()).unwrap();
@@ -36,7 +36,7 @@ fn with_image(body: impl AsyncFnOnce(Pool) -> Result<(), Error>) {
     };
     let late = async {
         smol::Timer::after(PATIENCE).await;
-        panic!("it never ends");
+        panic!("the test does not end");
     };
     smol::block_on(smol::future::or(run, late)).unwrap();
 }
@@ -45,21 +45,21 @@ async fn header(pool: &Pool) -> Result<String, Error> {
     Ok(header_object(&rbd::info(pool, "disk").await?.id).to_string())
 }
 
-/// Reads the first object, of sevens.
+/// Checks that the first object reads as sevens.
 async fn check(image: &Image) -> Result<(), Error> {
     assert_eq!(image.read(0, OBJECT).await?.to_vec(), vec![7; OBJECT as usize]);
     Ok(())
 }
 
 #[test]
-fn a_header_that_is_damaged_fails_what_needs_it() {
+fn a_damaged_header_fails_what_needs_it() {
     let garbage: [&[u8]; 4] = [&[], &[1, 2, 3], &[0xff; 40], &[0; 40]];
     for key in ["size", "features", "object_prefix", "order", "snap_seq", "parent", "flags"] {
         with_image(async |pool| {
             let header = header(&pool).await?;
             for value in garbage {
                 pool.set_omap(&header, [(key.into(), value.to_vec().into())].into()).await?;
-                // Zeros may be a value; whatever opens shows what is there.
+                // Zeros may be a valid value; an image that opens shows its data.
                 if let Ok(image) = Image::open(&pool, "disk").await {
                     let read = image.read(0, OBJECT.min(image.size())).await;
                     assert!(
@@ -68,7 +68,7 @@ fn a_header_that_is_damaged_fails_what_needs_it() {
                     image.close().await?;
                 }
                 let _ = snapshots::create(&pool, "disk", &format!("of-{key}")).await;
-                // To give up what lies behind the end of an image of 16 EiB takes its time.
+                // Discarding the data past the end of an image of 16 EiB takes long.
                 if key != "size" {
                     let _ = rbd::resize(&pool, "disk", SIZE, |_, _| {}).await;
                 }
@@ -83,7 +83,7 @@ fn a_header_that_is_damaged_fails_what_needs_it() {
 }
 
 #[test]
-fn an_id_that_is_garbage_is_no_image() {
+fn an_id_of_garbage_is_not_an_image() {
     with_image(async |pool| {
         let long = [&u32::MAX.to_le_bytes()[..], b"abc"].concat();
         let no_text = [&2_u32.to_le_bytes()[..], &[0xff, 0xfe]].concat();
@@ -102,7 +102,7 @@ fn an_id_that_is_garbage_is_no_image() {
     });
 }
 
-/// Damages the object map in a way, and uses the image.
+/// Damages the object map with `damage`, and uses the image.
 async fn use_without_map(
     pool: &Pool,
     damage: impl AsyncFnOnce(&Pool, &str) -> Result<(), Error>,
@@ -117,8 +117,8 @@ async fn use_without_map(
     image.close().await?;
     let flags = pool.call(&header, &GetFlags { snap: NOSNAP }).await?;
     let lost = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
-    assert_eq!(flags & lost, lost, "the map is marked as lost");
-    // It can be made anew, and is used again.
+    assert_eq!(flags & lost, lost, "the map is marked as invalid");
+    // After a rebuild it is used again.
     upkeep::rebuild_object_map(pool, "disk", None, |_, _| {}).await?;
     assert_eq!(pool.call(&header, &GetFlags { snap: NOSNAP }).await? & lost, 0);
     assert!(upkeep::check_object_map(pool, "disk", None, |_, _| {}).await?);
@@ -126,12 +126,12 @@ async fn use_without_map(
 }
 
 #[test]
-fn an_object_map_that_is_gone_is_marked_as_lost() {
+fn a_missing_object_map_is_invalidated() {
     with_image(async |pool| use_without_map(&pool, async |pool, map| pool.remove(map).await).await);
 }
 
 #[test]
-fn an_object_map_of_garbage_is_marked_as_lost() {
+fn an_object_map_of_garbage_is_invalidated() {
     with_image(async |pool| {
         use_without_map(&pool, async |pool, map| pool.write_full(map, vec![0xa5; 100]).await).await?;
         use_without_map(&pool, async |pool, map| pool.write_full(map, Vec::new()).await).await
@@ -139,7 +139,7 @@ fn an_object_map_of_garbage_is_marked_as_lost() {
 }
 
 #[test]
-fn an_object_map_with_a_wrong_checksum_is_marked_as_lost() {
+fn an_object_map_with_a_wrong_checksum_is_invalidated() {
     with_image(async |pool| {
         let flip = async |pool: &Pool, map: &str| {
             let mut bytes = pool.read(map, 0, 0).await?.to_vec();
@@ -152,7 +152,7 @@ fn an_object_map_with_a_wrong_checksum_is_marked_as_lost() {
 }
 
 #[test]
-fn an_object_map_of_too_few_objects_is_marked_as_lost() {
+fn an_object_map_of_too_few_objects_is_invalidated() {
     with_image(async |pool| {
         let shorten = async |pool: &Pool, map: &str| {
             let resize = onego::rados::WriteOp::new().call(&ObjectMapResize { objects: 2, state: 0 });
@@ -168,7 +168,7 @@ async fn make_clone(pool: &Pool) -> Result<(), Error> {
 }
 
 #[test]
-fn a_clone_whose_parent_is_gone_is_not_opened() {
+fn a_clone_without_its_parent_cannot_be_opened() {
     with_image(async |pool| {
         make_clone(&pool).await?;
         pool.remove(&header(&pool).await?).await?;
@@ -180,12 +180,12 @@ fn a_clone_whose_parent_is_gone_is_not_opened() {
 }
 
 #[test]
-fn a_snapshot_that_is_removed_while_it_is_open_gives_no_bytes_any_more() {
+fn an_open_snapshot_returns_no_data_after_its_removal() {
     with_image(async |pool| {
         snapshots::create(&pool, "disk", "old").await?;
         let old = Image::open_at(&pool, "disk", "old").await?;
         check(&old).await?;
-        assert!(old.write(0, vec![1; 4096]).await.is_err(), "it is a snapshot");
+        assert!(old.write(0, vec![1; 4096]).await.is_err(), "a snapshot is read-only");
         snapshots::remove(&pool, "disk", "old").await?;
         let error = old.read(0, 4096).await.unwrap_err();
         assert!(matches!(error, Error::Image(ImageError::Removed)), "{error}");
@@ -193,7 +193,7 @@ fn a_snapshot_that_is_removed_while_it_is_open_gives_no_bytes_any_more() {
     });
 }
 
-/// Makes a clone with a snapshot of its own smaller and larger again, which hides the rest of the parent.
+/// Creates a clone with a snapshot, then shrinks and grows it, which hides the rest of the parent.
 async fn make_cut_clone(pool: &Pool) -> Result<(), Error> {
     make_clone(pool).await?;
     snapshots::create(pool, "child", "whole").await?;
@@ -208,7 +208,7 @@ async fn is_cut(image: &Image) -> Result<(), Error> {
 }
 
 #[test]
-fn a_snapshot_of_a_clone_that_was_cut_shows_the_parent_when_it_is_written_and_flattened() {
+fn a_snapshot_of_a_shrunk_clone_shows_the_parent_after_writes_and_a_flatten() {
     with_image(async |pool| {
         make_cut_clone(&pool).await?;
         let child = Image::open(&pool, "child").await?;
@@ -224,7 +224,7 @@ fn a_snapshot_of_a_clone_that_was_cut_shows_the_parent_when_it_is_written_and_fl
 }
 
 #[test]
-fn a_clone_that_was_cut_shows_the_parent_again_when_it_is_rolled_back() {
+fn a_shrunk_clone_shows_the_parent_again_after_a_rollback() {
     with_image(async |pool| {
         make_cut_clone(&pool).await?;
         snapshots::rollback(&pool, "child", "whole", |_, _| {}).await?;

@@ -1,5 +1,4 @@
-//! Encrypted images on a cluster of this process: what is read is what was written, whatever the sectors, and nobody without the
-//! passphrase reads it.
+//! Encrypted images: reads return what was written, whatever the sectors, and the passphrase is required.
 
 use futures_util::future::try_join_all;
 use onego::ceph::{Config, Error};
@@ -11,7 +10,7 @@ use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration
 
 const CHEAP: EncryptionCosts = EncryptionCosts { iterations: 1000, memory: 64, passes: 1 };
 
-/// Bytes of data that the images under test have.
+/// Size of the decrypted data of the images under test, in bytes.
 const DATA: u64 = 2 << 20;
 
 fn with_pool(body: impl AsyncFnOnce(&Pool) -> Result<(), Error>) {
@@ -24,7 +23,7 @@ fn with_pool(body: impl AsyncFnOnce(&Pool) -> Result<(), Error>) {
     .unwrap();
 }
 
-/// An image with small objects and all features, larger than its header by [`DATA`].
+/// Creates an image with small objects and all features, larger than its header by [`DATA`].
 async fn create(pool: &Pool, name: &str, version: LuksVersion) -> Result<(), Error> {
     create_raw(pool, name, header(version) + DATA).await
 }
@@ -34,7 +33,7 @@ async fn create_raw(pool: &Pool, name: &str, size: u64) -> Result<(), Error> {
     rbd::create(pool, name, &options.with_layout(Layout::plain(16)?)).await
 }
 
-/// Bytes of a header, in images with small objects.
+/// Returns the size of a header in images with small objects.
 fn header(version: LuksVersion) -> u64 {
     match version {
         LuksVersion::One => 17 << 16,
@@ -61,7 +60,7 @@ async fn clone(pool: &Pool, parent: &str, child: &str) -> Result<(), Error> {
     clones::clone((pool, parent, "base"), (pool, child), &options, None).await
 }
 
-/// What an image is to hold, and where the next write goes.
+/// Expected content of an image, and the state of the random number generator.
 struct Model {
     bytes: Vec<u8>,
     seed: u64,
@@ -77,7 +76,7 @@ impl Model {
         (self.seed >> 33) % below
     }
 
-    /// Neighbouring pieces, many of which share a sector, in any order: with the bytes that they are to have.
+    /// Returns adjacent writes, many of which share a sector, in random order, and updates the expected content.
     fn neighbours(&mut self, count: usize) -> Vec<(u64, Vec<u8>)> {
         let mut at = self.random(DATA);
         let mut pieces = Vec::new();
@@ -99,7 +98,7 @@ impl Model {
         pieces
     }
 
-    /// Writes at random, many at a time, and reads at random.
+    /// Writes at random places, many concurrently, and reads at random places.
     async fn work(&mut self, image: &Image, rounds: usize) -> Result<(), Error> {
         for _ in 0..rounds {
             let pieces = self.neighbours(12);
@@ -129,7 +128,7 @@ impl Model {
 }
 
 #[test]
-fn an_encrypted_image_holds_what_is_written_to_any_part_of_its_sectors() {
+fn an_encrypted_image_keeps_writes_to_any_part_of_its_sectors() {
     with_pool(async |pool| {
         for (version, name) in [(LuksVersion::One, "one"), (LuksVersion::Two, "two")] {
             create(pool, name, version).await?;
@@ -153,10 +152,10 @@ fn an_encrypted_image_holds_what_is_written_to_any_part_of_its_sectors() {
 }
 
 #[test]
-fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
+fn clones_show_the_data_of_their_parents_with_any_combination_of_keys() {
     with_pool(async |pool| {
         let (one, two) = (LuksVersion::One, LuksVersion::Two);
-        // The parent's header, the clone's own, and their passphrases.
+        // Header of the parent and of the clone, and their passphrases.
         for (case, (parent, child)) in [
             (Some(two), None),
             (Some(one), Some(two)),
@@ -168,7 +167,7 @@ fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
         .enumerate()
         {
             let (base, copy) = (format!("base{case}"), format!("copy{case}"));
-            // Headers hide what a clone would show of the end of its parent, and show nothing themselves.
+            // Headers are not visible, but they shorten what a clone shows of the end of its parent.
             let size = if parent.is_some() { header(two) + DATA } else { DATA };
             create_raw(pool, &base, size).await?;
             let mut model = Model::new(case as u64);
@@ -197,7 +196,7 @@ fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
                 assert!(refused.to_string().contains("its own key"), "{refused}");
             }
             let image = open(pool, &copy, passphrases).await?;
-            // Behind it is the end of what the clone shows.
+            // End of the data that the clone shows.
             let shown = match (parent, child) {
                 (None, Some(version)) => DATA - header(version),
                 _ => DATA,
@@ -257,7 +256,7 @@ fn snapshots_of_a_clone_with_its_own_key_keep_what_a_shrink_through_the_key_cuts
 }
 
 #[test]
-fn copies_of_a_clone_with_a_key_of_its_own_are_clones_or_refused() {
+fn copies_of_a_clone_with_its_own_key_are_clones_or_refused() {
     with_pool(async |pool| {
         let version = LuksVersion::One;
         create(pool, "base", version).await?;
@@ -319,7 +318,7 @@ fn copies_of_a_clone_with_a_key_of_its_own_are_clones_or_refused() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn errors_name_the_reason_for_a_refused_unlock() {
     with_pool(async |pool| {
         let version = LuksVersion::Two;
         create(pool, "disk", version).await?;

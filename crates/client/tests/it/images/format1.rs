@@ -1,5 +1,4 @@
-//! Images of format 1, on a cluster of this process: their objects are those of Ceph's, and they do what images do that have no
-//! features.
+//! Images of format 1: their objects are those of Ceph, and they support every operation that needs no feature.
 
 use onego::ErrorKind;
 use onego::ceph::{Config, Errno, Error};
@@ -17,14 +16,14 @@ const SIZE: u64 = 8 << 20;
 const OBJECT: u64 = 1 << 20;
 const PIECE: usize = 4096;
 
-/// Time in which everything here has ended, also on a busy machine.
+/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> CreateOptions {
     CreateOptions::new(SIZE).with_layout(Layout::plain(20).unwrap()).with_old_format()
 }
 
-/// An image called `disk`, and two clients on a cluster of this process.
+/// Runs `body` with two clients of a pool that contains an image called `disk`.
 fn with_image(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
     let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
     let config = Config::from_text(&server.conf()).unwrap();
@@ -36,7 +35,7 @@ fn with_image(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
     };
     let late = async {
         smol::Timer::after(PATIENCE).await;
-        panic!("it never ends");
+        panic!("the test does not end");
     };
     smol::block_on(smol::future::or(run, late)).unwrap();
 }
@@ -46,7 +45,6 @@ async fn header(pool: &Pool, name: &str) -> Result<Format1Header, Error> {
     Ok(Format1Header::from_bytes(&bytes.to_vec()).unwrap())
 }
 
-/// The names of the pool's objects.
 async fn objects(pool: &Pool) -> Result<BTreeSet<String>, Error> {
     let all = pool.objects().all().await?;
     Ok(all.into_iter().map(|entry| entry.name).collect())
@@ -68,7 +66,7 @@ fn names(snapshots: &[Snapshot]) -> Vec<&str> {
 }
 
 #[test]
-fn an_image_is_what_its_header_says_and_its_objects_have_ceph_s_names() {
+fn an_image_matches_its_header_and_its_objects_have_the_names_of_ceph() {
     with_image(async |pool, _| {
         let header = header(&pool, "disk").await?;
         let prefix = header.object_prefix().unwrap();
@@ -91,7 +89,7 @@ fn an_image_is_what_its_header_says_and_its_objects_have_ceph_s_names() {
 }
 
 #[test]
-fn what_is_written_is_read_by_every_client_and_what_is_given_up_is_zeros() {
+fn every_client_reads_writes_and_discarded_data_reads_as_zeros() {
     with_image(async |pool, theirs| {
         let (image, other) = (Image::open(&pool, "disk").await?, Image::open(&theirs, "disk").await?);
         image.write(OBJECT - 100, vec![5; 200]).await?;
@@ -111,7 +109,7 @@ fn what_is_written_is_read_by_every_client_and_what_is_given_up_is_zeros() {
 }
 
 #[test]
-fn snapshots_keep_what_the_image_was_and_are_known_at_once_to_all_who_have_it_open() {
+fn snapshots_preserve_data_and_other_clients_learn_of_them_at_once() {
     with_image(async |pool, theirs| {
         filled(&pool, 1).await?;
         let image = Image::open(&pool, "disk").await?;
@@ -141,7 +139,7 @@ fn snapshots_keep_what_the_image_was_and_are_known_at_once_to_all_who_have_it_op
 }
 
 #[test]
-fn a_snapshot_goes_with_what_it_alone_has_and_its_readers_are_told() {
+fn removing_a_snapshot_frees_its_objects_and_fails_its_readers() {
     with_image(async |pool, theirs| {
         filled(&pool, 1).await?;
         snapshots::create(&pool, "disk", "one").await?;
@@ -158,7 +156,7 @@ fn a_snapshot_goes_with_what_it_alone_has_and_its_readers_are_told() {
         assert!(matches!(full, Error::Snapshots { count: 2, .. }), "{full}");
         assert!(snapshots::purge(&pool, "disk", |_, _| {}).await?.is_empty());
         assert!(snapshots::list(&pool, "disk").await?.is_empty());
-        // The number of the newest is not given out again.
+        // The highest number is not used again.
         let left = header(&pool, "disk").await?;
         assert!(left.snap_seq > 0 && left.snapshots.is_empty());
         Ok(())
@@ -166,7 +164,7 @@ fn a_snapshot_goes_with_what_it_alone_has_and_its_readers_are_told() {
 }
 
 #[test]
-fn an_image_has_no_more_snapshots_than_it_may() {
+fn an_image_has_no_more_snapshots_than_its_limit() {
     with_image(async |pool, _| {
         snapshots::set_limit(&pool, "disk", Some(1)).await?;
         assert_eq!(snapshots::limit(&pool, "disk").await?, Some(1));
@@ -178,7 +176,7 @@ fn an_image_has_no_more_snapshots_than_it_may() {
 }
 
 #[test]
-fn an_image_gets_larger_and_smaller_under_those_who_use_it() {
+fn an_image_is_resized_while_open_elsewhere() {
     with_image(async |pool, theirs| {
         filled(&pool, 1).await?;
         snapshots::create(&pool, "disk", "one").await?;
@@ -199,7 +197,7 @@ fn an_image_gets_larger_and_smaller_under_those_who_use_it() {
 }
 
 #[test]
-fn an_image_that_is_gone_is_not_resized_into_half_a_header() {
+fn resizing_a_removed_image_leaves_no_partial_header() {
     with_image(async |pool, _| {
         let image = Image::open(&pool, "disk").await?;
         pool.remove("disk.rbd").await?;
@@ -210,7 +208,7 @@ fn an_image_that_is_gone_is_not_resized_into_half_a_header() {
 }
 
 #[test]
-fn an_image_keeps_all_but_its_users_under_another_name() {
+fn renaming_an_image_keeps_everything_but_its_users() {
     with_image(async |pool, theirs| {
         filled(&pool, 1).await?;
         snapshots::create(&pool, "disk", "one").await?;
@@ -224,7 +222,7 @@ fn an_image_keeps_all_but_its_users_under_another_name() {
         assert_eq!((renamed.object_prefix.as_str(), renamed.size), (info.object_prefix.as_str(), SIZE));
         assert_eq!(rbd::metadata(&pool, &renamed, "colour").await?, Some(b"red".to_vec()));
         assert_eq!(first_byte(&Image::open_at(&pool, "other", "one").await?).await?, 1);
-        // Its header went with the name.
+        // Its header was removed with the name.
         assert!(image.refresh().await.is_err());
         Ok(())
     });
@@ -248,7 +246,7 @@ fn an_image_is_removed_with_all_its_objects() {
 }
 
 #[test]
-fn a_removal_that_another_program_left_undone_is_ended() {
+fn an_interrupted_removal_by_another_program_is_completed() {
     with_image(async |pool, _| {
         pool.remove("disk.rbd").await?;
         assert_eq!(rbd::list(&pool).all().await?, ["disk"]);
@@ -259,7 +257,7 @@ fn a_removal_that_another_program_left_undone_is_ended() {
 }
 
 #[test]
-fn a_name_is_taken_whatever_format_the_image_has() {
+fn a_name_is_taken_by_an_image_of_either_format() {
     with_image(async |pool, _| {
         let new = CreateOptions::new(SIZE);
         rbd::create(&pool, "new", &new).await?;
@@ -288,7 +286,7 @@ fn a_name_is_taken_whatever_format_the_image_has() {
 }
 
 #[test]
-fn what_format_1_lacks_is_refused_with_ceph_s_number_and_an_advice() {
+fn what_format_1_lacks_is_refused_with_the_error_number_of_ceph_and_advice() {
     with_image(async |pool, _| {
         let new = CreateOptions::new(SIZE);
         snapshots::create(&pool, "disk", "one").await?;
@@ -339,7 +337,7 @@ fn what_format_1_lacks_is_refused_with_ceph_s_number_and_an_advice() {
 }
 
 #[test]
-fn the_lock_that_users_agree_on_is_at_the_header() {
+fn the_advisory_lock_is_in_the_header() {
     with_image(async |pool, theirs| {
         upkeep::add_lock(&pool, "disk", "mine", None).await?;
         let other = upkeep::add_lock(&theirs, "disk", "theirs", None).await.unwrap_err();
@@ -357,7 +355,7 @@ fn the_lock_that_users_agree_on_is_at_the_header() {
 }
 
 #[test]
-fn copies_and_diffs_are_those_of_other_images() {
+fn copies_and_diffs_work_as_for_other_images() {
     with_image(async |pool, _| {
         filled(&pool, 1).await?;
         snapshots::create(&pool, "disk", "one").await?;
@@ -377,7 +375,7 @@ fn copies_and_diffs_are_those_of_other_images() {
         for (name, is_old) in [("copy", false), ("old", true), ("deep", false)] {
             let copy = Image::open(&pool, name).await?;
             assert_eq!(copy.info().is_old_format(), is_old);
-            assert!(copy.read(0, SIZE).await?.to_vec() == expected, "{name} is another image");
+            assert!(copy.read(0, SIZE).await?.to_vec() == expected, "{name} has other data");
         }
         let at = Image::open_at(&pool, "deep", "one").await?;
         assert_eq!((first_byte(&at).await?, at.read(5 * OBJECT, 1).await?.to_vec()), (1, vec![0]));
@@ -386,7 +384,7 @@ fn copies_and_diffs_are_those_of_other_images() {
 }
 
 #[test]
-fn a_header_or_a_directory_that_is_damaged_fails_what_needs_it() {
+fn a_damaged_header_or_directory_fails_what_needs_it() {
     with_image(async |pool, _| {
         snapshots::create(&pool, "disk", "one").await?;
         let whole = pool.read("disk.rbd", 0, 0).await?.to_vec();
@@ -411,7 +409,7 @@ fn a_header_or_a_directory_that_is_damaged_fails_what_needs_it() {
             assert!(Image::open(&pool, "disk").await.is_err());
             assert!(rbd::ImageDetails::of(&pool, "disk").await.is_err());
         }
-        // What stands behind it is no part of it.
+        // Trailing bytes are ignored.
         pool.write_full("disk.rbd", [&whole[..], b"old"].concat()).await?;
         let image = Image::open(&pool, "disk").await?;
         pool.write_full("disk.rbd", vec![0; 200]).await?;
@@ -423,7 +421,7 @@ fn a_header_or_a_directory_that_is_damaged_fails_what_needs_it() {
 }
 
 #[test]
-fn an_image_that_is_being_moved_away_is_shown_and_not_opened() {
+fn an_image_under_migration_is_shown_but_cannot_be_opened() {
     with_image(async |pool, _| {
         let mut bytes = pool.read("disk.rbd", 0, 0).await?.to_vec();
         bytes[..34].copy_from_slice(Format1Header::MIGRATING_TEXT);

@@ -1,4 +1,4 @@
-//! A full pool, of which things are removed.
+//! Removals in a full pool.
 
 use super::owned::{options, with_two_clients};
 use onego::List;
@@ -8,10 +8,10 @@ use onego::rbd::pools::mirroring::{self, MirrorMode};
 use onego::rbd::{self, Image, pools, snapshots};
 use std::time::Duration;
 
-/// Time in which everything here has ended, also on a busy machine.
+/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lets the pool hold no more than `bytes`; 0: no limit.
+/// Sets the pool's quota in bytes; 0 means unlimited.
 async fn set_quota(pool: &Pool, bytes: u64) -> Result<(), Error> {
     let quota = format!(
         r#"{{"prefix": "osd pool set-quota", "pool": "rbd", "field": "max_bytes", "val": "{bytes}"}}"#
@@ -19,7 +19,7 @@ async fn set_quota(pool: &Pool, bytes: u64) -> Result<(), Error> {
     pool.cluster().command(&quota, List::new()).await.map(drop)
 }
 
-/// Lets the pool hold no more than `bytes`, and returns when clients know that it is full.
+/// Sets the pool's quota, and waits until clients know that the pool is full.
 async fn fill(pool: &Pool, bytes: u64) -> Result<(), Error> {
     set_quota(pool, bytes).await?;
     let mut probe = 0;
@@ -31,10 +31,10 @@ async fn fill(pool: &Pool, bytes: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn what_frees_a_full_pool_does_not_wait_for_room() {
+fn operations_that_free_space_in_a_full_pool_do_not_wait_for_space() {
     let late = async {
         smol::Timer::after(PATIENCE).await;
-        panic!("it waits for room");
+        panic!("an operation waits for space");
     };
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "disk", &options()).await?;
@@ -70,7 +70,7 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
             rbd::upkeep::remove_lock(&ours, "locked", "id", &holder).await?;
             rbd::upkeep::disable_features(&ours, "locked", rbd::Features::OBJECT_MAP).await?;
             rbd::upkeep::sparsify(&ours, "locked", 4096, |_, _| {}).await?;
-            // The owner of the lock does it for another client, and by itself.
+            // The owner of the lock does this for another client, and for itself.
             snapshots::unprotect(&theirs, "disk", "one").await?;
             snapshots::remove(&theirs, "disk", "one").await?;
             snapshots::remove(&ours, "disk", "two").await?;
@@ -86,14 +86,14 @@ fn what_frees_a_full_pool_does_not_wait_for_room() {
 }
 
 #[test]
-fn a_client_says_whose_lock_it_waits_for() {
+fn a_client_reports_the_owner_of_the_lock_that_it_waits_for() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "disk", &options()).await?;
         let owner = Image::open(&ours, "disk").await?;
         owner.write(0, vec![7; 1 << 19]).await?;
         let other = Image::open(&theirs, "disk").await?;
         fill(&ours, 1 << 20).await?;
-        // The owner cannot hand over the lock while its write waits for room.
+        // The owner cannot release the lock while its write waits for space.
         let writes = smol::future::zip(owner.write(0, vec![1; 1 << 19]), other.write(0, vec![2; 1 << 19]));
         let seen = async {
             loop {
@@ -112,7 +112,8 @@ fn a_client_says_whose_lock_it_waits_for() {
             .await;
             None
         };
-        let (image, client) = smol::future::or(seen, late).await.expect("it waits for the lock and says so");
+        let (image, client) =
+            smol::future::or(seen, late).await.expect("the client reports its wait for the lock");
         assert_eq!(image, rbd::info(&ours, "disk").await?.id);
         assert_eq!(client, i64::try_from(ours.cluster().global_id().await?).unwrap());
         set_quota(&ours, 0).await

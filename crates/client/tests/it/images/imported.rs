@@ -1,4 +1,4 @@
-//! Images are filled from sources that stay as they are. On a cluster of this process.
+//! Imports of images from unchanging sources.
 
 use crate::images::owned::{PIECE, SIZE, bytes, options, with_two_clients, with_two_clients_as};
 use onego::ErrorKind;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Makes an image that has its own bytes at each of its snapshots s1, s2 and s3, and now.
+/// Creates an image with different data at its snapshots s1, s2 and s3, and at present.
 async fn source(pool: &Pool, name: &str) -> Result<(), Error> {
     rbd::create(pool, name, &options()).await?;
     let image = Image::open(pool, name).await?;
@@ -29,7 +29,7 @@ async fn snapshot_names(pool: &Pool, name: &str) -> Result<Vec<String>, Error> {
     Ok(details.snapshots.into_iter().map(|snapshot| snapshot.name).collect())
 }
 
-/// What an image has that was imported at the snapshot s2.
+/// Checks an image that was imported at the snapshot s2.
 async fn is_as_at_s2(pool: &Pool, name: &str) -> Result<(), Error> {
     let image = Image::open_read_only(pool, name).await?;
     for (offset, byte) in [(0, 2), (1 << 20, 1), (2 << 20, 2), (3 << 20, 0), (4 << 20, 0)] {
@@ -43,7 +43,7 @@ async fn is_as_at_s2(pool: &Pool, name: &str) -> Result<(), Error> {
 }
 
 #[test]
-fn an_import_shows_the_snapshot_that_it_was_made_of_whatever_becomes_of_the_image() {
+fn an_import_shows_its_snapshot_whatever_becomes_of_the_source() {
     with_two_clients(async |ours, theirs| {
         source(&ours, "disk").await?;
         rbd::set_metadata(&ours, &rbd::info(&ours, "disk").await?, "owner", b"me").await?;
@@ -57,7 +57,7 @@ fn an_import_shows_the_snapshot_that_it_was_made_of_whatever_becomes_of_the_imag
         let copy = rbd::info(&ours, "copy").await?;
         assert_eq!(rbd::metadata(&ours, &copy, "owner").await?, Some(b"me".to_vec()));
         assert_eq!(migration::source_spec(&theirs, &copy).await?, spec.to_string());
-        // The source goes on, also in objects that the import has not copied.
+        // The source changes, also in objects that the import has not copied.
         let disk = Image::open(&theirs, "disk").await?;
         disk.write(PIECE as u64, vec![9; PIECE]).await?;
         disk.resize(SIZE / 2, |_, _| {}).await?;
@@ -70,7 +70,7 @@ fn an_import_shows_the_snapshot_that_it_was_made_of_whatever_becomes_of_the_imag
         image.close().await?;
         is_as_at_s2(&theirs, "copy").await?;
         migration::commit(&theirs, "copy", |_, _| {}).await?;
-        // Now it needs the source no more.
+        // Now it no longer needs the source.
         snapshots::remove(&theirs, "disk", "s2").await?;
         disk.write(0, vec![8; PIECE]).await?;
         is_as_at_s2(&ours, "copy").await?;
@@ -86,12 +86,12 @@ fn an_import_shows_the_snapshot_that_it_was_made_of_whatever_becomes_of_the_imag
 }
 
 #[test]
-fn an_image_that_is_filled_gets_snapshots_and_else_stays_as_it_is() {
+fn an_image_under_migration_accepts_only_new_snapshots() {
     with_two_clients(async |ours, theirs| {
         source(&ours, "disk").await?;
         let spec = SourceSpec::native(&ours, "disk", "s2")?;
         migration::prepare_import(&spec, (&ours, "copy"), &options()).await?;
-        // Its lock has no owner.
+        // The image's lock has no owner.
         snapshots::create(&theirs, "copy", "early").await?;
         for refused in [
             rbd::resize(&theirs, "copy", 2 * SIZE, |_, _| {}).await,
@@ -122,7 +122,7 @@ fn an_image_that_is_filled_gets_snapshots_and_else_stays_as_it_is() {
 }
 
 #[test]
-fn an_aborted_import_leaves_its_source_and_nothing_else() {
+fn an_aborted_import_leaves_only_its_source() {
     with_two_clients(async |ours, theirs| {
         source(&ours, "disk").await?;
         let disk = Image::open(&ours, "disk").await?;
@@ -147,7 +147,7 @@ fn an_aborted_import_leaves_its_source_and_nothing_else() {
 }
 
 #[test]
-fn an_import_of_a_clone_depends_on_no_parent() {
+fn an_import_of_a_clone_has_no_parent() {
     with_two_clients(async |ours, theirs| {
         source(&ours, "old").await?;
         let format = Some(clones::CloneFormat::Counted);
@@ -194,7 +194,7 @@ fn an_image_in_the_trash_is_imported_by_its_id() {
 }
 
 #[test]
-fn a_source_that_is_not_there_makes_no_image() {
+fn an_import_from_a_missing_source_creates_no_image() {
     with_two_clients(async |ours, _| {
         source(&ours, "disk").await?;
         for (pool, image, snapshot) in [("rbd", "disk", "s9"), ("rbd", "none", "s1"), ("none", "disk", "s1")]
@@ -216,7 +216,7 @@ fn a_source_that_is_not_there_makes_no_image() {
     });
 }
 
-/// Makes a file of `size` bytes, in which the first bytes of each MiB have the value `byte`, and gives what names it in a source-spec.
+/// Creates a file of `size` bytes, in which each MiB starts with bytes of the value `byte`. Returns its source-spec.
 fn file(folder: &Path, name: &str, size: u64, byte: u8) -> String {
     let mut bytes = vec![0; size as usize];
     for mib in bytes.chunks_mut(1 << 20) {
@@ -228,7 +228,7 @@ fn file(folder: &Path, name: &str, size: u64, byte: u8) -> String {
     format!(r#""type":"raw","name":"{name}","stream":{{"type":"file","file_path":{path:?}}}"#)
 }
 
-/// An image has these bytes at the start of each MiB.
+/// Checks the bytes at the start of each MiB.
 async fn has(image: &Image, expected: &[u8]) -> Result<(), Error> {
     for (index, byte) in expected.iter().enumerate() {
         let length = (image.size() - ((index as u64) << 20)).min(PIECE as u64);
@@ -239,7 +239,7 @@ async fn has(image: &Image, expected: &[u8]) -> Result<(), Error> {
 }
 
 #[test]
-fn an_image_is_filled_from_files_of_all_its_times() {
+fn an_image_is_imported_from_files_with_its_snapshots() {
     let folder = tempfile::tempdir().unwrap();
     let files_of = folder.path().to_owned();
     with_two_clients_as(
@@ -281,7 +281,7 @@ fn an_image_is_filled_from_files_of_all_its_times() {
 }
 
 #[test]
-fn the_header_of_an_image_makes_nobody_read_a_file() {
+fn an_image_header_cannot_make_a_client_read_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let configured = elsewhere.path().to_owned();
@@ -306,7 +306,7 @@ fn the_header_of_an_image_makes_nobody_read_a_file() {
 }
 
 #[test]
-fn a_clone_of_an_image_that_is_being_filled_shows_the_file() {
+fn a_clone_of_an_image_under_import_shows_the_file() {
     with_two_clients(async |ours, _| {
         let folder = tempfile::tempdir().unwrap();
         let (base, now) = (file(folder.path(), "base", 4 << 20, 3), file(folder.path(), "now", 4 << 20, 4));
@@ -324,7 +324,7 @@ fn a_clone_of_an_image_that_is_being_filled_shows_the_file() {
 }
 
 #[test]
-fn a_file_that_is_missing_or_cut_off_is_an_error_and_no_image() {
+fn a_missing_or_truncated_file_is_an_error_and_creates_no_image() {
     with_two_clients(async |ours, _| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("now");

@@ -1,13 +1,13 @@
-//! Object maps: their limit, and what they say after changes of whole images.
+//! Object maps: their limit, and their content after changes of whole images.
 
 use super::owned::{options, with_two_clients};
 use onego::rados::Pool;
 use onego::rbd::{self, CreateOptions, Features, Image, snapshots, upkeep};
 
-/// More than an object map holds, in objects of 4 MiB.
+/// Exceeds the limit of an object map, with objects of 4 MiB.
 const PIB: u64 = 1 << 50;
 
-/// Names of all objects.
+/// Lists all objects.
 async fn objects(pool: &Pool) -> Result<Vec<String>, onego::ceph::Error> {
     let all = pool.all_objects().all().await?;
     Ok(all.into_iter().map(|entry| entry.name).collect())
@@ -34,7 +34,7 @@ fn an_image_with_too_many_objects_for_its_map_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn an_object_that_was_rolled_back_counts_as_changed() {
+fn an_object_counts_as_changed_after_a_rollback() {
     with_two_clients(async |ours, _| {
         rbd::create(&ours, "disk", &options()).await?;
         let image = Image::open(&ours, "disk").await?;

@@ -1,4 +1,4 @@
-//! Names are bytes, and users see what they may see.
+//! Names are bytes, and users see only what their capabilities permit.
 
 use onego::ceph::{Config, Error, Identity};
 use onego::rados::Cluster;
@@ -19,7 +19,7 @@ async fn list(pool: &onego::rados::Pool) -> Result<Vec<String>, Error> {
 }
 
 #[test]
-fn names_of_objects_and_images_are_any_bytes() {
+fn names_of_objects_and_images_may_be_any_bytes() {
     let server = onego_cluster::Cluster::start(ClusterConfig::default()).unwrap();
     let work = async {
         let cluster = Cluster::connect(&Config::from_text(&server.conf()).unwrap()).await?;
@@ -63,7 +63,7 @@ fn names_of_objects_and_images_are_any_bytes() {
 }
 
 #[test]
-fn a_user_of_one_namespace_lists_and_makes_images_in_it() {
+fn a_user_of_one_namespace_lists_and_creates_images_in_it() {
     let server = onego_cluster::Cluster::start(ClusterConfig::default().with_cephx(true)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let work = async {

@@ -1,5 +1,4 @@
-//! An owner that keeps an image's lock makes the changes that another client asks for; and an image moves while it is open. On a
-//! cluster of this process.
+//! Changes that the owner of an image's lock makes for other clients, and migration of open images.
 
 use onego::ErrorKind;
 use onego::ceph::{Config, Error};
@@ -16,7 +15,7 @@ pub(super) fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), 
     with_two_clients_as(|config| config, body);
 }
 
-/// The same with clients that `configure` configures.
+/// Like [`with_two_clients`], with clients that `configure` adjusts.
 pub(super) fn with_two_clients_as(
     configure: impl FnOnce(Config) -> Config,
     body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>,
@@ -62,7 +61,7 @@ fn an_owner_that_keeps_the_lock_makes_changes_for_others() {
 }
 
 #[test]
-fn who_owns_the_lock_as_a_write_does_lets_it_go() {
+fn an_owner_that_took_the_lock_as_a_write_does_releases_it() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "disk", &options()).await?;
         let (image, other) = (Image::open(&ours, "disk").await?, Image::open(&theirs, "disk").await?);
@@ -78,12 +77,12 @@ fn who_owns_the_lock_as_a_write_does_lets_it_go() {
 }
 
 #[test]
-fn an_image_that_is_fenced_fails_and_leaves_others_of_its_client_alone() {
+fn a_fenced_image_fails_and_leaves_other_users_of_its_client_alone() {
     with_two_clients(async |ours, _| {
         rbd::create(&ours, "disk", &options()).await?;
         let (image, other) = (Image::open(&ours, "disk").await?, Image::open(&ours, "disk").await?);
         image.lock().await?;
-        // What is in flight ends before the fence does, or never began.
+        // The write either completes before the fence, or never starts.
         let (write, fence) = smol::future::zip(image.write(0, vec![1; PIECE]), image.fence()).await;
         fence?;
         let is_shut_out = |error: &Error| matches!(error, Error::Image(onego_rbd::Error::Blocklisted));
@@ -96,15 +95,15 @@ fn an_image_that_is_fenced_fails_and_leaves_others_of_its_client_alone() {
         ours.break_lock(&header, "rbd_lock", found.holders[0].client, &found.holders[0].cookie).await?;
         let kept = bytes(&other, 0).await?;
         other.write(PIECE as u64, vec![3; PIECE]).await?;
-        assert_eq!(bytes(&other, 0).await?, kept, "a write of who was fenced came later");
-        // The first error of one that is lost is the one to tell.
+        assert_eq!(bytes(&other, 0).await?, kept, "a write of a fenced user arrived later");
+        // The first error of a lost image is the one to report.
         let _ = image.close().await;
         other.close().await
     });
 }
 
 #[test]
-fn an_image_goes_to_the_trash_under_its_own_client_and_not_under_another() {
+fn an_image_moves_to_the_trash_while_open_in_its_own_client_but_not_in_another() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "disk", &options()).await?;
         let image = Image::open(&ours, "disk").await?;
@@ -114,14 +113,14 @@ fn an_image_goes_to_the_trash_under_its_own_client_and_not_under_another() {
         rbd::pools::add_to_group((&ours, "group"), (&ours, "disk")).await?;
         assert_eq!(rbd::pools::group_images(&ours, "group").await?.len(), 1);
         rbd::pools::move_to_trash(&ours, "disk", Duration::ZERO).await?;
-        assert_eq!(rbd::pools::group_images(&ours, "group").await?, [], "it has no name there");
+        assert_eq!(rbd::pools::group_images(&ours, "group").await?, [], "an image in the trash has no name");
         image.write(0, vec![1; PIECE]).await?;
         image.close().await
     });
 }
 
 #[test]
-fn a_clone_is_flattened_by_its_owner_while_it_is_written() {
+fn a_clone_is_flattened_by_its_owner_during_writes() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "old", &options()).await?;
         let old = Image::open(&ours, "old").await?;
@@ -137,7 +136,7 @@ fn a_clone_is_flattened_by_its_owner_while_it_is_written() {
         image.write(PIECE as u64, vec![9; PIECE]).await?;
         let mut steps = 0;
         clones::flatten(&theirs, "new", |_, _| steps += 1).await?;
-        assert!(steps > 0, "nothing was heard of how far it was");
+        assert!(steps > 0, "no progress was reported");
         assert!(rbd::info(&theirs, "new").await?.parent.is_none());
         for object in 0..8_u64 {
             assert_eq!(bytes(&image, object << 20).await?, vec![object as u8 + 1; PIECE]);
@@ -148,7 +147,7 @@ fn a_clone_is_flattened_by_its_owner_while_it_is_written() {
 }
 
 #[test]
-fn an_image_with_snapshots_moves_while_it_is_written() {
+fn an_image_with_snapshots_is_migrated_during_writes() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "from", &options()).await?;
         let from = Image::open(&ours, "from").await?;
@@ -190,7 +189,7 @@ fn an_image_with_snapshots_moves_while_it_is_written() {
 }
 
 #[test]
-fn readers_of_a_moving_image_see_what_has_not_come_yet_after_its_header_changes() {
+fn readers_see_data_that_is_not_copied_yet_after_a_header_change() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "from", &options()).await?;
         let from = Image::open(&ours, "from").await?;
@@ -199,7 +198,7 @@ fn readers_of_a_moving_image_see_what_has_not_come_yet_after_its_header_changes(
         snapshots::create(&ours, "from", "one").await?;
         migration::prepare((&ours, "from"), (&ours, "to"), &options(), CopyKind::AsSource).await?;
         let readers = [Image::open_at(&ours, "to", "one").await?, Image::open_read_only(&ours, "to").await?];
-        // The call returns when all who watch the header have read it again.
+        // The call returns after all watchers of the header have reread it.
         let header = format!("rbd_header.{}", rbd::info(&theirs, "to").await?.id);
         theirs.notify(&header, HEADER_UPDATE.to_vec(), Duration::from_secs(10)).await?;
         for reader in &readers {
@@ -214,7 +213,7 @@ fn readers_of_a_moving_image_see_what_has_not_come_yet_after_its_header_changes(
 }
 
 #[test]
-fn an_aborted_move_leaves_the_image_as_it_was() {
+fn an_aborted_migration_leaves_the_image_unchanged() {
     with_two_clients(async |ours, _| {
         rbd::create(&ours, "stays", &options()).await?;
         let image = Image::open(&ours, "stays").await?;
@@ -234,7 +233,7 @@ fn an_aborted_move_leaves_the_image_as_it_was() {
 }
 
 #[test]
-fn an_image_whose_user_is_shut_out_can_be_removed_at_once() {
+fn an_image_of_a_blocklisted_user_can_be_removed_at_once() {
     with_two_clients(async |ours, theirs| {
         rbd::create(&ours, "disk", &options()).await?;
         let image = Image::open(&theirs, "disk").await?;
@@ -243,7 +242,7 @@ fn an_image_whose_user_is_shut_out_can_be_removed_at_once() {
         assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
         let watchers = ours.watchers(&image.info().header_object()).await?;
         let addr = watchers[0].addr.to_string();
-        assert!(busy.to_string().contains(&addr), "{busy} names no {addr}");
+        assert!(busy.to_string().contains(&addr), "{busy} does not name {addr}");
         let add = format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
         ours.cluster().command(&add, onego::List::new()).await?;
         rbd::remove(&ours, "disk", |_, _| {}).await

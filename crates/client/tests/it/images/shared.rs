@@ -1,4 +1,4 @@
-//! Two clients of one image, on a cluster of this process: the exclusive lock goes from one to the other, and nothing is lost.
+//! Two clients of one image: the exclusive lock moves between them, and no write is lost.
 
 use onego::ceph::{Config, Errno, Error};
 use onego::rados::Cluster;
@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 const SIZE: u64 = 8 << 20;
 
-/// Bytes that a client writes each time.
+/// Size of a write in bytes.
 const PIECE: usize = 4096;
 
 fn with_two_clients(body: impl AsyncFnOnce(Cluster, Cluster) -> Result<(), Error>) {
@@ -20,7 +20,7 @@ fn with_two_clients(body: impl AsyncFnOnce(Cluster, Cluster) -> Result<(), Error
     smol::block_on(run).unwrap();
 }
 
-/// An image with the features that `rbd create` gives it, open twice.
+/// Opens an image with the features of `rbd create` twice.
 async fn open_twice(one: &Cluster, other: &Cluster) -> Result<(Image, Image), Error> {
     let pool = one.pool("rbd").await?;
     rbd::create(&pool, "disk", &CreateOptions::new(SIZE).with_features(Features::DEFAULT)).await?;
@@ -28,7 +28,7 @@ async fn open_twice(one: &Cluster, other: &Cluster) -> Result<(Image, Image), Er
 }
 
 #[test]
-fn two_clients_write_by_turns_and_each_sees_what_the_other_wrote() {
+fn two_clients_write_in_turns_and_each_sees_the_writes_of_the_other() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         for turn in 0..6_u8 {
@@ -44,7 +44,7 @@ fn two_clients_write_by_turns_and_each_sees_what_the_other_wrote() {
 }
 
 #[test]
-fn a_lock_that_is_kept_is_refused_to_others_until_it_is_given_up() {
+fn a_kept_lock_is_refused_to_others_until_it_is_released() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         ours.lock().await?;
@@ -58,7 +58,7 @@ fn a_lock_that_is_kept_is_refused_to_others_until_it_is_given_up() {
     });
 }
 
-/// Changes an image from a client that does not write it.
+/// Changes an image from a client that does not write to it.
 async fn administer(cluster: &Cluster, turn: u8) -> Result<(), Error> {
     let pool = cluster.pool("rbd").await?;
     let name = format!("snap{turn}");
@@ -71,7 +71,7 @@ async fn administer(cluster: &Cluster, turn: u8) -> Result<(), Error> {
     rbd::resize(&pool, "disk", SIZE, |_, _| {}).await
 }
 
-/// Writes pieces until `until` ends.
+/// Writes repeatedly until `until` completes.
 async fn write_meanwhile<T>(image: &Image, until: impl Future<Output = T>) -> Result<T, Error> {
     let is_over = Cell::new(false);
     let writes = async {
@@ -90,7 +90,7 @@ async fn write_meanwhile<T>(image: &Image, until: impl Future<Output = T>) -> Re
 }
 
 #[test]
-fn a_client_writes_on_while_another_changes_the_image() {
+fn a_client_keeps_writing_while_another_changes_the_image() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         ours.close().await?;
@@ -127,7 +127,7 @@ fn an_owner_that_keeps_the_lock_unprotects_no_snapshot_with_clones() {
 }
 
 #[test]
-fn a_client_begins_to_write_while_another_changes_the_image() {
+fn a_client_starts_to_write_while_another_changes_the_image() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         ours.close().await?;
@@ -140,7 +140,7 @@ fn a_client_begins_to_write_while_another_changes_the_image() {
 }
 
 #[test]
-fn a_lock_that_is_kept_outlives_a_change_of_the_size() {
+fn a_kept_lock_survives_a_resize() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         ours.lock().await?;
@@ -153,7 +153,7 @@ fn a_lock_that_is_kept_outlives_a_change_of_the_size() {
 }
 
 #[test]
-fn a_client_that_is_resized_by_another_sees_the_size_at_once() {
+fn a_client_sees_a_resize_by_another_at_once() {
     with_two_clients(async |one, other| {
         let (ours, theirs) = open_twice(&one, &other).await?;
         theirs.write(SIZE - PIECE as u64, vec![7; PIECE]).await?;

@@ -1,4 +1,4 @@
-//! The trash of a pool, on a cluster of this process.
+//! The trash of a pool.
 
 use crate::images::owned::{PIECE, options, with_two_clients};
 use onego::ErrorKind;
@@ -8,7 +8,7 @@ use onego::rbd::{self, Image, clones, snapshots};
 use std::time::{Duration, SystemTime};
 
 #[test]
-fn the_trash_is_emptied_by_time_or_by_room() {
+fn the_trash_is_purged_by_time_or_by_space() {
     with_two_clients(async |ours, _| {
         for (name, minutes) in [("later", 2), ("over", 0), ("soon", 1)] {
             rbd::create(&ours, name, &options()).await?;
@@ -33,7 +33,7 @@ fn the_trash_is_emptied_by_time_or_by_room() {
         left(TrashPurge::Room(0.0), &[]).await?;
         rbd::create(&ours, "other", &options()).await?;
         move_to_trash(&ours, "other", Duration::from_secs(60)).await?;
-        // Behind what 32 bits of seconds have.
+        // Exceeds 32 bits of seconds.
         left(TrashPurge::KeptUntil(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 32)), &[]).await?;
         for part in [-0.1, 1.1, f64::NAN] {
             let wrong = purge_trash(&ours, TrashPurge::Room(part), |_, _| {}).await.unwrap_err();
@@ -44,7 +44,7 @@ fn the_trash_is_emptied_by_time_or_by_room() {
 }
 
 #[test]
-fn a_purge_removes_what_it_can_and_clones_before_parents() {
+fn a_purge_removes_what_it_can_with_clones_before_parents() {
     with_two_clients(async |ours, theirs| {
         let discard = async |name: &str| move_to_trash(&ours, name, Duration::ZERO).await;
         for name in ["used", "parent", "single"] {
@@ -54,12 +54,12 @@ fn a_purge_removes_what_it_can_and_clones_before_parents() {
         let format = Some(clones::CloneFormat::Counted);
         clones::clone((&ours, "parent", "s"), (&ours, "clone"), &options(), format).await?;
         snapshots::remove(&ours, "parent", "s").await?;
-        // A snapshot that only its clone keeps is none that a purge of snapshots removes.
+        // A purge of snapshots does not remove hidden ones.
         let kept = rbd::remove(&ours, "parent", |_, _| {}).await.unwrap_err();
         assert_eq!(kept.errno(), Errno::NOTEMPTY);
         assert!(kept.to_string().contains("\"rbd flatten rbd/clone\""), "{kept}");
         assert!(!kept.to_string().contains("purge"), "{kept}");
-        // The parent comes first, and the image in use before all.
+        // The parent goes to the trash before the clone, and the image in use before both.
         discard("used").await?;
         discard("parent").await?;
         discard("clone").await?;

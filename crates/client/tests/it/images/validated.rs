@@ -1,4 +1,4 @@
-//! Pools that are validated before their first image.
+//! Validation of pools before their first image.
 
 use super::owned::{options, with_two_clients};
 use onego::List;
@@ -10,7 +10,7 @@ use onego::rbd::{self, pools, snapshots};
 use serde_json::json;
 
 #[test]
-fn a_pool_has_snapshots_of_images_or_of_the_whole_pool() {
+fn a_pool_has_snapshots_of_images_or_of_the_whole_pool_but_not_both() {
     with_two_clients(async |ours, _| {
         let cluster = ours.cluster();
         let mksnap =
@@ -27,8 +27,8 @@ fn a_pool_has_snapshots_of_images_or_of_the_whole_pool() {
         let refused = rbd::create(&other, "disk", &options()).await.unwrap_err();
         assert_eq!(refused.errno(), Errno::INVAL);
         assert!(refused.to_string().contains("rmsnap"), "{refused}");
-        assert!(other.all_objects().all().await?.is_empty(), "something is left");
-        // No other way to make an image leads there.
+        assert!(other.all_objects().all().await?.is_empty(), "objects were left behind");
+        // All other ways to create an image are refused as well.
         let spec = SourceSpec::native(&ours, "disk", "one")?;
         let to = (&other, "disk");
         for refused in [
@@ -46,14 +46,14 @@ fn a_pool_has_snapshots_of_images_or_of_the_whole_pool() {
             assert_eq!(refused.errno(), Errno::INVAL, "{refused}");
             assert!(refused.to_string().contains("rmsnap"), "{refused}");
         }
-        assert!(other.all_objects().all().await?.is_empty(), "something is left");
-        assert_eq!(snapshots::list(&ours, "disk").await?.len(), 1, "a source is hurt");
+        assert!(other.all_objects().all().await?.is_empty(), "objects were left behind");
+        assert_eq!(snapshots::list(&ours, "disk").await?.len(), 1, "the source was changed");
         Ok(())
     });
 }
 
 #[test]
-fn a_pool_is_prepared_for_images_before_the_first() {
+fn a_pool_is_initialized_before_the_first_image() {
     with_two_clients(async |ours, _| {
         let cluster = ours.cluster();
         let command =
@@ -68,7 +68,7 @@ fn a_pool_is_prepared_for_images_before_the_first() {
         assert_eq!(known["images"], json!({"rbd": {}}));
         let mksnap = json!({"prefix": "osd pool mksnap", "pool": "images", "snap": "all"});
         assert_eq!(command(mksnap).await.unwrap_err().errno(), Errno::INVAL);
-        // A pool of another application is left to that.
+        // A pool with another application is left alone.
         command(json!({"prefix": "osd pool create", "pool": "files"})).await?;
         command(json!({"prefix": "osd pool application enable", "pool": "files", "app": "cephfs"})).await?;
         let files = cluster.pool("files").await?;
