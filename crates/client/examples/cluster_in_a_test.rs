@@ -15,7 +15,6 @@ async fn count_words(pool: &onego::rados::Pool, object: &str) -> Result<usize, c
     Ok(String::from_utf8_lossy(&text).split_whitespace().count())
 }
 
-/// The body of its `#[test]`.
 pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = Cluster::start(Default::default())?;
     let config = Config::from_text(&cluster.conf())?;

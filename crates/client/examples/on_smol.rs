@@ -14,7 +14,6 @@ pub(crate) fn main() -> Result<(), ceph::Error> {
     run(&Config::from_file(path)?)
 }
 
-/// Waits by means of smol.
 async fn wait(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = Async::new_nonblocking(descriptor)?;
     let over = async {

@@ -15,7 +15,6 @@ pub(crate) fn main() -> Result<(), ceph::Error> {
     run(&Config::from_file(path)?)
 }
 
-/// Waits by means of tokio.
 #[expect(deprecated, reason = "sound for a borrowed descriptor, while the replacement is unsafe")]
 async fn wait(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;

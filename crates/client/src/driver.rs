@@ -1,5 +1,3 @@
-//! Driver of a machine on the thread that owns it, and of futures that depend on the machine.
-
 use onego_engine::zero_copy::Settings;
 use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Spin, Stats, Wait};
 use onego_wire::{Machine, Time};
@@ -13,12 +11,10 @@ use std::time::Duration;
 
 pub(crate) struct Driver<M> {
     pump: Pump<AnyEngine, M>,
-    /// Time cached since the last turn.
     now: Option<Time>,
 }
 
 impl<M: Machine> Driver<M> {
-    /// Opens an engine and creates the machine.
     pub(crate) fn open(
         kind: EngineKind,
         zero_copy: Settings,
@@ -64,7 +60,6 @@ impl<M: Machine> Driver<M> {
         self.pump.waker()
     }
 
-    /// Runs a future to completion while driving the machine.
     pub(crate) fn block_on<F: Future>(&mut self, future: F) -> io::Result<F::Output> {
         let mut future = pin!(future);
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), reactor: self.waker() });
@@ -81,7 +76,6 @@ impl<M: Machine> Driver<M> {
     }
 }
 
-/// Waker of the future that [`Driver::block_on`] runs.
 struct Alarm {
     rung: AtomicBool,
     reactor: onego_engine::Waker,

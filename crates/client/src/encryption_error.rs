@@ -1,5 +1,3 @@
-//! Errors of image encryption.
-
 use onego_rbd::Misfit;
 use thiserror::Error;
 

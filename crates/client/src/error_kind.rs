@@ -1,5 +1,3 @@
-//! Error classification common to all clients.
-
 /// Category of an error, the same for all clients. Match on it to handle an error; display the error itself to show
 /// what was tried and what may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

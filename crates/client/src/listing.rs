@@ -1,5 +1,3 @@
-//! Listings: streams of entries that are fetched page by page.
-
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,7 +5,6 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A page being fetched.
 pub(crate) type NextPage<T, E> = Pin<Box<dyn Future<Output = Result<Page<T, E>, E>> + Send>>;
 
 pub(crate) struct Page<T, E> {

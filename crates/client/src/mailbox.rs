@@ -1,5 +1,3 @@
-//! Mailbox that hands work from other threads to the reactor.
-
 use onego_engine::Waker;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -11,11 +9,9 @@ use std::task::{self, Poll};
 /// work, small enough that the queue stays short compared with the requests in flight.
 const CAPACITY: usize = 1024;
 
-/// The reactor or its handles have been dropped.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-/// Ordered queue of commands for the reactor.
 pub(crate) struct Mailbox<C> {
     state: Mutex<MailboxState<C>>,
     reactor: OnceLock<Waker>,
@@ -27,7 +23,6 @@ struct MailboxState<C> {
     commands: VecDeque<C>,
     /// Wakers of waiting senders by arrival number.
     senders: BTreeMap<u64, task::Waker>,
-    /// Number of the newest waiting sender.
     last_sender: u64,
     closed: bool,
 }
@@ -36,7 +31,6 @@ struct MailboxState<C> {
 struct Sending<'a, C> {
     mailbox: &'a Mailbox<C>,
     command: Option<C>,
-    /// Position in the queue of waiting senders.
     number: Option<u64>,
 }
 
@@ -88,7 +82,6 @@ impl<C> Mailbox<C> {
         Self { state: Mutex::new(state), reactor: OnceLock::new(), sweep: AtomicBool::new(false) }
     }
 
-    /// Sets the waker to call when a command arrives.
     pub(crate) fn set_reactor(&self, waker: Waker) {
         // One reactor drives the mailbox for its whole life; a second call changes nothing.
         let _ = self.reactor.set(waker);
@@ -184,7 +177,6 @@ mod tests {
         }
     }
 
-    /// Returns a waker and its wake-up counter.
     fn counter() -> (Arc<Count>, task::Waker) {
         let count = Arc::new(Count::default());
         (Arc::clone(&count), task::Waker::from(count))

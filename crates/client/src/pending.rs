@@ -1,5 +1,3 @@
-//! Pending answers: dropping one cancels the request.
-
 use crate::mailbox::Closed;
 use futures_channel::oneshot;
 use std::pin::Pin;

@@ -23,7 +23,6 @@ pub trait Core: Machine {
     /// Returns whether another tagged request can start without growing any queue.
     fn has_room(&self) -> bool;
 
-    /// Removes the next completed tagged request.
     fn next_completed(&mut self) -> Option<Self::Completed>;
 
     /// Returns whether all handles are gone and nothing is in flight.
@@ -43,7 +42,6 @@ pub trait Core: Machine {
 /// The event engine failed, which makes the reactor unusable.
 #[derive(Debug)]
 pub struct EngineFailed {
-    /// Operation that failed.
     pub(crate) what: &'static str,
     pub(crate) source: io::Error,
 }
@@ -159,7 +157,6 @@ impl<C: Core> Reactor<C> {
     }
 }
 
-/// Yields to the executor once.
 pub(crate) async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|cx| {

@@ -58,7 +58,6 @@ impl<W> fmt::Debug for WaitingHook<W> {
     }
 }
 
-/// The newest report, readable from other threads.
 #[derive(Debug)]
 pub(crate) struct Report<W>(Arc<Mutex<Option<W>>>);
 
@@ -87,7 +86,6 @@ impl<W: Clone> Report<W> {
 /// Checks once a second whether a busy client makes progress.
 #[derive(Debug)]
 pub(crate) struct Lookout<W> {
-    /// Time of the next check; `None` while idle.
     look_at: Option<Time>,
     reported: Option<String>,
     report: Report<W>,
@@ -147,7 +145,6 @@ impl<W: WaitReport> Lookout<W> {
 mod tests {
     use super::*;
 
-    /// A sentence and its age in seconds.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Sentence(&'static str, u64);
 

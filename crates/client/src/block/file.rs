@@ -22,15 +22,12 @@ const ZEROS_AT_A_TIME: u64 = 1 << 20;
 /// Requests from devices to the layer that executes them, on one thread. The devices' users bound them.
 type Inbox = Rc<RefCell<VecDeque<(Handle, Request)>>>;
 
-/// An NFS client and the devices on its files.
 pub(crate) struct FileDevices {
     core: Core,
     inbox: Inbox,
-    /// Requests in flight by tag.
     in_flight: Slab<FileInFlight>,
 }
 
-/// Creates devices on the files of one client.
 pub(crate) struct FileOpener {
     inbox: Inbox,
 }
@@ -46,7 +43,6 @@ struct FileInFlight {
     caller: Caller,
     file: Handle,
     offset: u64,
-    /// Requested bytes.
     length: u64,
     /// Zeros still to be written after those in flight: offset and length.
     zeros: Option<(u64, u64)>,

@@ -1,5 +1,3 @@
-//! Host of an export and its backends, on one thread.
-
 use super::file::{FileDevices, FileOpener};
 use super::image::{ImageDevices, ImageOpener};
 use super::nbd::{NbdError, NbdUrl};
@@ -22,9 +20,7 @@ use std::rc::Rc;
 /// To use several processors, run one host on each of several threads.
 pub struct Host<E: Export> {
     driver: Driver<Joined<Hosted<E>>>,
-    /// Cluster clients among the backends.
     clusters: Vec<(Cluster, ImageOpener)>,
-    /// NFS clients among the backends.
     mounts: Vec<(Mount, FileOpener)>,
 }
 

@@ -26,15 +26,12 @@ const MAX_IO: u64 = 32 << 20;
 /// Requests from devices to the layer that executes them, on one thread. The devices' users bound them.
 type Inbox = Rc<RefCell<VecDeque<(ImageKey, Request)>>>;
 
-/// A cluster client and the devices on its images.
 pub(crate) struct ImageDevices {
     core: Core,
     inbox: Inbox,
-    /// Callers of requests in flight by tag.
     callers: Slab<Caller>,
 }
 
-/// Creates devices on the images of one client.
 pub(crate) struct ImageOpener {
     inbox: Inbox,
 }

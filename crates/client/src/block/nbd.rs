@@ -1,5 +1,3 @@
-//! NBD URLs, and the sockets of their servers.
-
 use onego_nbd::client::{ClientError, ClientTls, Config, Endpoint, NbdClient};
 use onego_nbd::tls::TlsError;
 use percent_encoding::{percent_decode_str, percent_encode};
@@ -29,12 +27,10 @@ const THIS_MACHINE: &str = "localhost";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdUrl {
     server: NbdHost,
-    /// Name of the export; empty for the default export.
     export: String,
     tls: Option<TlsFiles>,
 }
 
-/// Files for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TlsFiles {
     folder: PathBuf,

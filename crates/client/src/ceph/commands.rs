@@ -1,5 +1,3 @@
-//! Commands from other threads to the reactor.
-
 use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
@@ -15,10 +13,8 @@ use onego_rbd::{ImageFacts, Io};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Receives a map of the requested epoch or newer, or the error.
 pub(super) type MapDone = oneshot::Sender<Result<Arc<OsdMap>, Error>>;
 
-/// Receives the id of a watch, or the error.
 pub(super) type WatchDone = oneshot::Sender<Result<WatchId, Error>>;
 
 pub(crate) enum CephCommand {
@@ -43,16 +39,13 @@ pub(crate) enum CephCommand {
         opened: oneshot::Sender<OpenedImage>,
         done: ReplyTo,
     },
-    /// Controls an image by means other than reads and writes.
     ControlImage {
         image: ImageKey,
         control: ImageControl,
     },
-    /// Returns the identity of this client in the cluster.
     Acquaintance {
         done: oneshot::Sender<Acquaintance>,
     },
-    /// Sends new entries of the cluster log to `entries`.
     FollowLog {
         entries: mpsc::Sender<LogEntry>,
     },
@@ -62,7 +55,6 @@ pub(crate) enum CephCommand {
         timeout: Duration,
         done: MapDone,
     },
-    /// Watches an object; `events` receives its notifications.
     Watch {
         target: WatchTarget,
         events: mpsc::Sender<Told>,
@@ -90,27 +82,20 @@ pub(crate) enum CephCommand {
     },
 }
 
-/// Identity of a client in the cluster.
 pub(crate) struct Acquaintance {
     pub(crate) global_id: u64,
     /// The client's address as the cluster sees it.
     pub(crate) addr: Option<EntityAddr>,
-    /// The cluster's monitors, once a monitor has sent the list.
     pub(crate) monitors: Option<MonMap>,
 }
 
-/// A request to the monitors or to an OSD itself.
 pub(crate) enum Question {
-    /// A command in JSON, with its input.
     Command(String, List),
     /// Space usage of a pool, or of the cluster.
     Statfs(Option<i64>),
-    /// Usage and counters of pools by name.
     PoolStats(Vec<String>),
-    /// The newest epoch of the OSD map.
     NewestMap,
     Pool(PoolOp),
-    /// A ping of the session's monitor.
     Ping,
     /// A command in JSON to the session's monitor itself, with its input.
     ThisMonitor(String, List),
@@ -118,7 +103,6 @@ pub(crate) enum Question {
     Osd(i32, String, List),
 }
 
-/// An event of a watch, from the reactor.
 pub(crate) enum Told {
     Notify { notify_id: u64, notifier: u64, payload: List },
     Lost(client::Error),

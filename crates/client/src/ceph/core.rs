@@ -26,7 +26,6 @@ use std::time::Duration;
 /// Most completions of tagged requests before [`Core::has_room`] returns false, long before their memory matters.
 const MAX_COMPLETED: usize = 1 << 16;
 
-/// Receiver of a watch's notifications.
 enum Watcher {
     Stream(mpsc::Sender<Told>),
     Image(ImageKey),
@@ -37,7 +36,6 @@ pub struct Core {
     client: Client<Ticket>,
     mailbox: Arc<Mailbox<CephCommand>>,
     images: Images,
-    /// Jobs of the images.
     operations: Operations,
     /// Requests that exceeded the client's capacity, in order. While any are parked, the mailbox is not read.
     parked: VecDeque<(Request, Ticket)>,
@@ -46,9 +44,7 @@ pub struct Core {
     log: LogFollowers,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
     lookout: Lookout<Waiting>,
-    /// Number of watches being established.
     watching: usize,
-    /// Number of watches being removed.
     unwatching: usize,
 }
 
@@ -75,7 +71,6 @@ impl Core {
         }
     }
 
-    /// Returns the client's counters.
     pub(crate) fn figures(&self) -> client::ClientFigures {
         self.client.figures()
     }
@@ -248,7 +243,6 @@ impl Core {
         }
     }
 
-    /// Handles the result of establishing a watch.
     fn established(
         &mut self,
         now: Time,

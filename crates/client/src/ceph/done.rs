@@ -1,5 +1,3 @@
-//! Destinations of results.
-
 use super::error::Error;
 use futures_channel::oneshot;
 use onego_buf::SegmentMut;
@@ -7,16 +5,13 @@ use onego_ceph::client;
 use onego_rbd::Outcome;
 use std::collections::VecDeque;
 
-/// Destination of the result of an image request.
 pub(crate) enum ReplyTo {
     Future(oneshot::Sender<Result<Outcome, Error>>),
-    /// The completion queue of the reactor.
     Tag(u64),
     Function(Box<dyn FnOnce(Result<Outcome, Error>) + Send>),
 }
 
 impl ReplyTo {
-    /// Returns whether the caller has stopped waiting.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())
     }
@@ -37,7 +32,6 @@ pub(super) fn tell(
     }
 }
 
-/// Error for a completion that does not match its request.
 pub(crate) const OTHER_KIND: client::Error = client::Error::Mismatch("it is of another kind");
 
 /// Result of a plain request, and the buffer that it was given.

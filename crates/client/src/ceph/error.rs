@@ -202,7 +202,6 @@ impl Error {
         }
     }
 
-    /// Converts the error to that of an image request.
     pub(crate) fn into_image(self) -> onego_rbd::Error {
         match self {
             Self::Image(error) => error,
@@ -243,7 +242,6 @@ impl EncryptionError {
     }
 }
 
-/// Returns the error number that librbd reports for an image request.
 fn errno_of_image(error: &onego_rbd::Error) -> Errno {
     match error {
         onego_rbd::Error::Client(error) => Errno(-error.errno()),
@@ -392,7 +390,6 @@ pub(crate) fn check(result: i32, what: impl FnOnce() -> String) -> Result<u32, E
     }
 }
 
-/// Creates the error of an undecodable output.
 pub(crate) fn undecodable(what: String, error: onego_wire::DecodeError) -> Error {
     Error::Answer { what, reason: error.to_string() }
 }

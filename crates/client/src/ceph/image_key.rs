@@ -1,8 +1,5 @@
-//! Keys of open images, and the control commands of images.
-
 use super::done::ReplyTo;
 
-/// Key of an open image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ImageKey {
     pub(super) index: u32,
@@ -14,25 +11,21 @@ pub(crate) struct ImageKey {
 pub(crate) enum ImageControl {
     /// Takes the exclusive lock and keeps it.
     Lock(ReplyTo),
-    /// Takes the exclusive lock for an operation.
     HoldLock(ReplyTo),
     ReleaseHold,
     /// Takes the exclusive lock until another client asks for it.
     Own(ReplyTo),
-    /// Fails all I/O from now on.
     Fence(ReplyTo),
     Unlock(ReplyTo),
     Refresh(ReplyTo),
     /// Starts a size change; requests past a smaller size fail from now on.
     BeginResize {
         size: u64,
-        /// Chosen by the caller.
         id: u64,
         done: ReplyTo,
     },
     /// Sets the size in the header and in the object map.
     FinishResize(u64, ReplyTo),
-    /// Cancels a size change abandoned by its caller.
     CancelResize(u64),
     /// Pauses the image for the operation with this number.
     Pause(u32, onego_rbd::PauseKind, ReplyTo),

@@ -1,5 +1,3 @@
-//! Open images of a client: their machines, and the requests of these to the protocol client.
-
 use super::commands::Told;
 use super::done::{ReplyTo, tell};
 use super::error::Error;
@@ -48,7 +46,6 @@ pub(super) struct CoreParts<'a> {
     pub(super) failed: Vec<Completion<Ticket>>,
 }
 
-/// Host of the machine of one image.
 struct ImageHost<'a, 'b> {
     parts: &'a mut CoreParts<'b>,
     due: &'a mut Option<Time>,
@@ -217,7 +214,6 @@ impl Images {
         self.with(now, parts, key, |image, host| image.submit(now, host, io, done));
     }
 
-    /// Handles a completed request of an image.
     #[inline]
     pub(super) fn completed(
         &mut self,
@@ -255,7 +251,6 @@ impl Images {
         });
     }
 
-    /// Handles an event of an image's watch.
     pub(super) fn notified(
         &mut self,
         now: Time,
@@ -270,7 +265,6 @@ impl Images {
         });
     }
 
-    /// Handles an event of an image's job.
     pub(super) fn worked(
         &mut self,
         now: Time,
@@ -307,19 +301,16 @@ impl Images {
         }
     }
 
-    /// Returns whether the caller of an image's request has abandoned it.
     pub(super) fn is_abandoned(&self, key: ImageKey, ticket: &onego_rbd::Ticket) -> bool {
         self.slab.get(key.index as usize).is_some_and(|OpenEntry { generation, image, .. }| {
             *generation == key.generation && image.is_abandoned(ticket, ReplyTo::is_abandoned)
         })
     }
 
-    /// Returns whether no request of a caller is in flight.
     pub(super) fn are_idle(&self) -> bool {
         self.slab.iter().all(|(_, entry)| entry.image.is_idle())
     }
 
-    /// Returns whether no image is open.
     pub(super) fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }
@@ -328,7 +319,6 @@ impl Images {
         self.due
     }
 
-    /// Wakes the images whose deadline has passed.
     pub(super) fn due(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         if self.due.is_none_or(|due| now < due) {
             return;
@@ -340,7 +330,6 @@ impl Images {
         self.due = self.slab.iter().filter_map(|(_, entry)| entry.image.deadline()).min();
     }
 
-    /// Returns whether an image waits for a lock held by another client.
     pub(super) fn is_lock_awaited(&self) -> bool {
         self.locks_awaited > 0
     }

@@ -1,5 +1,3 @@
-//! Followers of the cluster log.
-
 use futures_channel::mpsc;
 use onego_ceph::messages::LogEntry;
 

@@ -26,13 +26,10 @@ struct RunningJob {
 pub(super) enum Job {
     /// An operation requested by another client, with its number.
     Operation(u32, JobFuture<()>, OperationProgress),
-    /// The copy of an object.
     Copy(u64, JobFuture<Copied>),
-    /// A read of external data.
     Read(onego_rbd::Ticket, ExternalRead),
 }
 
-/// Progress or result of a job.
 pub(super) enum JobEvent {
     Progress(u32, u64, u64),
     Ended(u32, Result<(), Error>),
@@ -88,7 +85,6 @@ impl Operations {
         self.running.retain(|running| running.image != image || !is_it(&running.job));
     }
 
-    /// Drops all jobs of a closed image.
     pub(super) fn forget(&mut self, image: ImageKey) {
         self.running.retain(|running| running.image != image);
     }

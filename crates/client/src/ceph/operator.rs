@@ -1,5 +1,3 @@
-//! Work of an open image that needs more than its machine.
-
 use super::error::Error;
 use super::image_key::ImageKey;
 use onego_rbd::notify::Operation;
@@ -7,17 +5,14 @@ use onego_rbd::{Copied, ImageView, Migration};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An image that is open or being opened.
 pub(crate) struct OpenedImage {
     pub(crate) key: ImageKey,
     pub(crate) view: Arc<ImageView>,
 }
 
-/// Additional parts of a watched image.
 #[derive(Default)]
 pub(crate) struct Watched {
     pub(crate) operator: Option<Box<dyn Operator>>,
-    /// Set while the image is being migrated here.
     pub(crate) migration: Option<Migration>,
 }
 
@@ -25,7 +20,6 @@ pub(crate) type JobFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
 /// Starts jobs of an image, which run on the reactor.
 pub(crate) trait Operator: Send {
-    /// Executes an operation requested by another client.
     fn operate(
         &self,
         image: OpenedImage,

@@ -1,5 +1,3 @@
-//! Reactor of a Ceph client, and the requests that it accepts.
-
 use super::core::Core;
 use onego_buf::{List, SegmentMut};
 

@@ -16,10 +16,8 @@ pub(crate) struct SourceFilesPolicy {
     named: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// Reason for the refusal of a source file.
 #[derive(Debug)]
 pub(crate) enum SourceFileError {
-    /// The file is outside the folder, and the program has not named it.
     NotAllowed,
     Io(io::Error),
 }

@@ -1,5 +1,3 @@
-//! Purposes of the protocol client's requests, and waiters for maps.
-
 use super::commands::{MapDone, Told, WatchDone};
 use super::done::RequestOutcome;
 use super::image_key::ImageKey;
@@ -12,19 +10,13 @@ use std::time::Duration;
 /// Token that the protocol client returns with a completion.
 pub struct Ticket(pub(super) Purpose);
 
-/// Purpose of a request of the protocol client.
 pub(super) enum Purpose {
     Future(oneshot::Sender<RequestOutcome>),
-    Image {
-        key: ImageKey,
-        ticket: onego_rbd::Ticket,
-    },
+    Image { key: ImageKey, ticket: onego_rbd::Ticket },
     Watch(WatchDone, mpsc::Sender<Told>),
-    /// The removal of a watch.
     Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
-/// A caller that waits for a map.
 pub(super) struct MapWaiter {
     pub(super) epoch: u32,
     pub(super) deadline: Time,
@@ -39,7 +31,6 @@ pub(super) enum MapReply {
 }
 
 impl MapWaiter {
-    /// Creates the waiter of an image.
     pub(super) fn image(now: Time, epoch: u32, timeout: Duration, ticket: Ticket) -> Self {
         Self { epoch, deadline: now + timeout, timeout, done: MapReply::Ticket(ticket) }
     }

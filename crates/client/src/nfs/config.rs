@@ -1,5 +1,3 @@
-//! Configuration of an NFS client.
-
 use super::error::Error;
 use super::rdma::Rdma;
 use crate::waiting::WaitingHook;

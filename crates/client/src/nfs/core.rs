@@ -17,13 +17,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Result of a read into a buffer, and the buffer.
 pub(super) type ReadOutcome = (Result<Filled, CallError>, SegmentMut);
 
-/// Result of a read without a buffer.
 pub(super) type BytesOutcome = Result<(List, Filled), CallError>;
 
-/// Result of a write or a sync.
 pub(super) type DoneOutcome = Result<(), CallError>;
 
 pub(super) type CallOutcome = Result<Reply, CallError>;
@@ -83,22 +80,18 @@ pub enum FileOutcome {
     Done(Result<(), CallError>),
 }
 
-/// Destination of the result of a file request.
 #[derive(Debug)]
 pub(super) enum ReplyTo<T> {
     Future(oneshot::Sender<T>),
-    /// The completion queue of the reactor.
     Tag(u64),
 }
 
 impl<T> ReplyTo<T> {
-    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())
     }
 }
 
-/// A file request with the destination of its result.
 pub(super) enum FileCommand {
     Read { offset: u64, buffer: SegmentMut, done: ReplyTo<ReadOutcome> },
     Bytes { offset: u64, len: usize, done: ReplyTo<BytesOutcome> },
@@ -107,7 +100,6 @@ pub(super) enum FileCommand {
 }
 
 impl FileCommand {
-    /// Creates a request whose completion carries a tag.
     pub(super) fn tagged(request: FileRequest, tag: u64) -> Self {
         match request {
             FileRequest::Read { offset, buffer } => Self::Read { offset, buffer, done: ReplyTo::Tag(tag) },
@@ -119,7 +111,6 @@ impl FileCommand {
         }
     }
 
-    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         match self {
             Self::Read { done, .. } => done.is_abandoned(),
@@ -130,7 +121,6 @@ impl FileCommand {
 }
 
 pub(super) enum NfsCommand {
-    /// Sets the host being looked up; `None` ends the lookup.
     Resolving(Option<String>),
     /// Calls a server other than the NFS server.
     CallTo {
@@ -140,14 +130,22 @@ pub(super) enum NfsCommand {
         call: Call,
         done: oneshot::Sender<CallOutcome>,
     },
-    /// Sets the address of the NFS server and the transport.
-    Connect { addr: SocketAddr, local: LocalPort, way: Way, connections: usize },
-    /// Sets the server's limits.
+    Connect {
+        addr: SocketAddr,
+        local: LocalPort,
+        way: Way,
+        connections: usize,
+    },
     Limits(Limits),
-    /// Calls the NFS server.
-    Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<CallOutcome> },
-    /// Executes a file command.
-    File { file: Handle, command: FileCommand },
+    Call {
+        call: Call,
+        patience: Option<Duration>,
+        done: oneshot::Sender<CallOutcome>,
+    },
+    File {
+        file: Handle,
+        command: FileCommand,
+    },
 }
 
 /// Destination of a request's result, by the kind of the request.
@@ -165,7 +163,6 @@ enum Purpose {
 }
 
 impl Ticket {
-    /// Returns whether the caller has stopped waiting.
     fn is_abandoned(&self) -> bool {
         match &self.0 {
             Purpose::Call(done) | Purpose::Once(_, done) => done.is_canceled(),
@@ -181,7 +178,6 @@ pub struct Core {
     files: FileClient<Ticket>,
     mailbox: Arc<Mailbox<NfsCommand>>,
     completed: VecDeque<Completed>,
-    /// Host being looked up, and the start of the lookup.
     resolving: Option<(String, Time)>,
     lookout: Lookout<Waiting>,
 }
@@ -198,12 +194,10 @@ impl Core {
         Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
     }
 
-    /// Returns the client's counters.
     pub(super) fn figures(&self) -> CallFigures {
         self.files.figures()
     }
 
-    /// Starts a file request whose completion carries a tag.
     pub(crate) fn submit(&mut self, now: Time, file: Handle, request: FileRequest, tag: u64) {
         self.start(now, file, FileCommand::tagged(request, tag));
     }

@@ -1,5 +1,3 @@
-//! Directories by handle, and their entries.
-
 use super::error::Error;
 use super::escaped::Escaped;
 use super::file::File;
@@ -115,7 +113,6 @@ impl Dir {
     }
 }
 
-/// Position in a listing.
 #[derive(Clone, Copy)]
 struct Cursor {
     cookie: u64,
@@ -124,7 +121,6 @@ struct Cursor {
     plain: bool,
 }
 
-/// A page of a listing, by READDIR or READDIRPLUS.
 struct Listed {
     entries: Vec<(u64, DirEntry)>,
     verifier: Verifier,
@@ -183,7 +179,6 @@ async fn list_some(mount: &Mount, dir: Handle, path: &[u8], from: Cursor) -> Res
     Ok(Listed { entries: entries.collect(), verifier: listed.verifier, eof: listed.eof })
 }
 
-/// Returns whether the server lacks the procedure.
 fn is_missing(error: &Error) -> bool {
     match error {
         Error::Call { source: CallError::Failed(status), .. } => *status == Status::Notsupp,

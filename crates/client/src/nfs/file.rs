@@ -1,5 +1,3 @@
-//! Reads and writes of a file.
-
 use super::core::{FileCommand, FileRequest, ReplyTo};
 use super::error::{Error, io_error};
 use super::found::Found;

@@ -1,5 +1,3 @@
-//! A file found on a server.
-
 use onego_nfs::v3::{Attributes, FileType, Handle};
 
 /// A file found by a lookup.

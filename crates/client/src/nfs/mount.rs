@@ -31,7 +31,6 @@ pub struct Mount {
 /// Properties of a file system and the limits derived from them.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Limits of a READ and a WRITE, in bytes.
     pub(super) limits: Limits,
     /// Size of a READDIR, in bytes.
     pub(super) listing: u32,
@@ -70,7 +69,6 @@ impl Mount {
         Ok((server.open(requests, config, root).await?, rest))
     }
 
-    /// Returns whether both belong to the same client.
     #[cfg(feature = "block")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.requests.is_same(&other.requests)
@@ -136,7 +134,6 @@ fn refused(path: &[u8], status: MountStatus) -> Error {
     Error::Mount { path: Escaped(path).to_string(), status }
 }
 
-/// Starts a thread that drives a client.
 async fn start(config: &Config) -> Result<Requests, Error> {
     let (started, start) = oneshot::channel();
     let config = config.clone();
@@ -155,7 +152,6 @@ async fn start(config: &Config) -> Result<Requests, Error> {
     start.await.map_err(|_| Error::Closed)?
 }
 
-/// Addresses of the programs of a server.
 struct Server {
     host: String,
     nfs: SocketAddr,
@@ -184,7 +180,6 @@ impl Server {
         format!("asking {} for {what}", self.host)
     }
 
-    /// Calls the server's MOUNT program.
     async fn ask<P: Procedure>(
         &self,
         requests: &Requests,

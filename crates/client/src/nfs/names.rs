@@ -229,7 +229,6 @@ impl Mount {
         }
     }
 
-    /// Resolves the directory and the name of a path.
     async fn place(&self, path: &[u8]) -> Result<Place, Error> {
         let ends = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
         let name_at = path[..ends].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

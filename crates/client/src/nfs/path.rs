@@ -117,7 +117,6 @@ fn names(path: &[u8]) -> VecDeque<Vec<u8>> {
     names.map(<[u8]>::to_vec).collect()
 }
 
-/// Returns a path without its last name.
 fn above_last(path: &[u8]) -> Vec<u8> {
     let ends = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let name_at = path[..ends].iter().rposition(|byte| *byte == b'/').unwrap_or(0);

@@ -1,5 +1,3 @@
-//! Settings of NFS over RDMA.
-
 use super::error::Error;
 use onego_buf::Pool;
 use onego_nfs::client::{self, Way};

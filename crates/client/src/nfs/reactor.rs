@@ -1,5 +1,3 @@
-//! Reactor of an NFS client: its construction.
-
 use super::config::Config;
 use super::core::{Core, NfsCommand};
 use super::error::Error;
@@ -19,7 +17,6 @@ const POOL_LIMIT: usize = 32 << 20;
 /// An NFS client driven by the thread that owns it; see [the generic reactor](crate::Reactor).
 pub type Reactor = crate::Reactor<Core>;
 
-/// An NFS client without a driver for its machine.
 pub(crate) struct Unmounted {
     core: Core,
     mailbox: Arc<Mailbox<NfsCommand>>,

@@ -1,5 +1,3 @@
-//! Channel for requests to the reactor, with their answers.
-
 use super::core::{CallOutcome, FileCommand, NfsCommand, ReplyTo};
 use crate::mailbox::{Closed, Mailbox};
 use crate::pending::{Asker, Pending};
@@ -18,7 +16,6 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Requests {
     shared: Arc<Shared>,
-    /// Memory pool for connections.
     pub(super) pool: Pool,
     pub(super) report: Report<Waiting>,
     pub(super) figures: CallFigures,
@@ -44,7 +41,6 @@ impl Requests {
         Self { shared: Arc::new(Shared { mailbox }), pool, report, figures }
     }
 
-    /// Returns whether both belong to the same reactor.
     #[cfg(feature = "block")]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -54,7 +50,6 @@ impl Requests {
         self.shared.mailbox.send(command).await
     }
 
-    /// Calls the procedure `P` of the NFS server.
     pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
         self.ask::<P>(|done| NfsCommand::Call { call, patience: None, done }).await
     }
@@ -81,7 +76,6 @@ impl Requests {
         Ok(reply.read::<P>()?)
     }
 
-    /// Executes a file command.
     pub(super) async fn file<T>(
         &self,
         file: Handle,
@@ -102,7 +96,6 @@ impl Requests {
         Ok(answer)
     }
 
-    /// Waits for an answer of the reactor.
     fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T, Self> {
         Pending::new(self, answer)
     }

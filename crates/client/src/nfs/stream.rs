@@ -69,14 +69,11 @@ impl File {
 /// the reader cancels the reads in flight.
 pub struct Reader {
     stage: ReaderStage<Ahead, Option<List>>,
-    /// Received bytes that were not consumed yet.
     chunk: List,
 }
 
-/// In-flight reads of a [`Reader`].
 struct Ahead {
     file: File,
-    /// Offset of the next read.
     offset: u64,
     reads: VecDeque<oneshot::Receiver<BytesOutcome>>,
     ended: bool,
@@ -137,7 +134,6 @@ impl AsyncRead for Reader {
 }
 
 impl Drop for Ahead {
-    /// Cancels the reads in flight.
     fn drop(&mut self) {
         self.reads.clear();
         self.file.mount.requests.sweep();
@@ -185,11 +181,9 @@ pub struct Writer {
     offset: u64,
     /// Size of a WRITE, in bytes.
     limit: usize,
-    /// Whether the current step makes everything durable.
     syncing: bool,
 }
 
-/// In-flight writes of a [`Writer`].
 struct Behind {
     file: File,
     writes: VecDeque<oneshot::Receiver<DoneOutcome>>,
@@ -252,7 +246,6 @@ impl Writer {
         });
     }
 
-    /// Waits for the current step.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.stage.poll_end(cx).map(|ended| ended.unwrap_or(Ok(())))
     }
@@ -288,7 +281,6 @@ impl AsyncWrite for Writer {
 }
 
 impl Drop for Behind {
-    /// Cancels the writes in flight.
     fn drop(&mut self) {
         self.writes.clear();
         self.file.mount.requests.sweep();

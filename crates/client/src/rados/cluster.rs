@@ -25,7 +25,6 @@ pub struct Cluster {
     shared: Arc<Connection>,
 }
 
-/// State shared by all handles of a connection.
 struct Connection {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
@@ -41,7 +40,6 @@ struct Connection {
 
 pub(super) struct ReactorThread {
     pub(super) id: ThreadId,
-    /// Resolves when the thread ends.
     pub(super) ended: Shared<oneshot::Receiver<()>>,
 }
 
@@ -53,7 +51,6 @@ impl Drop for Connection {
     }
 }
 
-/// A weak handle on a connection.
 #[derive(Clone)]
 pub(super) struct WeakCluster(Weak<Connection>);
 
@@ -174,7 +171,6 @@ pub struct PoolInfo {
 }
 
 impl Cluster {
-    /// Returns whether both handles belong to the same client.
     #[cfg(feature = "block")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -190,7 +186,6 @@ impl Cluster {
         Self::with_seed(mailbox, connect_timeout, report, figures, source_files, None)
     }
 
-    /// Creates a client whose random numbers derive from a seed.
     pub(super) fn seeded(
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
@@ -226,7 +221,6 @@ impl Cluster {
         &self.shared.source_files
     }
 
-    /// Returns 64 random bits.
     pub(crate) fn random(&self) -> Result<u64, Error> {
         if let Some(seed) = &self.shared.seed {
             return Ok(mixed(seed.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed)));
@@ -241,7 +235,6 @@ impl Cluster {
         WeakCluster(Arc::downgrade(&self.shared))
     }
 
-    /// Sets the thread that drives the client.
     pub(super) fn set_thread(&self, thread: ReactorThread) {
         // The thread is set once; a second call changes nothing.
         let _ = self.shared.thread.set(thread);
@@ -307,7 +300,6 @@ impl Cluster {
         self.shared.mailbox.post(command);
     }
 
-    /// Removes a watch in the background.
     pub(crate) fn unwatch(&self, watch: WatchId) {
         self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });
     }
@@ -363,7 +355,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the monitors' newest map.
     pub(super) async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
         match self.ask(Question::NewestMap).await? {
             Outcome::Version(version) => self.map(u32::try_from(version).unwrap_or(u32::MAX)).await,

@@ -25,7 +25,6 @@ use std::time::Duration;
 /// Receive memory that a client keeps for reuse, in bytes: several hundred requests of 64 KiB, or a few of 4 MiB.
 const POOL_LIMIT: usize = 32 << 20;
 
-/// A client without a reactor.
 pub(crate) struct Unconnected {
     mailbox: Arc<Mailbox<CephCommand>>,
     client: client::Config,

@@ -1,5 +1,3 @@
-//! Live stream of the cluster log.
-
 use super::cluster::Cluster;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::error::Error;

@@ -91,7 +91,6 @@ impl ReadReply {
     }
 }
 
-/// Decodes an output with a type's own decoder.
 fn decode<T>(output: &List, read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Decoded<T> {
     read(&mut Reader::new(&output.to_segment()))
 }
@@ -206,7 +205,6 @@ impl WriteOp {
         Self::default()
     }
 
-    /// Appends any operation.
     pub(crate) fn and(mut self, op: Op) -> Self {
         self.ops.push(op);
         self

@@ -1,5 +1,3 @@
-//! Results of operations on an object.
-
 use onego_ceph::ops::{self, Omap};
 use onego_ceph::outputs;
 use onego_ceph::types::EntityName;

@@ -15,12 +15,10 @@ use std::sync::Arc;
 
 /// An answer that may carry a resource to release if nothing waits for it.
 pub(crate) trait Answer {
-    /// Returns the watch that the request established, if any.
     fn watch(&self) -> Option<WatchId> {
         None
     }
 
-    /// Returns the image that the request opened, if any.
     fn image(&self) -> Option<ImageKey> {
         None
     }
@@ -59,7 +57,6 @@ impl<T: Answer> Asker<T> for Cluster {
 }
 
 impl Cluster {
-    /// Waits for an answer of the reactor.
     pub(crate) fn answer<T: Answer>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T, Self> {
         Pending::new(self, answer)
     }

@@ -38,7 +38,6 @@ pub struct Pool {
     /// Locator key, hashed instead of the objects' names unless empty.
     locator: String,
     flags: u32,
-    /// Snapshot that reads see.
     snap: u64,
     /// Snapshots that writes preserve.
     snap_context: SnapContext,
@@ -46,13 +45,11 @@ pub struct Pool {
     known_image: Option<Arc<KnownImage>>,
 }
 
-/// Name of an image when it was opened, and its id.
 struct KnownImage {
     name: String,
     id: String,
 }
 
-/// A pool with a weak handle on its cluster.
 #[derive(Clone)]
 pub(crate) struct WeakPool {
     cluster: WeakCluster,
@@ -138,7 +135,6 @@ impl Pool {
         }
     }
 
-    /// Returns a weak handle on the pool and its namespace.
     pub(crate) fn downgrade(&self) -> WeakPool {
         WeakPool {
             cluster: self.cluster.downgrade(),
@@ -245,7 +241,6 @@ impl Pool {
         format!("object {object} in pool {}", self.name)
     }
 
-    /// Executes a request, and returns its outputs and the object's version.
     async fn execute(&self, object: &str, request: Request) -> Result<(Vec<List>, u64), Error> {
         let Outcome::Reply(reply) = self.submit(request).await?.0? else { return Err(OTHER_KIND.into()) };
         check(reply.result, || self.describe(object))?;
@@ -268,12 +263,10 @@ impl Pool {
         Ok(ReadReply::new(self.describe(object), outputs, version))
     }
 
-    /// Applies one operation that changes the object.
     pub(crate) async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
         self.execute(object, self.request(object, [op])).await.map(drop)
     }
 
-    /// Executes one operation and returns its output.
     async fn output(&self, object: &str, op: Op) -> Result<List, Error> {
         let (outputs, _) = self.execute(object, self.request(object, [op])).await?;
         Ok(outputs.into_iter().next().unwrap_or_default())
@@ -450,7 +443,6 @@ impl Pool {
     }
 }
 
-/// Fetches the objects of a pool from `cursor` on.
 fn page(pool: Pool, namespace: String, cursor: HObject) -> NextPage<ObjectEntry, Error> {
     Box::pin(async move {
         let listed = pool.in_namespace(&namespace).list_page(&cursor, LIST_PAGE, &[]).await?;

@@ -1,5 +1,3 @@
-//! Numbers of self-managed pool snapshots.
-
 use super::pool::Pool;
 use crate::ceph::commands::Question;
 use crate::ceph::done::OTHER_KIND;

@@ -1,5 +1,3 @@
-//! Listing and removal of images.
-
 use super::clear::clear;
 use super::clones::{Child, children_at};
 use super::header::{Header, ImageDetails, check_namespace, v1};
@@ -59,7 +57,6 @@ fn entries<T: Send + 'static>(pool: &Pool, shown: fn(ImageEntry) -> T) -> NextPa
     })
 }
 
-/// Returns the page of images of format 2 after `after`.
 fn page<T: Send + 'static>(pool: Pool, after: String, shown: fn(ImageEntry) -> T) -> NextPage<T, Error> {
     Box::pin(async move {
         let names = match pool.call(DIRECTORY, &DirList { after, max: LIST_PAGE }).await {
@@ -176,7 +173,6 @@ async fn advice_on_snapshots(header: &Header, details: &ImageDetails) -> String 
     }
 }
 
-/// Returns advice on removing a clone.
 fn advice_on(clone: &Child) -> String {
     let namespace = if clone.namespace.is_empty() { String::new() } else { format!("/{}", clone.namespace) };
     let place = format!("{}{namespace}", clone.pool);

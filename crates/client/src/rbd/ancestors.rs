@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// Most ancestors of a clone. Ceph's own tools flatten long before (`rbd_max_clone_depth` defaults to 16).
 const MAX_ANCESTORS: usize = 64;
 
-/// Returns the migration that an image is part of, on either side.
 pub(super) async fn migration_of(pool: &Pool, info: &ImageInfo) -> Result<Option<MigrationSpec>, Error> {
     if !info.features.contains(Features::MIGRATING) {
         return Ok(None);
@@ -48,20 +47,17 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Returns the location of the ancestor's data.
     pub(super) fn data(&self) -> DataObjects {
         self.info.data(&self.home, self.snapshot)
     }
 }
 
-/// Direct source of an image's absent objects.
 enum Beneath {
     Image(Parent),
     /// A source file, with the number of its visible bytes.
     File(SourceFile, u64),
 }
 
-/// All ancestors of an image.
 #[derive(Default)]
 struct Lineage {
     /// Ancestor images, the nearest first.
@@ -70,7 +66,6 @@ struct Lineage {
     file: Option<Ancestor>,
 }
 
-/// Returns the ancestors of an image at a snapshot or at present.
 pub(super) async fn ancestors(
     pool: &Pool,
     info: &ImageInfo,
@@ -139,7 +134,6 @@ async fn lineage_from(pool: &Pool, info: &ImageInfo, mut next: Option<Beneath>) 
     Ok(found)
 }
 
-/// Returns the direct source of absent objects at a snapshot or at present.
 async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Beneath>, Error> {
     let spec = migration_of(pool, info).await?.filter(|spec| spec.side == migration_side::DESTINATION);
     let Some(spec) = spec else { return Ok(info.parent.clone().map(Beneath::Image)) };

@@ -1,5 +1,3 @@
-//! Concurrent removal of an image's data.
-
 use super::image::Image;
 use crate::ceph::error::Error;
 use crate::reactor::yield_now;
@@ -8,7 +6,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Objects per request.
 const OBJECTS: u64 = 64;
 
 /// Requests in flight, with 512 objects in total: half of a client's limit, so that writes can proceed in parallel.

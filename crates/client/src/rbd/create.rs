@@ -1,5 +1,3 @@
-//! Creation of images.
-
 use super::header::{check_namespace, check_new_name, describe, v1};
 use super::maps::map_object;
 use super::pools::validate;

@@ -38,7 +38,6 @@ pub struct Image {
     open: Arc<Open>,
 }
 
-/// State shared by the clones of an open image.
 struct Open {
     pool: Pool,
     info: ImageInfo,
@@ -57,7 +56,6 @@ struct Open {
 /// Offset in an OSD's reply to a failed comparison: the rest is the position of the first difference (`MAX_ERRNO`).
 const DIFFERENCE: i32 = 4095;
 
-/// Access mode of an open image.
 pub(super) enum OpenAs {
     ReadWrite(Watched),
     ReadOnly,
@@ -167,12 +165,10 @@ impl Image {
         Self::start(&pool, info, facts, open_as).await
     }
 
-    /// Returns whether the image was being migrated here when it was opened.
     pub(super) fn moves_here(&self) -> bool {
         self.open.moves_here
     }
 
-    /// Returns the snapshot shown, or `NOSNAP`.
     pub(super) fn snap(&self) -> u64 {
         self.open.snap
     }
@@ -215,7 +211,6 @@ impl Image {
         if open.moves_here { Ok(()) } else { open.info.check_writable() }
     }
 
-    /// Returns the reactor's key of the image.
     #[cfg(feature = "block")]
     pub(crate) fn key(&self) -> ImageKey {
         self.open.key
@@ -234,7 +229,6 @@ impl Image {
         self.open.pool.cluster()
     }
 
-    /// Submits a request, which must lie within the image, and waits for its result.
     async fn submit(&self, io: Io) -> Result<Outcome, Error> {
         let image = self.admit(&io)?;
         let (done, answer) = oneshot::channel();
@@ -243,7 +237,6 @@ impl Image {
         self.cluster().answer(answer).await?
     }
 
-    /// Sends a control command other than reads and writes.
     pub(super) async fn control(&self, control: impl FnOnce(ReplyTo) -> ImageControl) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
         let control = control(ReplyTo::Future(done));
@@ -307,7 +300,6 @@ impl Image {
         self.open.view.header_size()
     }
 
-    /// Cancels a size change abandoned by its caller.
     pub(super) fn cancel_resize(&self, id: u64) {
         self.cluster().cancel_resize(self.open.key, id);
     }
@@ -323,7 +315,6 @@ impl Image {
         self.control(ImageControl::Resume).await
     }
 
-    /// Copies the parent's data into an object.
     pub(super) async fn copy_up(&self, object: u64) -> Result<(), Error> {
         self.submit(Io::CopyUp { object }).await.map(drop)
     }
@@ -433,7 +424,6 @@ impl fmt::Debug for Image {
     }
 }
 
-/// Guard that holds the exclusive lock of an image.
 pub(super) struct LockHold<'a>(&'a Image);
 
 impl Drop for LockHold<'_> {

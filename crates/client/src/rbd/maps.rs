@@ -14,7 +14,6 @@ use onego_ceph::cls::rbd::{
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
 
-/// Flags of an invalid map.
 const INVALID: u64 = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
 
 /// Returns the name of the object map of an image, or of one of its snapshots.
@@ -25,7 +24,6 @@ pub(super) fn map_object(id: &str, snap: u64) -> String {
     }
 }
 
-/// Invalidates the map of an image, or of one of its snapshots.
 pub(super) async fn invalidate(header: &Header, snap: u64) -> Result<(), Error> {
     header.change(&SetFlags { flags: INVALID, mask: INVALID, snap }).await
 }

@@ -1,5 +1,3 @@
-//! Concurrent work on all objects of an image.
-
 use crate::ceph::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;

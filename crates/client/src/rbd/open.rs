@@ -1,5 +1,3 @@
-//! Opening of images by name and id.
-
 use super::ancestors::{ancestors, ancestors_by_header, moved_here};
 use super::header::{Header, ImageInfo};
 use super::image::{Image, OpenAs};

@@ -1,5 +1,3 @@
-//! Size changes.
-
 use super::clear::clear;
 use super::header::{Header, ImageDetails};
 use super::image::Image;

@@ -1,5 +1,3 @@
-//! Properties of a snapshot.
-
 use crate::ceph::error::Error;
 pub use onego_ceph::cls::rbd::SnapshotNamespace as SnapshotKind;
 use onego_ceph::cls::rbd::protection;

@@ -1,5 +1,3 @@
-//! Image requests without futures: by tag on the thread that owns the client, or with a callback.
-
 use super::image::Image;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::ReplyTo;

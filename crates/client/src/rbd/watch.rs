@@ -1,5 +1,3 @@
-//! Notifications between the users of an image, for programs that follow them.
-
 use super::header::{ImageInfo, describe};
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Notification, Pool, Watch, WatchEvent};

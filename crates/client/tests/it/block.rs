@@ -65,7 +65,6 @@ fn image() -> (Cluster, Host<NoClients>, Rc<dyn Device>) {
     (cluster, host, device)
 }
 
-/// Submits requests as one batch, and returns their results in order.
 fn batch(
     host: &mut Host<NoClients>,
     device: &dyn Device,

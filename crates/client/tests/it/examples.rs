@@ -22,7 +22,6 @@ mod polled;
 #[path = "../../examples/watch_and_notify.rs"]
 mod watch_and_notify;
 
-/// Runs an example with its own cluster.
 fn with_cluster<E: std::fmt::Debug>(example: impl Fn(&Config) -> Result<(), E>) {
     let cluster = Cluster::start(onego_cluster::Config::default()).unwrap();
     example(&Config::from_text(&cluster.conf()).unwrap()).unwrap();

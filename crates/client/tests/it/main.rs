@@ -1,5 +1,3 @@
-//! Integration tests of `onego`.
-
 mod block;
 mod examples;
 mod farewell;

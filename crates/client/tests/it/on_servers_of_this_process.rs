@@ -64,7 +64,6 @@ fn a_length_of_zero_reads_nothing_of_a_file() {
     read.unwrap().unwrap();
 }
 
-/// Submits a request, and waits for its outcome.
 fn complete(reactor: &mut nfs::Reactor, file: &nfs::File, request: FileRequest) -> FileOutcome {
     reactor.submit(file, request, 7);
     loop {

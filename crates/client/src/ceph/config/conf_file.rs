@@ -5,13 +5,11 @@
 
 use std::collections::HashMap;
 
-/// Largest accepted file, in bytes.
 pub(crate) const MAX_LEN: u64 = 16 << 20;
 
 /// Most nested levels of settings that refer to others.
 const MAX_DEPTH: usize = 8;
 
-/// Settings of a file, by section, then by name with underscores.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ConfFile {
     sections: HashMap<String, HashMap<String, String>>,

@@ -20,7 +20,6 @@ const PLACES: [&str; 4] = [
     "/etc/ceph/keyring.bin",
 ];
 
-/// Determines the client's credentials.
 pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentials, Error> {
     let setting = |name: &str| settings.get(name);
     let name = identity.name();
@@ -62,7 +61,6 @@ pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentia
     Ok(credentials)
 }
 
-/// Parses a list of words.
 fn list(name: &str, text: &str, meaning: impl Fn(&str) -> Option<u32>) -> Result<Vec<u32>, Error> {
     let words = text.split([',', ' ', ';', '\t']).filter(|word| !word.is_empty());
     let numbers: Option<Vec<u32>> = words.map(meaning).collect();
@@ -132,7 +130,6 @@ mod tests {
 
     const KEY: &str = "AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==";
 
-    /// Returns the credentials found with these settings.
     fn found(identity: &Identity, settings: &[(&str, &str)]) -> Result<Credentials, Error> {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let said = Identity { settings: settings.collect(), ..identity.clone() };

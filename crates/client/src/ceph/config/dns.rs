@@ -37,37 +37,28 @@ const MAX_RECORDS: usize = 64;
 /// Longest UDP answer accepted. Servers send at most 512 bytes unless a query allows more.
 const MAX_DATAGRAM: usize = 4096;
 
-/// DNS servers and query options.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
-    /// Search domains.
     domains: Vec<String>,
     /// Names with at least this many dots are first tried as absolute names.
     ndots: usize,
     attempts: u32,
-    /// Timeout per answer.
     patience: Duration,
 }
 
-/// Reason for an unanswered query.
 #[derive(Debug)]
 enum Failure {
-    /// The record does not exist.
     Nothing,
-    /// Servers refused or failed the query.
     Refused(String),
-    /// No server answered.
     NoAnswer(String),
 }
 
-/// Creates a failure from a system error.
 fn said(error: impl fmt::Display) -> Failure {
     Failure::NoAnswer(error.to_string())
 }
 
 impl Resolver {
-    /// Returns the system's resolver.
     pub(crate) fn of_system() -> Result<Self, String> {
         let text = match std::fs::read(RESOLV_CONF) {
             Ok(text) => text,
@@ -148,7 +139,6 @@ impl Resolver {
         Ok(monitors)
     }
 
-    /// Looks up the hosts in SRV records.
     fn targets(&self, wanted: &str, until: Instant) -> Result<Vec<SrvHost>, String> {
         let whole = std::iter::once(wanted.to_owned());
         let within = self.domains.iter().map(|domain| format!("{wanted}.{domain}"));
@@ -214,7 +204,6 @@ impl Resolver {
     }
 }
 
-/// A host in an SRV record.
 #[derive(Debug)]
 struct SrvHost {
     host: String,
@@ -223,7 +212,6 @@ struct SrvHost {
     weight: u16,
 }
 
-/// A query in wire format.
 struct Asked<'a> {
     id: u16,
     name: Name<'a>,
@@ -245,7 +233,6 @@ impl<'a> Asked<'a> {
         Ok(Self { id, name, kind, bytes })
     }
 
-    /// Queries one server.
     fn answer<T>(
         &self,
         server: SocketAddr,
@@ -304,7 +291,6 @@ impl<'a> Asked<'a> {
             && header_buffer::has_flags(bytes, PacketFlag::RESPONSE) == Ok(true)
     }
 
-    /// Parses a message that answers this query.
     fn parse<'b>(&self, bytes: &'b [u8]) -> Option<Packet<'b>> {
         /// Smallest record: an empty name, a type, a class, a time to live, and a length.
         const MIN_RECORD: usize = 11;
@@ -325,7 +311,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Returns the remaining time, or an error if there is none.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

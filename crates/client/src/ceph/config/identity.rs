@@ -1,5 +1,3 @@
-//! Client settings from the caller, which override the configuration.
-
 use onego_msgr::auth::{AuthName, mode};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -37,7 +37,6 @@ impl ImageDefaults {
     }
 }
 
-/// Features in the syntax of Ceph's configuration.
 struct ReadFeatures(Features);
 
 impl FromStr for ReadFeatures {

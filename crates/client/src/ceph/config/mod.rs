@@ -1,5 +1,3 @@
-//! Configuration of the connection to a cluster and of the client, from the sources that Ceph's programs use.
-
 mod conf_file;
 mod credentials;
 mod dns;
@@ -322,7 +320,6 @@ fn compression(settings: &Settings) -> Result<Option<Compression>, Error> {
     configured.map_err(|reason| Error::Config { place: settings.place(), reason })
 }
 
-/// Parses the monitors of the setting `name`.
 fn named(name: &str, value: &str) -> Result<Vec<Monitor>, Error> {
     let wrong = |reason| Error::Config { place: format!("{name} = {value}"), reason };
     let hosts = MonHost::parse_list(value, resolve).map_err(|error| wrong(error.to_string()))?;
@@ -360,7 +357,6 @@ fn looked_up(
 /// Most monitors used. Clusters have a handful.
 const MAX_MONITORS: usize = 64;
 
-/// Resolves a host name with the system's resolver.
 fn resolve(host: &str) -> Vec<IpAddr> {
     let found = (host, 0).to_socket_addrs().inspect_err(|error| tracing::info!(host, %error, "no address"));
     found.into_iter().flatten().map(|addr| addr.ip()).collect()

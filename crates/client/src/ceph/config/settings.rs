@@ -1,5 +1,3 @@
-//! Settings of a client, from the command line and from its sections of a `ceph.conf`.
-
 use super::conf_file::{ConfFile, MAX_LEN, expand, normal};
 use super::identity::Identity;
 use crate::ceph::error::Error;
@@ -12,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// Settings of a client: overrides, and a `ceph.conf`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Overrides of the file's settings.
     said: BTreeMap<String, String>,
     file: ConfFile,
     path: Option<PathBuf>,

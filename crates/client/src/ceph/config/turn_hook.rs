@@ -1,5 +1,3 @@
-//! Hook that runs after each turn of a client's thread.
-
 use std::fmt;
 use std::sync::Arc;
 

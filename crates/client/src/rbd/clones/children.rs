@@ -58,7 +58,6 @@ pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<b
     Ok(!all_children(header, snap).await?.is_empty())
 }
 
-/// Returns the clones of a snapshot, of both formats.
 async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>, Error> {
     if header.format == ImageFormat::V1 {
         return Ok(Vec::new()); // it has no id, by which clones know their parents

@@ -147,7 +147,6 @@ pub(in crate::rbd) async fn attach(
     }
 }
 
-/// Copies the parent's user metadata to a clone.
 pub(in crate::rbd) async fn copy_metadata(from: &Header, to: &Header) -> Result<(), Error> {
     let entries = metadata::all(&from.pool, &from.object()).await?;
     if entries.is_empty() {

@@ -92,7 +92,6 @@ impl DiffOptions {
 /// ```
 pub struct Diff {
     source: Arc<ChangedObjects>,
-    /// Object maps, if they are valid.
     fast: Option<Arc<FastDiff>>,
     /// Ranges that end at or before this byte are omitted.
     start: u64,

@@ -17,30 +17,25 @@ use std::pin::Pin;
 /// Most parents to follow, so that a cycle ends.
 const MAX_DEPTH: u32 = 64;
 
-/// An image at a snapshot or at present.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ImagePoint {
     /// Number of the snapshot, or [`NOSNAP`].
     pub(crate) snap: u64,
     pub(crate) name: Option<String>,
-    /// Size of the image in bytes.
     pub(crate) size: u64,
     pub(crate) is_protected: bool,
     /// Visible bytes of the parent.
     overlap: u64,
-    /// See [`image_flag`].
     flags: u64,
 }
 
 impl ImagePoint {
-    /// Returns the image at present.
     pub(crate) fn head(details: &ImageDetails) -> Self {
         let info = &details.info;
         let overlap = info.parent.as_ref().map_or(0, |parent| parent.overlap);
         Self { snap: NOSNAP, name: None, size: info.size, is_protected: false, overlap, flags: details.flags }
     }
 
-    /// Returns the user's snapshot called `name`.
     pub(crate) fn named(details: &ImageDetails, name: &str) -> Result<Self, Error> {
         details.snapshot(name).map(Self::of)
     }
@@ -62,7 +57,6 @@ impl ImagePoint {
     }
 }
 
-/// The objects of an image, which tell what changed.
 pub(super) struct ChangedObjects {
     pool: Pool,
     names: DataNames,
@@ -71,7 +65,6 @@ pub(super) struct ChangedObjects {
     parent: Option<Parent>,
 }
 
-/// The parent, which supplies the data of absent objects.
 struct Parent {
     source: Box<ChangedObjects>,
     /// Bytes from the start.
@@ -134,7 +127,6 @@ impl ChangedObjects {
         self.layout.object_size() * self.layout.stripe_count()
     }
 
-    /// Returns the merged changes of a range of the image.
     pub(super) fn changed(&self, offset: u64, length: u64) -> Changes<'_> {
         Box::pin(async move {
             let mut ranges = Vec::new();
@@ -208,7 +200,6 @@ impl ChangedObjects {
     }
 }
 
-/// Future of an image's changes, which may wait for that of a parent.
 type Changes<'a> = Pin<Box<dyn Future<Output = Result<Vec<DiffRange>, Error>> + Send + 'a>>;
 
 /// Reads the object maps; `None` if they are not valid.

@@ -1,5 +1,3 @@
-//! Encryption of an image with a new LUKS header.
-
 use super::on_thread::on_thread;
 use crate::ceph::error::Error;
 use crate::encryption_error::EncryptionError;

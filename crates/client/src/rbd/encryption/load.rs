@@ -1,5 +1,3 @@
-//! Unlocking of the headers of an image and its ancestors.
-
 use super::on_thread::on_thread;
 use crate::ceph::error::{Errno, Error};
 use crate::encryption_error::EncryptionError;

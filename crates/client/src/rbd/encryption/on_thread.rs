@@ -1,5 +1,3 @@
-//! CPU-bound work that takes seconds.
-
 use crate::ceph::error::Error;
 use futures_channel::oneshot;
 use std::thread;

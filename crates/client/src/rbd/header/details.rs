@@ -1,5 +1,3 @@
-//! All properties of an image, for operations on it.
-
 use super::handle::Header;
 use super::info::ImageInfo;
 use super::place::{GROUP_DIRECTORY, TRASH, place};

@@ -1,5 +1,3 @@
-//! Reads and changes of a header in either format.
-
 use super::details::ImageDetails;
 use super::handle::Header;
 use super::info::ImageInfo;
@@ -11,7 +9,6 @@ use onego_ceph::rbd::ImageFormat;
 use onego_rbd::ImageState;
 
 impl Header {
-    /// Reads the basic properties of the image at a snapshot or at present.
     pub(crate) async fn info(&self, snap: u64) -> Result<ImageInfo, Error> {
         match self.format {
             ImageFormat::V1 => v1::info(self, snap).await,
@@ -19,7 +16,6 @@ impl Header {
         }
     }
 
-    /// Reads all properties of the image.
     pub(crate) async fn details(&self) -> Result<ImageDetails, Error> {
         match self.format {
             ImageFormat::V1 => v1::details(self).await,
@@ -27,7 +23,6 @@ impl Header {
         }
     }
 
-    /// Returns the number of the user's snapshot called `snapshot`.
     pub(crate) async fn snapshot_id(&self, snapshot: &str) -> Result<u64, Error> {
         match self.format {
             ImageFormat::V1 => Ok(v1::details(self).await?.snapshot(snapshot)?.id),
@@ -43,7 +38,6 @@ impl Header {
         }
     }
 
-    /// Removes the record of a snapshot.
     pub(crate) async fn remove_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
         match self.format {
             ImageFormat::V1 => v1::remove_snapshot(self, snapshot).await,
@@ -58,7 +52,6 @@ impl Header {
         }
     }
 
-    /// Records a new size.
     pub(crate) async fn set_size(&self, size: u64) -> Result<(), Error> {
         let ops = ImageState::set_size(self.format, size);
         self.operate(ops.into_iter().fold(WriteOp::new(), WriteOp::and)).await

@@ -1,5 +1,3 @@
-//! Handle of an image's header.
-
 use super::info::ImageInfo;
 use super::place::describe;
 use crate::ceph::error::{Errno, Error};
@@ -12,7 +10,6 @@ use std::time::Duration;
 /// Limit on the time in which other users of the image must acknowledge a change.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An image as the subject of an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) pool: Pool,
@@ -24,12 +21,10 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Creates the handle of an image of format 2.
     pub(crate) fn v2(pool: &Pool, id: &str, name: &str) -> Self {
         Self { pool: pool.clone(), format: ImageFormat::V2, id: id.to_owned(), name: name.to_owned() }
     }
 
-    /// Creates the handle of an image of format 1.
     pub(crate) fn v1(pool: &Pool, name: &str) -> Self {
         Self { pool: pool.clone(), format: ImageFormat::V1, id: String::new(), name: name.to_owned() }
     }
@@ -39,7 +34,6 @@ impl Header {
         Self { pool: pool.clone(), format: info.format, id, name }
     }
 
-    /// Returns the name of the header object.
     pub(crate) fn object(&self) -> String {
         self.format.header_object(&self.name, &self.id).to_string()
     }
@@ -49,12 +43,10 @@ impl Header {
         Self { pool: self.pool.with_full_try(), ..self.clone() }
     }
 
-    /// Returns the image's name for messages.
     pub(crate) fn describe(&self) -> String {
         describe(&self.pool, &self.name)
     }
 
-    /// Returns a snapshot's name for messages.
     pub(crate) fn describe_snapshot(&self, snapshot: &Snapshot) -> String {
         format!("snapshot {}@{}", self.name, snapshot.name)
     }
@@ -73,17 +65,14 @@ impl Header {
         }
     }
 
-    /// Calls a read-only method.
     pub(crate) async fn call<M: Method>(&self, method: &M) -> Result<M::Reply, Error> {
         self.pool.call(&self.object(), method).await
     }
 
-    /// Calls a method that changes the header.
     pub(crate) async fn change<M: Method>(&self, method: &M) -> Result<(), Error> {
         self.operate(WriteOp::new().call(method)).await
     }
 
-    /// Applies any change to the header.
     pub(crate) async fn operate(&self, op: WriteOp) -> Result<(), Error> {
         self.pool.operate_write(&self.object(), op).await.map(drop)
     }
@@ -93,7 +82,6 @@ impl Header {
         self.pool.notify(&self.object(), HEADER_UPDATE.to_vec(), NOTIFY_TIMEOUT).await.map(drop)
     }
 
-    /// Returns the pool of the image's data.
     pub(crate) async fn data_pool(&self, info: &ImageInfo) -> Result<Pool, Error> {
         match info.data_pool {
             Some(id) => {

@@ -1,5 +1,3 @@
-//! Basic properties of an image, which all its users need.
-
 use super::place::place;
 use crate::ceph::error::Error;
 use crate::rados::{Cluster, Pool};
@@ -89,7 +87,6 @@ impl ImageInfo {
         self.format.data_names(&self.object_prefix)
     }
 
-    /// Returns the location of the image's data at a snapshot or at present.
     pub(in crate::rbd) fn data(&self, pool: &Pool, snap: u64) -> DataObjects {
         DataObjects {
             pool: self.data_pool.unwrap_or_else(|| pool.id()),

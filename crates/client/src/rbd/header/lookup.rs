@@ -1,5 +1,3 @@
-//! Lookup of images by name and id.
-
 use super::handle::Header;
 use super::info::ImageInfo;
 use super::place::{TRASH, describe};
@@ -39,7 +37,6 @@ impl Header {
         Ok(Self::v2(pool, id, &image_name(pool, id).await?))
     }
 
-    /// Returns the same image with its current name.
     pub(crate) async fn renamed(self) -> Result<Self, Error> {
         match self.format {
             ImageFormat::V1 => Ok(self),

@@ -15,10 +15,8 @@ pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Optio
     }
 }
 
-/// Entries per request.
 const PAGE: u64 = 64;
 
-/// Returns all metadata of an object: an image's header, or a pool's settings.
 pub(crate) async fn all(pool: &Pool, object: &str) -> Result<Metadata, Error> {
     let mut all = Metadata::new();
     loop {

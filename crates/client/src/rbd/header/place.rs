@@ -1,5 +1,3 @@
-//! Location of images: a pool with a namespace, and its directory objects.
-
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{DirStateAssert, directory_state};

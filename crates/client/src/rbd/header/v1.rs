@@ -153,7 +153,6 @@ fn taken(error: Error, pool: &Pool, name: &str) -> Error {
     }
 }
 
-/// Removes a name from the directory.
 pub(super) async fn forget_name(pool: &Pool, name: &str) -> Result<(), Error> {
     change_directory(pool, &[TmapCommand::RemoveIfThere { key: &text::to_bytes(name) }]).await
 }
@@ -164,7 +163,6 @@ pub(in crate::rbd) async fn forget_lost_name(pool: &Pool, name: &str) -> Result<
     change_directory(pool, &[TmapCommand::Remove { key: &text::to_bytes(name) }]).await
 }
 
-/// Lists the names of a pool's images of format 1, in order.
 pub(in crate::rbd) async fn names(pool: &Pool) -> Result<Vec<String>, Error> {
     let bytes = match pool.read(DIRECTORY, 0, 0).await {
         Err(Error::NotFound { .. }) => return Ok(Vec::new()),

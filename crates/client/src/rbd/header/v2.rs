@@ -18,7 +18,6 @@ use onego_ceph::types::{NOSNAP, Utime};
 use onego_rbd::ImageState;
 use std::time::SystemTime;
 
-/// Snapshots per request.
 const PAGE: usize = 256;
 
 pub(super) async fn info(header: &Header, snap: u64) -> Result<ImageInfo, Error> {
@@ -126,7 +125,6 @@ async fn snapshot(header: &Header, snap: u64) -> Result<Option<Snapshot>, Error>
     }))
 }
 
-/// Returns the number of the user's snapshot called `snapshot`.
 pub(super) async fn snapshot_id(header: &Header, snapshot: &str) -> Result<u64, Error> {
     let mut context = header.call(&GetSnapContext {}).await?;
     loop {
@@ -150,7 +148,6 @@ pub(super) async fn snapshot_id(header: &Header, snapshot: &str) -> Result<u64, 
     }
 }
 
-/// Returns the number of the user's snapshot called `snapshot` among `snaps`.
 async fn named(header: &Header, snaps: &[u64], snapshot: &str) -> Result<Option<u64>, Error> {
     for page in snaps.chunks(PAGE) {
         let mut op = ReadOp::new();

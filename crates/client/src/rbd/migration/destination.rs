@@ -22,7 +22,6 @@ pub(super) struct IncomingSnapshot {
     /// Number of the source's snapshot.
     pub(super) id: u64,
     pub(super) name: String,
-    /// Size of the image at the snapshot, in bytes.
     pub(super) size: u64,
     pub(super) is_protected: bool,
 }

@@ -53,7 +53,6 @@ pub async fn prepare_import(
 struct ImportSource {
     /// Source image, which may have metadata.
     image: Option<Header>,
-    /// Size of the source in bytes.
     size: u64,
     /// Snapshots to copy, oldest first.
     snapshots: Vec<IncomingSnapshot>,

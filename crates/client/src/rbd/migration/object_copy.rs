@@ -19,7 +19,6 @@ pub(in crate::rbd) struct ObjectCopier {
     header: Header,
     layout: Layout,
     features: Features,
-    /// Pool of the data.
     data: Pool,
     names: DataNames,
     /// Whether the destination has a parent, which absent objects would show.
@@ -149,7 +148,6 @@ impl ObjectCopier {
         }
     }
 
-    /// Returns whether a snapshot was created since the start of the migration.
     fn is_later(&self, snap: u64) -> bool {
         self.steps.iter().all(|step| step.snap != snap)
     }

@@ -97,7 +97,6 @@ async fn check_source(source: &Header, details: &ImageDetails) -> Result<(), Err
     Ok(())
 }
 
-/// Creates the destination, which shows the source's data.
 async fn make_destination(
     sides: &Sides,
     source: &Header,
@@ -129,7 +128,6 @@ async fn make_destination(
     reveal(sides, spec).await
 }
 
-/// Makes the destination a clone of the source's parent.
 async fn attach_to_parent(
     source: &Header,
     details: &ImageDetails,

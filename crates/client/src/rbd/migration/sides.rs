@@ -15,7 +15,6 @@ pub(super) mod state {
     pub(in crate::rbd::migration) const EXECUTED: u8 = 4;
 }
 
-/// Source of a migration.
 pub(super) enum Origin {
     /// An image that is migrated away.
     Moved(Header),
@@ -26,13 +25,11 @@ pub(super) enum Origin {
 pub(super) struct Sides {
     pub(super) origin: Origin,
     pub(super) state: u8,
-    /// State in words.
     pub(super) description: String,
     pub(super) destination: Header,
 }
 
 impl Sides {
-    /// Creates the sides from the migration `spec` in one of the headers.
     pub(super) fn new(origin: Origin, spec: &MigrationSpec, destination: Header) -> Self {
         Self { origin, state: spec.state, description: spec.state_description.clone(), destination }
     }
@@ -70,7 +67,6 @@ impl Sides {
         Ok(Self::new(Origin::Moved(source), spec, destination))
     }
 
-    /// Records the state of the migration in all headers.
     pub(super) async fn set_state(&self, state: u8) -> Result<(), Error> {
         let set = MigrationSetState { state, description: String::new() };
         if let Origin::Moved(source) = &self.origin {
@@ -79,7 +75,6 @@ impl Sides {
         self.destination.change(&set).await
     }
 
-    /// Fails unless the migration is in one of these states.
     pub(super) fn check_state(&self, states: &[u8], advice: &str) -> Result<(), Error> {
         if states.contains(&self.state) {
             return Ok(());
@@ -88,7 +83,6 @@ impl Sides {
     }
 }
 
-/// Reads the migration from an image's header.
 pub(super) async fn migration_of(header: &Header) -> Result<MigrationSpec, Error> {
     header.call(&MigrationGet {}).await.map_err(|error| match error {
         Error::Refused { errno: Errno::INVAL, .. } => {

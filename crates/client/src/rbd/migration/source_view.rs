@@ -4,7 +4,6 @@ use crate::rbd::view::View;
 use onego_ceph::types::NOSNAP;
 use std::ops::Range;
 
-/// State of a migration's source.
 pub(super) enum SourceView {
     Image(Box<View>),
     File(SourceFile),
@@ -22,7 +21,6 @@ impl SourceView {
         }
     }
 
-    /// Returns the size in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Image(view) => view.size(),

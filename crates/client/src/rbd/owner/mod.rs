@@ -16,7 +16,6 @@ use onego_rbd::{LOCK_NAME, LockOwner};
 use remote::{Asked, is_done_already, is_short};
 use std::sync::{Mutex, PoisonError};
 
-/// Most successive owners to try.
 const MAX_OWNERS: u32 = 16;
 
 /// Callback for the progress of an operation, (done, total), shared by all parts of it.
@@ -27,7 +26,6 @@ impl<'a> Progress<'a> {
         Self(Mutex::new(Box::new(report)))
     }
 
-    /// Creates a callback that does nothing.
     pub(super) fn ignored() -> Self {
         Self::new(|_, _| {})
     }
@@ -171,12 +169,10 @@ impl Header {
         Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
     }
 
-    /// Returns whether the pool is full, so that clients' writes wait.
     async fn is_pool_full(&self) -> Result<bool, Error> {
         Ok(self.pool.cluster().osd_map().await?.is_pool_full(self.pool.id()))
     }
 
-    /// Returns whether a live client owns the exclusive lock.
     async fn has_live_owner(&self) -> Result<bool, Error> {
         let object = self.object();
         let info = self.pool.call(&object, &GetInfo { name: LOCK_NAME.to_owned() }).await?;

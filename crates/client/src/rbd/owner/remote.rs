@@ -25,21 +25,17 @@ const RESEND: Duration = Duration::from_secs(15);
 /// Delay before resending an operation that the owner may have completed before its answer.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// Events received from the owner and other clients.
 #[derive(Default)]
 struct Heard {
     /// Result of the completed operation: 0 or a negative errno.
     ended: Option<i32>,
-    /// Clients that announced a header change.
     changed_by: Vec<u64>,
     /// Set once the watch has ended, and no further event can arrive.
     is_lost: bool,
 }
 
-/// Result of a request to the owner.
 pub(super) enum Asked {
     Done,
-    /// No owner has accepted the operation.
     Unanswered,
 }
 

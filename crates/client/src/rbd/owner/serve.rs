@@ -63,10 +63,8 @@ impl Operator for ImageOperator {
     }
 }
 
-/// An image whose lock is held for one operation.
 struct OwnedImage {
     image: Image,
-    /// Number of the operation.
     number: u32,
 }
 

@@ -4,7 +4,6 @@ use crate::rbd::header::{GROUP_DIRECTORY, place};
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{DirGetId, GroupSpec};
 
-/// A group that was looked up: its pool, id and header.
 pub(super) struct Group {
     pub(super) pool: Pool,
     pub(super) id: String,
@@ -19,7 +18,6 @@ impl Group {
         }
     }
 
-    /// Returns the name of the object with a group's header.
     pub(super) fn object_of(id: &str) -> String {
         format!("rbd_group_header.{id}")
     }
@@ -47,7 +45,6 @@ impl Group {
     }
 }
 
-/// Returns the name of a group for messages.
 pub(super) fn describe(pool: &Pool, name: &str) -> String {
     format!("group {}/{name}", place(pool))
 }

@@ -8,7 +8,6 @@ use onego_ceph::cls::rbd::{
 };
 use onego_ceph::rbd::DIRECTORY;
 
-/// Images per request.
 const PAGE: u64 = 1024;
 
 /// An image of a group.
@@ -86,7 +85,6 @@ fn check_namespaces(group: &Pool, image: &Pool) -> Result<(), Error> {
     }
 }
 
-/// Returns the images of a group by id.
 pub(super) async fn images(group: &Group) -> Result<Vec<GroupImageStatus>, Error> {
     let mut all: Vec<GroupImageStatus> = Vec::new();
     loop {

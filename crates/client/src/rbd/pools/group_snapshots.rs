@@ -13,7 +13,6 @@ use onego_ceph::cls::rbd::{
 };
 use std::collections::BTreeSet;
 
-/// Snapshots per request.
 const PAGE: u64 = 1024;
 
 /// Lists the names of a group's snapshots, each with whether it is complete.
@@ -134,7 +133,6 @@ pub async fn rollback_group(
     Ok(())
 }
 
-/// Returns a group's snapshots.
 pub(super) async fn records(group: &Group) -> Result<Vec<GroupSnapshot>, Error> {
     let mut all: Vec<GroupSnapshot> = Vec::new();
     loop {

@@ -9,7 +9,6 @@ use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{GroupDirAdd, GroupDirList, GroupDirRemove, GroupDirRename};
 
-/// Groups per request.
 const PAGE: u64 = 1024;
 
 /// Lists the names of a pool's groups.

@@ -1,5 +1,3 @@
-//! Initialization of pools for images.
-
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use onego_buf::List;

@@ -18,7 +18,6 @@ use std::time::SystemTime;
 /// Object with a pool's mirroring settings (`RBD_MIRRORING`).
 const MIRRORING: &str = "rbd_mirroring";
 
-/// Images per request.
 const PAGE: u64 = 1024;
 
 /// Scope of mirroring in a pool.

@@ -25,7 +25,6 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
     header.notify_changed().await
 }
 
-/// Assigns a name to the image with `id`.
 pub(in crate::rbd) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     check_new_name(pool, name, ImageFormat::V2).await?;
     let named = WriteOp::new().create(true).call(&SetId { id: id.to_owned() });

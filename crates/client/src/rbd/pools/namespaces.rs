@@ -5,7 +5,6 @@ use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{DirStateSet, NamespaceAdd, NamespaceList, NamespaceRemove, directory_state};
 use onego_ceph::rbd::DIRECTORY;
 
-/// Namespaces per request.
 const PAGE: u64 = 1024;
 
 /// Lists the namespaces for images in a pool.

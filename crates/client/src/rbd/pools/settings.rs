@@ -1,5 +1,3 @@
-//! Settings of a pool for all its images (`rbd config pool`), by option name.
-
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::header::metadata::all;

@@ -11,7 +11,6 @@ use onego_ceph::rbd::{DIRECTORY, id_object};
 use onego_ceph::types::{EntityName, Utime};
 use std::time::{Duration, SystemTime};
 
-/// Images per request.
 const PAGE: u64 = 1024;
 
 /// States of an image in the trash (`cls::rbd::TrashImageState`).
@@ -242,7 +241,6 @@ fn keeps_in_trash(error: &Error) -> bool {
     [Errno::NOTEMPTY, Errno::BUSY, Errno::MLINK].contains(&error.errno())
 }
 
-/// Returns whether a pool uses more than a fraction of its capacity.
 async fn is_fuller_than(pool: &Pool, part: f64) -> Result<bool, Error> {
     let cluster = pool.cluster();
     let used = cluster.pool_usage(vec![pool.name().to_owned()]).await?;

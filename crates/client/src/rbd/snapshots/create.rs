@@ -67,7 +67,6 @@ fn refuse_existing(
     if exists { Err(Error::Exists { what: format!("snapshot {}@{name}", header.name) }) } else { Ok(()) }
 }
 
-/// Records a snapshot under a new number.
 async fn add(header: &Header, data: &Pool, name: &str, kind: SnapshotKind) -> Result<u64, Error> {
     let mut attempts = 0;
     loop {

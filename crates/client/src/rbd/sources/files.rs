@@ -17,7 +17,6 @@ use std::thread;
 /// Files with the data of an image at its snapshots, oldest first, and at present.
 #[derive(Debug)]
 pub(in crate::rbd) struct SourceFiles {
-    /// Sizes in bytes.
     sizes: Vec<u64>,
     /// Queue of reads for the thread, bounded by the image's users.
     reads: mpsc::Sender<FileRead>,
@@ -59,7 +58,6 @@ impl SourceFiles {
         Ok(Arc::new(Self { sizes, reads }))
     }
 
-    /// Returns the sizes in bytes of the files for the snapshots, oldest first, and for the image.
     pub(in crate::rbd) fn sizes(&self) -> &[u64] {
         &self.sizes
     }
@@ -79,7 +77,6 @@ impl SourceFiles {
 }
 
 impl SourceFile {
-    /// Returns the size in bytes.
     pub(in crate::rbd) fn size(&self) -> u64 {
         self.files.sizes[self.index]
     }

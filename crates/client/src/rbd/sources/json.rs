@@ -1,5 +1,3 @@
-//! Members of the JSON objects in a source-spec.
-
 use crate::ceph::error::{Errno, Error};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -8,18 +6,15 @@ use std::str::FromStr;
 pub(super) struct SpecMembers<'a>(pub(super) &'a Map<String, Value>);
 
 impl<'a> SpecMembers<'a> {
-    /// Returns the members of an object.
     pub(super) fn of(value: &'a Value) -> Result<Self, Error> {
         value.as_object().map(Self).ok_or_else(|| invalid(format!("{value} is not an object")))
     }
 
-    /// Returns an optional string.
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         value.as_str().map(Some).ok_or_else(|| invalid(format!("{key:?} is {value}, but must be a string")))
     }
 
-    /// Returns a required string.
     pub(super) fn needed_text(&self, key: &str) -> Result<&'a str, Error> {
         self.text(key)?.ok_or_else(|| invalid(format!("{key:?} is missing")))
     }
@@ -36,7 +31,6 @@ impl<'a> SpecMembers<'a> {
     }
 }
 
-/// Creates the error of an invalid source-spec.
 pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::Invalid(format!("source-spec: {}", reason.into()))
 }
@@ -46,7 +40,6 @@ pub(super) fn unsupported(there_is: &str, other: &str) -> Error {
     Error::Unmet { what: format!("source-spec: {there_is}, and not {other:?}"), errno: Errno::NOSYS }
 }
 
-/// Creates the error of a text that is not a JSON object.
 pub(super) fn no_object(reason: impl fmt::Display) -> Error {
     Error::Unmet { what: format!("source-spec: not a JSON object: {reason}"), errno: Errno::BADMSG }
 }

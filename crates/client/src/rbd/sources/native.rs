@@ -4,7 +4,6 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Cluster;
 use crate::rbd::header::Header;
 
-/// A snapshot of an image in the same cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NativeSpec {
     pool: PoolName,
@@ -56,7 +55,6 @@ impl NativeSpec {
         })
     }
 
-    /// Looks up the image and its snapshot.
     pub(super) async fn find(&self, cluster: &Cluster) -> Result<SourceImage, Error> {
         let pool = match &self.pool {
             PoolName::Name(name) => cluster.pool(name).await?,

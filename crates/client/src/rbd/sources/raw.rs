@@ -43,12 +43,10 @@ impl RawSpec {
         SourceFiles::open(self.paths().map(Path::to_owned).collect(), cluster.source_files()).await
     }
 
-    /// Returns the files of the snapshots, oldest first, and that of the image.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.snapshots.iter().map(|snapshot| &*snapshot.path).chain([&*self.path])
     }
 
-    /// Returns the optional names of the snapshots, oldest first.
     pub(super) fn snapshot_names(&self) -> impl Iterator<Item = Option<&str>> {
         self.snapshots.iter().map(|snapshot| snapshot.name.as_deref())
     }
@@ -65,7 +63,6 @@ impl RawSnapshot {
     }
 }
 
-/// Returns the path of the file with the data.
 fn file_path(members: &SpecMembers<'_>) -> Result<PathBuf, Error> {
     let stream = members.0.get("stream").ok_or_else(|| invalid("\"stream\" is missing"))?;
     let stream = SpecMembers::of(stream)?;

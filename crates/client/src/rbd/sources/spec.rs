@@ -66,7 +66,6 @@ impl SourceSpec {
         }
     }
 
-    /// Looks up the named source.
     pub(in crate::rbd) async fn find(&self, cluster: &Cluster) -> Result<MigrationSource, Error> {
         match &self.kind {
             SourceKind::Native(native) => native.find(cluster).await.map(MigrationSource::Image),

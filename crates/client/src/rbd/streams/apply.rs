@@ -1,5 +1,3 @@
-//! Application of diffs to an image.
-
 use super::super::header::Header;
 use super::super::image::Image;
 use super::super::resize::resize;
@@ -12,10 +10,8 @@ use futures_util::stream::FuturesOrdered;
 use onego_buf::List;
 use onego_rbd::stream::{DiffEvent, DiffRecord};
 
-/// Largest write, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// Largest request that writes zeros, in bytes.
 const ZEROS: u64 = 32 << 20;
 
 /// Requests in flight: enough for any network, with little memory.
@@ -35,9 +31,7 @@ pub(super) struct DiffTarget {
     writing: FuturesOrdered<BoxFuture<'static, Result<(), Error>>>,
     /// No request in flight exceeds this offset.
     written_to: u64,
-    /// Offset of the next data.
     at: u64,
-    /// Snapshot at the diff's end.
     to: Option<String>,
     is_protected: bool,
     /// Whether the diff was partially applied before, so that its snapshot may exist.
@@ -78,7 +72,6 @@ impl DiffTarget {
         }
     }
 
-    /// Applies an event. Its writes may still be in flight when this returns.
     pub(super) async fn apply(&mut self, event: DiffEvent) -> Result<(), Error> {
         match event {
             DiffEvent::Record(DiffRecord::From(name)) => {
@@ -139,7 +132,6 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// Waits for all requests in flight.
     pub(super) async fn drain(&mut self) -> Result<(), Error> {
         while let Some(written) = self.writing.next().await {
             written?;
@@ -213,7 +205,6 @@ impl DiffTarget {
         Ok(())
     }
 
-    /// Waits for all requests in flight, and closes the image.
     pub(super) async fn close(&mut self) -> Result<(), Error> {
         let drained = self.drain().await;
         let closed = match self.image.take() {

@@ -21,7 +21,6 @@ pub struct ExportImage {
     /// End of the last diff.
     last: Option<ImagePoint>,
     current: Option<ExportDiff>,
-    /// Number of completed diffs.
     done: u64,
     diffs: u64,
 }

@@ -10,7 +10,6 @@ use onego_ceph::rbd::{Features, Layout};
 use onego_rbd::stream::{DiffEvent, ImageDecoder, ImageEvent, ImageRecord};
 use std::collections::BTreeMap;
 
-/// Largest total size of metadata, in bytes.
 const MAX_METADATA: usize = 16 << 20;
 
 /// Overrides of an imported image's properties in its stream.
@@ -42,7 +41,6 @@ pub struct ImportImage {
     record: u64,
 }
 
-/// Properties of the image in the stream.
 #[derive(Debug, Default)]
 struct ImageShape {
     order: Option<u64>,

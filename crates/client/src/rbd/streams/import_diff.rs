@@ -27,7 +27,6 @@ pub struct ImportDiff {
     target: DiffTarget,
     /// Length of the stream's prefix that was applied before, in bytes.
     start: u64,
-    /// Offset of the last record in the stream.
     record: u64,
 }
 
@@ -88,7 +87,6 @@ impl ImportDiff {
     }
 }
 
-/// Creates the error of a stream that does not fit an image.
 pub(super) fn refused(name: &str, error: StreamError) -> Error {
     Error::Invalid(format!("cannot import to {name}: {error}"))
 }

@@ -1,5 +1,3 @@
-//! Conversion of a diff's ranges to stream records.
-
 use super::super::diff::{Diff, DiffRange};
 use super::super::image::Image;
 use crate::ceph::error::Error;
@@ -9,13 +7,11 @@ use futures_util::stream::FuturesOrdered;
 use onego_buf::List;
 use onego_rbd::stream::{DiffRecord, DiffVersion};
 
-/// Size of a read, in bytes.
 const PIECE: u64 = 1 << 20;
 
 /// Reads in flight: enough for any network, with little memory.
 const WINDOW: usize = 32;
 
-/// Most zeros to emit at once.
 const ZEROS_AT_A_TIME: u64 = 1 << 20;
 
 /// Records of a diff's ranges: one for each range, with its data unless that is all zeros.
@@ -43,7 +39,6 @@ struct RangePiece {
 }
 
 impl RangeWriter {
-    /// Creates the records of `diff` with the data of `image`.
     pub(super) fn new(diff: Diff, image: Image, version: DiffVersion) -> Self {
         Self {
             diff,

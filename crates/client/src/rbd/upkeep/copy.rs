@@ -54,7 +54,6 @@ pub async fn copy(
     copied
 }
 
-/// A new image that objects are written to.
 pub(super) struct CopyTarget {
     pub(super) header: Header,
     pub(super) layout: onego_ceph::rbd::Layout,
@@ -72,7 +71,6 @@ impl CopyTarget {
         Ok(Self { layout: info.layout, features: info.features, data, names, header })
     }
 
-    /// Writes the content of an object.
     pub(super) async fn write(&self, object: u64, bytes: Vec<u8>) -> Result<(), Error> {
         self.mark(object, state::EXISTS).await?;
         self.data.write_full(&self.names.name(object).to_string(), bytes).await

@@ -26,7 +26,6 @@ pub enum CopyKind {
 }
 
 impl CopyKind {
-    /// Returns the format in which the parent records the copy.
     pub(in crate::rbd) fn format(self, source: &ImageDetails) -> CloneFormat {
         match self {
             Self::Clone(format) => format,
@@ -85,7 +84,6 @@ pub async fn deep_copy(
     copied
 }
 
-/// Source of a copy.
 struct CopySource<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
@@ -102,7 +100,6 @@ impl CopySource<'_> {
         up_to.chain((end == NOSNAP).then_some(None)).collect()
     }
 
-    /// Makes the copy a clone of the source's parent.
     async fn attach(&self, target: &Header, first: Option<&Snapshot>) -> Result<(), Error> {
         let Some(origin) = &self.details.origin else { return Ok(()) };
         let head = self.details.info.parent.as_ref().map(|parent| parent.overlap);

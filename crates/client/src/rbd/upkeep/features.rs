@@ -82,7 +82,6 @@ async fn disable(header: &Header, details: &ImageDetails, features: Features) ->
     header.notify_changed().await
 }
 
-/// Enables or disables features of an image.
 pub(in crate::rbd) async fn update_features(
     header: &Header,
     details: &ImageDetails,

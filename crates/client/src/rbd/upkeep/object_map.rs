@@ -34,7 +34,6 @@ pub async fn rebuild_object_map(
         .await
 }
 
-/// Rebuilds all maps.
 pub(in crate::rbd) async fn rebuild_all(
     header: &Header,
     details: &ImageDetails,

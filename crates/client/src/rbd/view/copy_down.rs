@@ -1,5 +1,3 @@
-//! Copying of the parent data that an image and its snapshots show into objects of the image.
-
 use super::own_key::refuse_own_key;
 use super::shown::View;
 use crate::ceph::error::Error;
@@ -10,11 +8,9 @@ use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::{NOSNAP, SnapContext};
 
-/// Copies parent data into objects of a clone.
 pub(in crate::rbd) struct CopyDown<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
-    /// Pool of the clone's data.
     data: Pool,
     names: DataNames,
     parent: View,

@@ -23,7 +23,6 @@ pub(in crate::rbd) async fn refuse_own_key(
     Ok(())
 }
 
-/// Returns whether the image shows a parent and has its own LUKS header.
 async fn has_own_key(header: &Header, snap: u64) -> Result<bool, Error> {
     let image = Image::open_snap(header, snap).await?;
     let is_clone = image.info().parent.is_some();

@@ -1,5 +1,3 @@
-//! Data that an image shows at a snapshot or at present, by object.
-
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::header::{Header, ImageDetails};
@@ -8,7 +6,6 @@ use onego_buf::List;
 use onego_ceph::rbd::DataNames;
 use std::ops::Range;
 
-/// An image at a snapshot or at present.
 pub(in crate::rbd) struct View {
     image: Image,
     /// Pool of the data, at the view's snapshot.
@@ -56,12 +53,10 @@ impl View {
         Self::of(&Header::with_id(&pool, &origin.image_id).await?, origin.snap).await
     }
 
-    /// Returns the size in bytes.
     pub(in crate::rbd) fn size(&self) -> u64 {
         self.image.size()
     }
 
-    /// Reads an object of the image itself, if it exists.
     pub(in crate::rbd) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
         match self.data.read(&self.names.name(object).to_string(), 0, 0).await {
             Ok(bytes) => Ok(Some(bytes)),

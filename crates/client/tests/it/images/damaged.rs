@@ -14,7 +14,6 @@ use std::time::Duration;
 const SIZE: u64 = 8 << 20;
 const OBJECT: u64 = 1 << 20;
 
-/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> CreateOptions {
@@ -45,7 +44,6 @@ async fn header(pool: &Pool) -> Result<String, Error> {
     Ok(header_object(&rbd::info(pool, "disk").await?.id).to_string())
 }
 
-/// Checks that the first object reads as sevens.
 async fn check(image: &Image) -> Result<(), Error> {
     assert_eq!(image.read(0, OBJECT).await?.to_vec(), vec![7; OBJECT as usize]);
     Ok(())

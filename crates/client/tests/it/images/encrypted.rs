@@ -10,7 +10,6 @@ use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration
 
 const CHEAP: EncryptionCosts = EncryptionCosts { iterations: 1000, memory: 64, passes: 1 };
 
-/// Size of the decrypted data of the images under test, in bytes.
 const DATA: u64 = 2 << 20;
 
 fn with_pool(body: impl AsyncFnOnce(&Pool) -> Result<(), Error>) {
@@ -33,7 +32,6 @@ async fn create_raw(pool: &Pool, name: &str, size: u64) -> Result<(), Error> {
     rbd::create(pool, name, &options.with_layout(Layout::plain(16)?)).await
 }
 
-/// Returns the size of a header in images with small objects.
 fn header(version: LuksVersion) -> u64 {
     match version {
         LuksVersion::One => 17 << 16,

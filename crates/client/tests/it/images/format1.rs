@@ -16,7 +16,6 @@ const SIZE: u64 = 8 << 20;
 const OBJECT: u64 = 1 << 20;
 const PIECE: usize = 4096;
 
-/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> CreateOptions {

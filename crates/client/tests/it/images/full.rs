@@ -8,10 +8,8 @@ use onego::rbd::pools::mirroring::{self, MirrorMode};
 use onego::rbd::{self, Image, pools, snapshots};
 use std::time::Duration;
 
-/// Limit on a test's duration, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sets the pool's quota in bytes; 0 means unlimited.
 async fn set_quota(pool: &Pool, bytes: u64) -> Result<(), Error> {
     let quota = format!(
         r#"{{"prefix": "osd pool set-quota", "pool": "rbd", "field": "max_bytes", "val": "{bytes}"}}"#

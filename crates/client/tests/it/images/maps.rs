@@ -7,7 +7,6 @@ use onego::rbd::{self, CreateOptions, Features, Image, snapshots, upkeep};
 /// Exceeds the limit of an object map, with objects of 4 MiB.
 const PIB: u64 = 1 << 50;
 
-/// Lists all objects.
 async fn objects(pool: &Pool) -> Result<Vec<String>, onego::ceph::Error> {
     let all = pool.all_objects().all().await?;
     Ok(all.into_iter().map(|entry| entry.name).collect())

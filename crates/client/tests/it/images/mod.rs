@@ -1,5 +1,3 @@
-//! Images of an embedded cluster.
-
 mod damaged;
 mod encrypted;
 mod format1;

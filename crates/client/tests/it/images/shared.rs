@@ -7,7 +7,6 @@ use std::cell::Cell;
 
 const SIZE: u64 = 8 << 20;
 
-/// Size of a write in bytes.
 const PIECE: usize = 4096;
 
 fn with_two_clients(body: impl AsyncFnOnce(Cluster, Cluster) -> Result<(), Error>) {

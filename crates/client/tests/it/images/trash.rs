@@ -1,5 +1,3 @@
-//! The trash of a pool.
-
 use crate::images::owned::{PIECE, options, with_two_clients};
 use onego::ErrorKind;
 use onego::ceph::{Errno, Error};

@@ -116,7 +116,6 @@ fn srv(priority: u16, weight: u16, port: u16, target: &str) -> RData<'_> {
     RData::SRV(SRV { priority, weight, port, target: Name::new_unchecked(target) })
 }
 
-/// Answers from a zone with three monitors.
 fn zone(question: &Packet<'_>) -> Vec<u8> {
     let asked = &question.questions[0];
     let name = asked.qname.to_string();
