@@ -78,7 +78,6 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Returns the first of three pages: numbers, none, and a number or an error.
     fn page(number: u32, fails: bool) -> NextPage<u32, &'static str> {
         Box::pin(async move {
             let items = match number {

@@ -15,13 +15,11 @@ pub(crate) struct Closed;
 pub(crate) struct Mailbox<C> {
     state: Mutex<MailboxState<C>>,
     reactor: OnceLock<Waker>,
-    /// Set when a caller abandoned its request.
     sweep: AtomicBool,
 }
 
 struct MailboxState<C> {
     commands: VecDeque<C>,
-    /// Wakers of waiting senders by arrival number.
     senders: BTreeMap<u64, task::Waker>,
     last_sender: u64,
     closed: bool,

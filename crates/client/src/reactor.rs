@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Limit on the shutdown of a client. An unreleased watch makes other clients wait for half a minute; a reachable
 /// peer answers at once.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interface between the reactor and the client that it drives.
 pub trait Core: Machine {
@@ -31,9 +31,8 @@ pub trait Core: Machine {
     fn close(&self);
 
     /// Starts releasing state that the peer would otherwise keep for a dead client.
-    fn say_farewell(&mut self, _now: Time) {}
+    fn shut_down(&mut self, _now: Time) {}
 
-    /// Returns whether the release is still in progress.
     fn is_leaving(&self) -> bool {
         false
     }
@@ -71,7 +70,6 @@ impl<C: Core> Reactor<C> {
         Self { driver }
     }
 
-    /// Returns the client and the time to pass to its requests.
     pub(crate) fn core(&mut self) -> (&mut C, Time) {
         let now = self.driver.now();
         (self.driver.machine_mut(), now)
@@ -174,8 +172,8 @@ impl<C: Core> Drop for Reactor<C> {
     fn drop(&mut self) {
         self.driver.machine().close();
         let now = self.driver.now();
-        self.driver.machine_mut().say_farewell(now);
-        let until = now + FAREWELL;
+        self.driver.machine_mut().shut_down(now);
+        let until = now + SHUTDOWN_TIMEOUT;
         while self.driver.machine().is_leaving() && self.driver.now() < until {
             if self.driver.turn(Wait::Until(until)).is_err() {
                 return;

@@ -17,7 +17,6 @@ const LATE: Duration = Duration::from_millis(500);
 
 /// A sentence that states what a client waits for and why.
 pub(crate) trait WaitReport: fmt::Display + Clone {
-    /// Returns how long the client has been waiting.
     fn elapsed(&self) -> Duration;
 }
 
@@ -85,23 +84,22 @@ impl<W: Clone> Report<W> {
 
 /// Checks once a second whether a busy client makes progress.
 #[derive(Debug)]
-pub(crate) struct Lookout<W> {
-    look_at: Option<Time>,
+pub(crate) struct StallMonitor<W> {
+    next_check: Option<Time>,
     reported: Option<String>,
     report: Report<W>,
     hook: Option<WaitingHook<W>>,
 }
 
-impl<W: WaitReport> Lookout<W> {
+impl<W: WaitReport> StallMonitor<W> {
     pub(crate) fn new(report: Report<W>, hook: Option<WaitingHook<W>>) -> Self {
-        Self { look_at: None, reported: None, report, hook }
+        Self { next_check: None, reported: None, report, hook }
     }
 
-    /// Sets whether the client has work pending.
     #[inline]
     pub(crate) fn set_busy(&mut self, now: Time, is_busy: bool) {
-        if is_busy != self.look_at.is_some() {
-            self.look_at = is_busy.then(|| now + PATIENCE);
+        if is_busy != self.next_check.is_some() {
+            self.next_check = is_busy.then(|| now + PATIENCE);
             if !is_busy {
                 self.report(None);
             }
@@ -109,13 +107,12 @@ impl<W: WaitReport> Lookout<W> {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.look_at
+        self.next_check
     }
 
-    /// Checks for progress if a check is due.
-    pub(crate) fn look(&mut self, now: Time, waiting: impl FnOnce() -> Option<W>) {
-        let Some(at) = self.look_at.filter(|at| *at <= now) else { return };
-        self.look_at = Some(now + INTERVAL);
+    pub(crate) fn check(&mut self, now: Time, waiting: impl FnOnce() -> Option<W>) {
+        let Some(at) = self.next_check.filter(|at| *at <= now) else { return };
+        self.next_check = Some(now + INTERVAL);
         if now.since(at) < LATE {
             self.report(waiting().filter(|waiting| waiting.elapsed() >= PATIENCE));
         }
@@ -172,29 +169,29 @@ mod tests {
             log.lock().unwrap().push(waiting.map(ToString::to_string));
         });
         let report = Report::default();
-        let mut lookout = Lookout::new(report.clone(), Some(hook));
-        lookout.set_busy(at(0), true);
-        lookout.look(at(1), || panic!("too early to check"));
-        lookout.look(at(2), || Some(Sentence("refused", 1)));
+        let mut stall_monitor = StallMonitor::new(report.clone(), Some(hook));
+        stall_monitor.set_busy(at(0), true);
+        stall_monitor.check(at(1), || panic!("too early to check"));
+        stall_monitor.check(at(2), || Some(Sentence("refused", 1)));
         assert_eq!(report.get(), None);
-        lookout.look(at(3), || Some(Sentence("refused", 2)));
-        lookout.look(at(4), || Some(Sentence("refused", 3)));
+        stall_monitor.check(at(3), || Some(Sentence("refused", 2)));
+        stall_monitor.check(at(4), || Some(Sentence("refused", 3)));
         assert_eq!(report.get(), Some(Sentence("refused", 3)));
-        lookout.look(at(5), || Some(Sentence("reset", 4)));
-        lookout.set_busy(at(6), true);
-        lookout.set_busy(at(6), false);
-        assert_eq!((report.get(), lookout.deadline()), (None, None));
+        stall_monitor.check(at(5), || Some(Sentence("reset", 4)));
+        stall_monitor.set_busy(at(6), true);
+        stall_monitor.set_busy(at(6), false);
+        assert_eq!((report.get(), stall_monitor.deadline()), (None, None));
         assert_eq!(*reported.lock().unwrap(), [Some("refused".into()), Some("reset".into()), None]);
     }
 
     #[test]
     fn an_undriven_client_is_not_reported_as_waiting() {
         let report = Report::default();
-        let mut lookout = Lookout::new(report.clone(), None);
-        lookout.set_busy(at(0), true);
-        lookout.look(at(9), || panic!("the replies may lie in the sockets"));
-        assert_eq!((report.get(), lookout.deadline()), (None, Some(at(10))));
-        lookout.look(at(10), || Some(Sentence("unanswered", 10)));
+        let mut stall_monitor = StallMonitor::new(report.clone(), None);
+        stall_monitor.set_busy(at(0), true);
+        stall_monitor.check(at(9), || panic!("the replies may lie in the sockets"));
+        assert_eq!((report.get(), stall_monitor.deadline()), (None, Some(at(10))));
+        stall_monitor.check(at(10), || Some(Sentence("unanswered", 10)));
         assert!(report.get().is_some());
     }
 }

@@ -168,7 +168,6 @@ impl Device for FileDevice {
     }
 }
 
-/// Returns the most efficient request size in bytes: that of a single call.
 fn preferred(file: &File) -> u32 {
     let bytes = file.mount().limits().read as u32;
     bytes.checked_next_power_of_two().filter(|power| *power == bytes).unwrap_or(4096)

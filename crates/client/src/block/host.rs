@@ -6,7 +6,7 @@ use crate::driver::Driver;
 use crate::nfs::{self, Mount, Unmounted};
 use crate::rados::{ClientFigures, Cluster, Unconnected};
 use crate::rbd::Image;
-use crate::reactor::{EngineFailed, FAREWELL};
+use crate::reactor::{EngineFailed, SHUTDOWN_TIMEOUT};
 use onego_block::{Backend, Device, Export};
 use onego_engine::zero_copy::Settings;
 use onego_engine::{EngineKind, Spin, Stats, Wait, Waker};
@@ -191,7 +191,7 @@ impl<E: Export> Drop for Host<E> {
     fn drop(&mut self) {
         let now = self.driver.now();
         self.hosted().backends.iter_mut().for_each(|backend| backend.leave(now));
-        let until = now + FAREWELL;
+        let until = now + SHUTDOWN_TIMEOUT;
         while self.hosted().backends.iter().any(|backend| backend.is_leaving()) && self.driver.now() < until {
             if self.driver.turn(Wait::Until(until)).is_err() {
                 return;

@@ -14,7 +14,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most efficient granularity of a request, in bytes.
 const PREFERRED: u32 = 4096;
 
 /// Trims below this free little: librbd's default of `rbd_discard_granularity_bytes`.
@@ -42,7 +41,6 @@ impl ImageOpener {
     }
 }
 
-/// An image as a device. The last clone closes it.
 pub(crate) struct ImageDevice {
     image: Image,
     /// Fixed properties while the image is open; the size may change.
@@ -83,7 +81,7 @@ impl Backend for ImageDevices {
 
     fn leave(&mut self, now: Time) {
         self.core.close();
-        self.core.say_farewell(now);
+        self.core.shut_down(now);
     }
 
     fn is_leaving(&self) -> bool {

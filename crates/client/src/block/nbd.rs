@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Port of NBD (IANA).
 const PORT: u16 = 10809;
 
 /// Connections to a server on which a flush covers writes on the others, as in nbdcopy.
@@ -34,7 +33,6 @@ pub struct NbdUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TlsFiles {
     folder: PathBuf,
-    /// Name in the server's certificate, if not the host's.
     name: Option<String>,
 }
 

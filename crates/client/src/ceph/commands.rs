@@ -43,8 +43,8 @@ pub(crate) enum CephCommand {
         image: ImageKey,
         control: ImageControl,
     },
-    Acquaintance {
-        done: oneshot::Sender<Acquaintance>,
+    SessionInfo {
+        done: oneshot::Sender<SessionInfo>,
     },
     FollowLog {
         entries: mpsc::Sender<LogEntry>,
@@ -57,10 +57,9 @@ pub(crate) enum CephCommand {
     },
     Watch {
         target: WatchTarget,
-        events: mpsc::Sender<Told>,
+        events: mpsc::Sender<WatchNotice>,
         done: WatchDone,
     },
-    /// Returns the time since a watch was last confirmed; `None` if it is lost.
     WatchAge {
         watch: WatchId,
         done: oneshot::Sender<Option<Duration>>,
@@ -82,33 +81,29 @@ pub(crate) enum CephCommand {
     },
 }
 
-pub(crate) struct Acquaintance {
+pub(crate) struct SessionInfo {
     pub(crate) global_id: u64,
-    /// The client's address as the cluster sees it.
     pub(crate) addr: Option<EntityAddr>,
     pub(crate) monitors: Option<MonMap>,
 }
 
 pub(crate) enum Question {
     Command(String, List),
-    /// Space usage of a pool, or of the cluster.
     Statfs(Option<i64>),
     PoolStats(Vec<String>),
     NewestMap,
     Pool(PoolOp),
     Ping,
-    /// A command in JSON to the session's monitor itself, with its input.
     ThisMonitor(String, List),
-    /// A command in JSON to the OSD of this number, with its input.
     Osd(i32, String, List),
 }
 
-pub(crate) enum Told {
+pub(crate) enum WatchNotice {
     Notify { notify_id: u64, notifier: u64, payload: List },
     Lost(client::Error),
 }
 
-impl Told {
+impl WatchNotice {
     pub(crate) fn notify_id(&self) -> Option<u64> {
         match self {
             Self::Notify { notify_id, .. } => Some(*notify_id),

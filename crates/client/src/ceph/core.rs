@@ -1,6 +1,6 @@
 //! The machine that the reactor drives: the protocol client, and requests composed of several of its own.
 
-use super::commands::{Acquaintance, CephCommand, Question, Told, WatchDone};
+use super::commands::{CephCommand, Question, SessionInfo, WatchDone, WatchNotice};
 use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
@@ -10,7 +10,7 @@ use super::operations::Operations;
 use super::tickets::{MapReply, MapWaiter, Purpose, Ticket, refused, submit_or_park};
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
-use crate::waiting::{Lookout, WaitReport};
+use crate::waiting::{StallMonitor, WaitReport};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Client, Completion, Request};
@@ -27,7 +27,7 @@ use std::time::Duration;
 const MAX_COMPLETED: usize = 1 << 16;
 
 enum Watcher {
-    Stream(mpsc::Sender<Told>),
+    Stream(mpsc::Sender<WatchNotice>),
     Image(ImageKey),
 }
 
@@ -43,7 +43,7 @@ pub struct Core {
     watchers: HashMap<WatchId, Watcher>,
     log: LogFollowers,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
-    lookout: Lookout<Waiting>,
+    stall_monitor: StallMonitor<Waiting>,
     watching: usize,
     unwatching: usize,
 }
@@ -52,7 +52,7 @@ impl Core {
     pub(crate) fn new(
         config: &client::Config,
         mailbox: Arc<Mailbox<CephCommand>>,
-        lookout: Lookout<Waiting>,
+        stall_monitor: StallMonitor<Waiting>,
         now: Time,
     ) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Core {
             watchers: HashMap::new(),
             log: LogFollowers::default(),
             completed: VecDeque::new(),
-            lookout,
+            stall_monitor,
             watching: 0,
             unwatching: 0,
         }
@@ -118,10 +118,10 @@ impl Core {
             }
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
             // The caller may have stopped waiting.
-            CephCommand::Acquaintance { done } => {
+            CephCommand::SessionInfo { done } => {
                 let (global_id, addr) = (self.client.global_id(), self.client.addr());
                 let monitors = self.client.monmap().cloned();
-                drop(done.send(Acquaintance { global_id, addr, monitors }));
+                drop(done.send(SessionInfo { global_id, addr, monitors }));
             }
             CephCommand::WatchAge { watch, done } => {
                 let confirmed = self.client.watch_confirmed(watch);
@@ -160,11 +160,10 @@ impl Core {
         self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
     }
 
-    /// Cancels abandoned requests.
     fn sweep(&mut self, now: Time) {
         if self.mailbox.is_closed() {
             // All handles are gone, and their last commands have been executed.
-            self.say_farewell(now);
+            self.shut_down(now);
         }
         self.map_waiters.retain(|waiter| !waiter.is_canceled());
         if self.log.sweep() {
@@ -234,10 +233,10 @@ impl Core {
             // The caller may have stopped waiting.
             Purpose::Future(done) => drop(done.send((outcome, buffer))),
             Purpose::Watch(done, events) => self.established(now, outcome, done, events),
-            Purpose::Unwatch(told) => {
+            Purpose::Unwatch(done) => {
                 self.unwatching -= 1;
-                if let Some(told) = told {
-                    drop(told.send((outcome, buffer)));
+                if let Some(done) = done {
+                    drop(done.send((outcome, buffer)));
                 }
             }
         }
@@ -248,7 +247,7 @@ impl Core {
         now: Time,
         outcome: Result<client::Outcome, client::Error>,
         done: WatchDone,
-        events: mpsc::Sender<Told>,
+        events: mpsc::Sender<WatchNotice>,
     ) {
         self.watching -= 1;
         let result = outcome.and_then(|outcome| match outcome {
@@ -269,11 +268,11 @@ impl Core {
             Event::Map(_) => self.serve_map_waiters(now),
             Event::Log(entries) => self.log.tell(&entries),
             Event::Notify { watch, notify_id, notifier, payload } => {
-                self.notified(now, watch, Told::Notify { notify_id, notifier, payload });
+                self.notified(now, watch, WatchNotice::Notify { notify_id, notifier, payload });
             }
             Event::WatchLost { watch, error } => {
                 tracing::warn!(%error, "lost a watch");
-                self.notified(now, watch, Told::Lost(error));
+                self.notified(now, watch, WatchNotice::Lost(error));
             }
             Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
             Event::BadMap(error) => tracing::error!(%error, "invalid cluster map"),
@@ -304,17 +303,17 @@ impl Core {
 
     /// Handles an event of a watch. The users of a [`Watch`](crate::rados::Watch) acknowledge notifications
     /// themselves.
-    fn notified(&mut self, now: Time, watch: WatchId, told: Told) {
-        let notify_id = told.notify_id();
+    fn notified(&mut self, now: Time, watch: WatchId, notice: WatchNotice) {
+        let notify_id = notice.notify_id();
         let is_told = match self.watchers.get_mut(&watch) {
-            Some(Watcher::Stream(events)) => events.try_send(told).is_ok(),
+            Some(Watcher::Stream(events)) => events.try_send(notice).is_ok(),
             Some(Watcher::Image(key)) => {
                 let key = *key;
                 if notify_id.is_none() {
                     self.watchers.remove(&watch);
                 }
                 return self.with_images(now, |images, parts| {
-                    images.notified(now, parts, key, watch, &told);
+                    images.notified(now, parts, key, watch, &notice);
                 });
             }
             None => false,
@@ -387,7 +386,7 @@ impl reactor::Core for Core {
     }
 
     /// Removes all watches, so that no client waits for this one after its exit.
-    fn say_farewell(&mut self, now: Time) {
+    fn shut_down(&mut self, now: Time) {
         let is_stream = |watcher: &Watcher| matches!(watcher, Watcher::Stream(_));
         let streams = self.watchers.iter().filter(|(_, watcher)| is_stream(watcher));
         let watches: Vec<WatchId> = streams.map(|(watch, _)| *watch).collect();
@@ -440,12 +439,12 @@ impl Layer for Core {
         }
         // Neither a request for another client's lock nor the pause before the next one is in flight in the client.
         let is_busy = self.client.is_busy() || !self.map_waiters.is_empty() || self.images.is_lock_awaited();
-        self.lookout.set_busy(now, is_busy);
+        self.stall_monitor.set_busy(now, is_busy);
     }
 
     fn due_at(&self) -> Option<Time> {
         let waiters = self.map_waiters.iter().map(|waiter| waiter.deadline);
-        waiters.chain(self.lookout.deadline()).chain(self.images.due_at()).min()
+        waiters.chain(self.stall_monitor.deadline()).chain(self.images.due_at()).min()
     }
 
     fn due(&mut self, now: Time) {
@@ -453,6 +452,6 @@ impl Layer for Core {
         self.with_images(now, |images, parts| images.due(now, parts));
         let (client, images) = (&self.client, &self.images);
         let waiting = || client.waiting(now).into_iter().chain(images.waiting(now));
-        self.lookout.look(now, || waiting().max_by_key(|waiting| waiting.elapsed));
+        self.stall_monitor.check(now, || waiting().max_by_key(|waiting| waiting.elapsed));
     }
 }

@@ -34,7 +34,6 @@ pub(super) fn tell(
 
 pub(crate) const OTHER_KIND: client::Error = client::Error::Mismatch("it is of another kind");
 
-/// Result of a plain request, and the buffer that it was given.
 pub(crate) type RequestOutcome = (Result<client::Outcome, client::Error>, Option<SegmentMut>);
 
 /// A completed tagged request to an image.

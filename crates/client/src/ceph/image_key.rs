@@ -27,7 +27,6 @@ pub(crate) enum ImageControl {
     /// Sets the size in the header and in the object map.
     FinishResize(u64, ReplyTo),
     CancelResize(u64),
-    /// Pauses the image for the operation with this number.
     Pause(u32, onego_rbd::PauseKind, ReplyTo),
     Resume(ReplyTo),
     Close(Option<ReplyTo>),

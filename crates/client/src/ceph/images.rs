@@ -1,4 +1,4 @@
-use super::commands::Told;
+use super::commands::WatchNotice;
 use super::done::{ReplyTo, tell};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
@@ -35,7 +35,6 @@ struct OpenEntry {
     operator: Option<Box<dyn Operator>>,
 }
 
-/// Parts of the core that the machine of an image needs.
 pub(super) struct CoreParts<'a> {
     pub(super) client: &'a mut Client<Ticket>,
     pub(super) parked: &'a mut VecDeque<(Request, Ticket)>,
@@ -257,11 +256,13 @@ impl Images {
         parts: &mut CoreParts<'_>,
         key: ImageKey,
         watch: WatchId,
-        told: &Told,
+        notice: &WatchNotice,
     ) {
-        self.with(now, parts, key, |image, host| match told {
-            Told::Notify { notify_id, payload, .. } => image.notified(now, host, watch, *notify_id, payload),
-            Told::Lost(error) => image.watch_lost(now, host, watch, error),
+        self.with(now, parts, key, |image, host| match notice {
+            WatchNotice::Notify { notify_id, payload, .. } => {
+                image.notified(now, host, watch, *notify_id, payload);
+            }
+            WatchNotice::Lost(error) => image.watch_lost(now, host, watch, error),
         });
     }
 

@@ -24,7 +24,6 @@ struct RunningJob {
 }
 
 pub(super) enum Job {
-    /// An operation requested by another client, with its number.
     Operation(u32, JobFuture<()>, OperationProgress),
     Copy(u64, JobFuture<Copied>),
     Read(onego_rbd::Ticket, ExternalRead),
@@ -38,7 +37,6 @@ pub(super) enum JobEvent {
 }
 
 impl Job {
-    /// Polls the job; returns an event if there is one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<JobEvent> {
         match self {
             Self::Operation(number, work, progress) => match work.as_mut().poll(cx) {

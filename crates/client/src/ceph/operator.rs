@@ -18,7 +18,6 @@ pub(crate) struct Watched {
 
 pub(crate) type JobFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
-/// Starts jobs of an image, which run on the reactor.
 pub(crate) trait Operator: Send {
     fn operate(
         &self,

@@ -1,4 +1,4 @@
-use super::commands::{MapDone, Told, WatchDone};
+use super::commands::{MapDone, WatchDone, WatchNotice};
 use super::done::RequestOutcome;
 use super::image_key::ImageKey;
 use futures_channel::{mpsc, oneshot};
@@ -13,7 +13,7 @@ pub struct Ticket(pub(super) Purpose);
 pub(super) enum Purpose {
     Future(oneshot::Sender<RequestOutcome>),
     Image { key: ImageKey, ticket: onego_rbd::Ticket },
-    Watch(WatchDone, mpsc::Sender<Told>),
+    Watch(WatchDone, mpsc::Sender<WatchNotice>),
     Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
@@ -24,7 +24,6 @@ pub(super) struct MapWaiter {
     pub(super) done: MapReply,
 }
 
-/// Receiver to notify when the map arrives.
 pub(super) enum MapReply {
     Future(MapDone),
     Ticket(Ticket),

@@ -240,7 +240,6 @@ impl Config {
     }
 }
 
-/// Returns the supplementary groups of this process.
 fn groups() -> Vec<u32> {
     // AUTH_SYS has room for 16 (RFC 5531, appendix A).
     let groups = rustix::process::getgroups().unwrap_or_default();

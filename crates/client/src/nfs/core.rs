@@ -3,7 +3,7 @@
 use super::error::Error;
 use crate::mailbox::Mailbox;
 use crate::reactor;
-use crate::waiting::{Lookout, WaitReport};
+use crate::waiting::{StallMonitor, WaitReport};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
@@ -179,7 +179,7 @@ pub struct Core {
     mailbox: Arc<Mailbox<NfsCommand>>,
     completed: VecDeque<Completed>,
     resolving: Option<(String, Time)>,
-    lookout: Lookout<Waiting>,
+    stall_monitor: StallMonitor<Waiting>,
 }
 
 impl Core {
@@ -187,11 +187,11 @@ impl Core {
         config: Config,
         patience: Option<Duration>,
         mailbox: Arc<Mailbox<NfsCommand>>,
-        lookout: Lookout<Waiting>,
+        stall_monitor: StallMonitor<Waiting>,
     ) -> Self {
         let mut files = FileClient::new(config);
         files.set_patience(patience);
-        Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
+        Self { files, mailbox, completed: VecDeque::new(), resolving: None, stall_monitor }
     }
 
     pub(super) fn figures(&self) -> CallFigures {
@@ -345,16 +345,16 @@ impl Layer for Core {
             self.execute(now, command);
         }
         let is_busy = self.resolving.is_some() || !self.files.is_idle();
-        self.lookout.set_busy(now, is_busy);
+        self.stall_monitor.set_busy(now, is_busy);
     }
 
     fn due_at(&self) -> Option<Time> {
-        self.lookout.deadline()
+        self.stall_monitor.deadline()
     }
 
     fn due(&mut self, now: Time) {
         let (files, resolving) = (&self.files, &self.resolving);
-        self.lookout.look(now, || match resolving {
+        self.stall_monitor.check(now, || match resolving {
             Some((host, since)) => {
                 let target = Awaited::Address(host.clone());
                 Some(Waiting::new(target, now.since(*since), WaitCause::Unanswered))
@@ -375,13 +375,12 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Waker};
 
-    /// Returns a client that knows its server, and its request channel.
     fn client() -> (Core, Requests) {
         let (mailbox, pool) = (Arc::new(Mailbox::new()), Pool::new(1 << 20));
         let config = Config::new(Credential::None, 1, pool.clone());
         let report = Report::default();
-        let lookout = Lookout::new(report.clone(), None);
-        let mut core = Core::new(config, None, Arc::clone(&mailbox), lookout);
+        let stall_monitor = StallMonitor::new(report.clone(), None);
+        let mut core = Core::new(config, None, Arc::clone(&mailbox), stall_monitor);
         core.files.connect("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
         let figures = core.figures();
         (core, Requests::new(mailbox, pool, report, figures))

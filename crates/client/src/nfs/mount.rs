@@ -28,7 +28,6 @@ pub struct Mount {
     pub(super) facts: Arc<Facts>,
 }
 
-/// Properties of a file system and the limits derived from them.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) limits: Limits,
@@ -189,7 +188,6 @@ impl Server {
         requests.call_to::<P>(self.mount, self.local, patience, args).await
     }
 
-    /// Mounts an export, or a directory in it, and returns its root.
     async fn mount(&self, requests: &Requests, path: &[u8]) -> Result<Result<Handle, MountStatus>, Error> {
         let args = mount::Path(path.to_vec());
         let results = self.ask::<mount::Mnt>(requests, self.patience, &args).await;
@@ -238,7 +236,6 @@ impl Server {
         above
     }
 
-    /// Connects to the NFS program, and queries the server's limits.
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
         let what = || self.asking("its limits");
         let way = config.rdma.as_ref().map_or(Ok(Way::Tcp), |rdma| rdma.way(&requests.pool));

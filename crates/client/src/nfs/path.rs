@@ -106,7 +106,6 @@ impl Mount {
     }
 }
 
-/// Returns whether a path can only refer to a directory: it ends with a slash or a dot.
 pub(super) fn ends_as_directory(path: &[u8]) -> bool {
     matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"" | b"." | b".."))
 }

@@ -5,13 +5,12 @@ use super::requests::Requests;
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
-use crate::waiting::{Lookout, Report};
+use crate::waiting::{Report, StallMonitor};
 use onego_buf::Pool;
 use onego_engine::Waker;
 use onego_nfs::client;
 use std::sync::Arc;
 
-/// Receive memory that a client keeps for reuse, in bytes.
 const POOL_LIMIT: usize = 32 << 20;
 
 /// An NFS client driven by the thread that owns it; see [the generic reactor](crate::Reactor).
@@ -38,13 +37,12 @@ impl Unmounted {
         let calls = client::Config { slow: config.slow, ..calls };
         let mailbox = Arc::new(Mailbox::new());
         let report = Report::default();
-        let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
-        let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox), lookout);
+        let stall_monitor = StallMonitor::new(report.clone(), config.on_waiting.clone());
+        let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox), stall_monitor);
         let requests = Requests::new(Arc::clone(&mailbox), pool, report, core.figures());
         Ok(Self { core, mailbox, requests })
     }
 
-    /// Creates the machine and a handle for its requests, which wake the reactor.
     pub(crate) fn driven_by(self, reactor: Waker) -> (Core, Requests) {
         self.mailbox.set_reactor(reactor);
         (self.core, self.requests)

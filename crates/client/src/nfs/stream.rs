@@ -23,7 +23,6 @@ type Step<S, T> = Pin<Box<dyn Future<Output = (S, Result<T, Error>)> + Send>>;
 enum ReaderStage<S, T> {
     Idle(S),
     Busy(Step<S, T>),
-    /// A step panicked.
     Lost,
 }
 
@@ -68,11 +67,11 @@ impl File {
 /// to those of tokio. Polling through these traits costs one small allocation for each READ of up to 1 MiB. Dropping
 /// the reader cancels the reads in flight.
 pub struct Reader {
-    stage: ReaderStage<Ahead, Option<List>>,
+    stage: ReaderStage<ReadAhead, Option<List>>,
     chunk: List,
 }
 
-struct Ahead {
+struct ReadAhead {
     file: File,
     offset: u64,
     reads: VecDeque<oneshot::Receiver<BytesOutcome>>,
@@ -81,7 +80,7 @@ struct Ahead {
 
 impl Reader {
     fn new(file: File, offset: u64) -> Self {
-        let ahead = Ahead { file, offset, reads: VecDeque::new(), ended: false };
+        let ahead = ReadAhead { file, offset, reads: VecDeque::new(), ended: false };
         Self { stage: ReaderStage::Idle(ahead), chunk: List::new() }
     }
 
@@ -133,14 +132,14 @@ impl AsyncRead for Reader {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.reads.clear();
         self.file.mount.requests.sweep();
     }
 }
 
-impl Ahead {
+impl ReadAhead {
     async fn next(&mut self) -> Result<Option<List>, Error> {
         if self.ended {
             return Ok(None);
@@ -177,14 +176,13 @@ impl Ahead {
 /// [`finish`](Self::finish), a flush or a close, each of which also reports errors of earlier writes. Dropping the
 /// writer before that cancels the writes in flight, each of which may still be applied.
 pub struct Writer {
-    stage: ReaderStage<Behind, ()>,
+    stage: ReaderStage<WriteBehind, ()>,
     offset: u64,
-    /// Size of a WRITE, in bytes.
     limit: usize,
     syncing: bool,
 }
 
-struct Behind {
+struct WriteBehind {
     file: File,
     writes: VecDeque<oneshot::Receiver<DoneOutcome>>,
 }
@@ -193,7 +191,7 @@ impl Writer {
     fn new(file: File, offset: u64) -> Self {
         let limit = file.mount.limits().write;
         Self {
-            stage: ReaderStage::Idle(Behind { file, writes: VecDeque::new() }),
+            stage: ReaderStage::Idle(WriteBehind { file, writes: VecDeque::new() }),
             offset,
             limit,
             syncing: false,
@@ -280,14 +278,14 @@ impl AsyncWrite for Writer {
     }
 }
 
-impl Drop for Behind {
+impl Drop for WriteBehind {
     fn drop(&mut self) {
         self.writes.clear();
         self.file.mount.requests.sweep();
     }
 }
 
-impl Behind {
+impl WriteBehind {
     async fn write(&mut self, offset: u64, data: List) -> Result<(), Error> {
         if self.writes.len() == WINDOW {
             self.wait().await?;

@@ -311,12 +311,10 @@ impl Cluster {
         answer
     }
 
-    /// Ends an operation that holds an image's lock.
     pub(crate) fn release_hold(&self, image: ImageKey) {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::ReleaseHold });
     }
 
-    /// Cancels a size change abandoned by its caller.
     pub(crate) fn cancel_resize(&self, image: ImageKey, id: u64) {
         self.shared
             .mailbox
@@ -327,12 +325,10 @@ impl Cluster {
         self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::Close(done) });
     }
 
-    /// Acknowledges a notification in the background.
     pub(crate) fn acknowledge(&self, watch: WatchId, notify_id: u64, reply: List) {
         self.shared.mailbox.post(CephCommand::Acknowledge { watch, notify_id, reply });
     }
 
-    /// Requests a sweep of abandoned requests by the reactor.
     pub(crate) fn sweep(&self) {
         self.shared.mailbox.ask_sweep();
     }

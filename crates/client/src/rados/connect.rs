@@ -10,7 +10,7 @@ use crate::ceph::source_files::SourceFilesPolicy;
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
-use crate::waiting::{Lookout, Report, WaitingHook};
+use crate::waiting::{Report, StallMonitor, WaitingHook};
 use futures_channel::oneshot;
 use futures_util::FutureExt as _;
 use onego_buf::Pool;
@@ -47,11 +47,10 @@ impl Unconnected {
     }
 
     pub(crate) fn core(&self, now: Time) -> Core {
-        let lookout = Lookout::new(self.report.clone(), self.on_waiting.clone());
-        Core::new(&self.client, Arc::clone(&self.mailbox), lookout, now)
+        let stall_monitor = StallMonitor::new(self.report.clone(), self.on_waiting.clone());
+        Core::new(&self.client, Arc::clone(&self.mailbox), stall_monitor, now)
     }
 
-    /// Creates the handle on the machine, whose reactor `waker` wakes.
     pub(crate) fn cluster(self, reactor: Waker, figures: client::ClientFigures) -> Cluster {
         self.mailbox.set_reactor(reactor);
         Cluster::new(self.mailbox, self.timeout, self.report, figures, self.source_files)
@@ -73,7 +72,7 @@ pub fn machine(
 ) -> (ClientMachine, Cluster) {
     let mailbox = Arc::new(Mailbox::new());
     let report = Report::default();
-    let core = Core::new(config, Arc::clone(&mailbox), Lookout::new(report.clone(), None), now);
+    let core = Core::new(config, Arc::clone(&mailbox), StallMonitor::new(report.clone(), None), now);
     mailbox.set_reactor(waker);
     let cluster = Cluster::seeded(mailbox, timeout, report, core.figures(), config.seed);
     (core, cluster)

@@ -137,7 +137,6 @@ impl ReadOp {
         Output { index: self.ops.len() - 1, read, kind: PhantomData }
     }
 
-    /// Adds any operation, with its raw output.
     pub(crate) fn raw(&mut self, op: Op) -> Output<List> {
         self.add(op, |output| Ok(output.clone()))
     }

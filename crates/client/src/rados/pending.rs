@@ -1,7 +1,7 @@
 //! Cleanup of answers that arrive after their caller stopped waiting.
 
 use super::cluster::Cluster;
-use crate::ceph::commands::Acquaintance;
+use crate::ceph::commands::SessionInfo;
 use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
 use crate::ceph::image_key::ImageKey;
@@ -26,7 +26,7 @@ pub(crate) trait Answer {
 
 impl Answer for RequestOutcome {}
 
-impl Answer for Acquaintance {}
+impl Answer for SessionInfo {}
 
 impl Answer for Option<std::time::Duration> {}
 

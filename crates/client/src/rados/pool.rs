@@ -39,7 +39,6 @@ pub struct Pool {
     locator: String,
     flags: u32,
     snap: u64,
-    /// Snapshots that writes preserve.
     snap_context: SnapContext,
     /// Image addressed by name and resolved to a known id.
     known_image: Option<Arc<KnownImage>>,
@@ -428,7 +427,6 @@ impl Pool {
     }
 }
 
-/// Objects per request when a pool is listed.
 const LIST_PAGE: u64 = 1000;
 
 impl Pool {

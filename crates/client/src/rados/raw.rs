@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, CommandReply};
 use super::pool::Pool;
-use crate::ceph::commands::{Acquaintance, CephCommand, Question};
+use crate::ceph::commands::{CephCommand, Question, SessionInfo};
 use crate::ceph::done::OTHER_KIND;
 use crate::ceph::error::{Error, check, undecodable};
 use futures_channel::oneshot;
@@ -84,27 +84,27 @@ impl Cluster {
         Ok(reply)
     }
 
-    async fn acquaintance(&self) -> Result<Acquaintance, Error> {
+    async fn session_info(&self) -> Result<SessionInfo, Error> {
         let (done, answer) = oneshot::channel();
-        self.send(CephCommand::Acquaintance { done }).await?;
+        self.send(CephCommand::SessionInfo { done }).await?;
         Ok(self.answer(answer).await?)
     }
 
     /// Returns this client's global id.
     pub async fn global_id(&self) -> Result<u64, Error> {
-        Ok(self.acquaintance().await?.global_id)
+        Ok(self.session_info().await?.global_id)
     }
 
     /// Returns this client's address as the cluster sees it.
     pub async fn own_addr(&self) -> Result<EntityAddr, Error> {
         self.ready().await?;
-        self.acquaintance().await?.addr.ok_or(Error::Closed)
+        self.session_info().await?.addr.ok_or(Error::Closed)
     }
 
     /// Lists the cluster's monitors by rank.
     pub async fn monitors(&self) -> Result<Vec<MonitorInfo>, Error> {
         self.ready().await?;
-        let map = self.acquaintance().await?.monitors.ok_or(Error::Closed)?;
+        let map = self.session_info().await?.monitors.ok_or(Error::Closed)?;
         let info = |name: &String| {
             let addrs = map.monitors.get(name)?.public_addrs.to_string();
             Some(MonitorInfo { name: name.clone(), addrs })

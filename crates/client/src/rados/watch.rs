@@ -1,7 +1,7 @@
 use super::cluster::Cluster;
 use super::outputs::Watcher;
 use super::pool::Pool;
-use crate::ceph::commands::{CephCommand, Told};
+use crate::ceph::commands::{CephCommand, WatchNotice};
 use crate::ceph::done::OTHER_KIND;
 use crate::ceph::error::Error;
 use futures_channel::{mpsc, oneshot};
@@ -90,7 +90,7 @@ impl fmt::Debug for Notification {
 pub struct Watch {
     pool: Pool,
     id: WatchId,
-    events: mpsc::Receiver<Told>,
+    events: mpsc::Receiver<WatchNotice>,
     has_ended: bool,
     /// Set once the OSD has been informed of the watch's end.
     is_closed: bool,
@@ -146,7 +146,7 @@ impl Stream for Watch {
             return Poll::Ready(None);
         }
         Poll::Ready(Some(match ready!(Pin::new(&mut this.events).poll_next(cx)) {
-            Some(Told::Notify { notify_id, notifier, payload }) => WatchEvent::Notify(Notification {
+            Some(WatchNotice::Notify { notify_id, notifier, payload }) => WatchEvent::Notify(Notification {
                 cluster: this.pool.cluster().clone(),
                 watch: this.id,
                 notify_id,
@@ -154,7 +154,7 @@ impl Stream for Watch {
                 payload,
                 reply: List::new(),
             }),
-            Some(Told::Lost(_)) | None => {
+            Some(WatchNotice::Lost(_)) | None => {
                 this.has_ended = true;
                 WatchEvent::Lost
             }

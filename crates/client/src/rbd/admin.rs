@@ -13,7 +13,6 @@ use onego_ceph::rbd::{DIRECTORY, Features, ImageFormat, id_object};
 use onego_ceph::types::NOSNAP;
 use std::collections::BTreeMap;
 
-/// Images per request in a listing.
 const LIST_PAGE: u64 = 1024;
 
 /// Lists the names of all images in the pool and its namespace: first those of format 1, in order, then the others.

@@ -151,7 +151,6 @@ async fn beneath(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Option<Bene
     }))
 }
 
-/// Returns the size of the largest snapshot in bytes.
 async fn largest(pool: &Pool, info: &ImageInfo) -> Result<u64, Error> {
     let mut largest = 0;
     for snap in &info.snapshots {

@@ -82,7 +82,6 @@ impl CreateOptions {
         }
     }
 
-    /// Fails unless the data pool is usable for images.
     pub(super) async fn check_pool(&self, pool: &Pool) -> Result<(), Error> {
         match validate(self.data_pool.as_ref().unwrap_or(pool)).await {
             // A user confined to a namespace may rely on others to have validated the pool.

@@ -47,7 +47,6 @@ struct Open {
     view: Arc<ImageView>,
     is_read_only: bool,
     is_watched: bool,
-    /// Whether the image was being migrated here when it was opened.
     moves_here: bool,
     is_encrypted: bool,
     is_closed: bool,
@@ -133,7 +132,6 @@ impl Image {
         }
     }
 
-    /// Reopens the image with its encryption and that of its nearest ancestors.
     pub(super) async fn reopen_with(
         self,
         own: Arc<Encryption>,
@@ -216,7 +214,6 @@ impl Image {
         self.open.key
     }
 
-    /// Fails unless the image can execute `io`.
     pub(crate) fn admit(&self, io: &Io) -> Result<ImageKey, Error> {
         if io.writes() {
             self.check_writable()?;
@@ -310,7 +307,6 @@ impl Image {
         self.control(|done| ImageControl::Pause(operation, kind, done)).await
     }
 
-    /// Ends a pause, and rereads what the operation may have changed.
     pub(super) async fn resume(&self) -> Result<(), Error> {
         self.control(ImageControl::Resume).await
     }

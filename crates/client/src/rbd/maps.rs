@@ -16,7 +16,6 @@ use onego_ceph::types::NOSNAP;
 
 const INVALID: u64 = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
 
-/// Returns the name of the object map of an image, or of one of its snapshots.
 pub(super) fn map_object(id: &str, snap: u64) -> String {
     match snap {
         NOSNAP => format!("rbd_object_map.{id}"),
@@ -125,7 +124,6 @@ fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
     now
 }
 
-/// Marks all existing objects as changed since the newest snapshot.
 fn mark_changed(map: &mut ObjectMap) {
     for object in 0..map.len() {
         if map.get(object) != state::NONEXISTENT {

@@ -94,14 +94,12 @@ impl Image {
         }
     }
 
-    /// Opens an image that is being migrated away, without a watch.
     pub(super) async fn open_source(header: &Header, snap: u64) -> Result<Self, Error> {
         let (info, facts) = known(header, snap).await?;
         Self::start(&header.pool, info, facts, OpenAs::Unwatched).await
     }
 }
 
-/// Reads the properties of an image that opening requires, at a snapshot or at present.
 async fn known(header: &Header, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
     let pool = &header.pool;
     let mut info = header.info(snap).await?;

@@ -1,7 +1,9 @@
+//! Integration tests of `onego`.
+
 mod block;
 mod examples;
-mod farewell;
 mod images;
 mod metrics;
 mod on_servers_of_this_process;
 mod send;
+mod shutdown;

@@ -15,7 +15,6 @@ fn with_cluster(body: impl AsyncFnOnce(Cluster) -> Result<(), ceph::Error>) {
     reactor.block_on(body(cluster)).unwrap().unwrap();
 }
 
-/// Starts an NFS server, and a client that this thread drives.
 fn files() -> (Server, nfs::Reactor, nfs::Mount) {
     let export = Export::default().with_squash(Squash::None).with_secure(false);
     let server = Server::start(onego_nfs_server::Config::default().with_export(export)).unwrap();

@@ -78,7 +78,6 @@ fn joined_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// Strips a comment and surrounding blanks.
 fn uncommented(text: &str) -> &str {
     text.split(['#', ';']).next().unwrap_or_default().trim()
 }

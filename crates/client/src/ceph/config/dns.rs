@@ -71,7 +71,6 @@ impl Resolver {
         Ok(Self::new(&conf))
     }
 
-    /// Creates a resolver with these servers and a short timeout.
     #[cfg(test)]
     pub(crate) fn asking(servers: Vec<SocketAddr>) -> Self {
         let patience = Duration::from_millis(300);

@@ -289,7 +289,6 @@ const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_WATCH_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// Converts zero, which is unlimited for Ceph.
 fn endless_if_zero(wait: Duration) -> Duration {
     if wait.is_zero() { Duration::MAX } else { wait }
 }

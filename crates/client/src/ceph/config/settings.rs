@@ -68,7 +68,6 @@ impl Settings {
         self.raw(wanted).map(|value| self.expand(value))
     }
 
-    /// Returns the values of `mon addr` in the sections of monitors, ordered by section.
     pub(crate) fn monitor_addresses(&self) -> Vec<String> {
         let sections = self.file.sections_of("mon.");
         let addresses = sections.filter_map(|section| self.file.get(section, "mon_addr"));

@@ -53,7 +53,6 @@ pub(in crate::rbd) async fn children_at(header: &Header, snaps: &[u64]) -> Resul
     Ok(children)
 }
 
-/// Returns whether a snapshot has clones of either format.
 pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<bool, Error> {
     Ok(!all_children(header, snap).await?.is_empty())
 }
@@ -92,7 +91,6 @@ fn none_if_missing<T>(error: Error) -> Result<Vec<T>, Error> {
     }
 }
 
-/// Returns a clone with its name, or `None` if it was removed meanwhile.
 async fn named(header: &Header, child: ChildImageSpec) -> Result<Option<Child>, Error> {
     let ChildImageSpec { pool, image_id: id, namespace } = child;
     let pool = header.pool.cluster().pool_by_id(pool).await?.in_namespace(&namespace);

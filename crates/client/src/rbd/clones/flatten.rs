@@ -47,7 +47,6 @@ pub(in crate::rbd) async fn copy_down(
     for_each_object(copy.objects(), progress, |object| copy.object(object)).await
 }
 
-/// Detaches a clone that has all its data from its parent.
 pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());

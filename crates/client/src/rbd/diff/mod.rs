@@ -95,7 +95,6 @@ pub struct Diff {
     fast: Option<Arc<FastDiff>>,
     /// Ranges that end at or before this byte are omitted.
     start: u64,
-    /// Offset up to which all stripes have been queried.
     asked: u64,
     asking: FuturesOrdered<BoxFuture<'static, Result<Vec<DiffRange>, Error>>>,
     ready: VecDeque<DiffRange>,

@@ -14,7 +14,6 @@ use onego_rbd::diff::{
 };
 use std::pin::Pin;
 
-/// Most parents to follow, so that a cycle ends.
 const MAX_DEPTH: u32 = 64;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +39,6 @@ impl ImagePoint {
         details.snapshot(name).map(Self::of)
     }
 
-    /// Returns all user snapshots, oldest first.
     pub(crate) fn snapshots(details: &ImageDetails) -> impl Iterator<Item = Self> {
         details.snapshots.iter().filter(|snapshot| snapshot.is_users()).map(Self::of)
     }
@@ -159,7 +157,6 @@ impl ChangedObjects {
         })
     }
 
-    /// Returns the changes of a range of the image according to the object maps.
     pub(super) async fn changed_by_maps(
         &self,
         maps: &FastDiff,
@@ -183,7 +180,6 @@ impl ChangedObjects {
         Ok(join_ranges(ranges))
     }
 
-    /// Returns the parent data that shows in place of an absent object.
     async fn shown_of_parent(&self, object: u64, offset: u64, length: u64) -> Result<Vec<DiffRange>, Error> {
         let Some(parent) = &self.parent else { return Ok(Vec::new()) };
         let mut ranges = Vec::new();

@@ -79,7 +79,6 @@ impl Image {
         self.reopen_with(own, ancestors, opened).await
     }
 
-    /// Unlocks the header of an image that is open without encryption.
     async fn open_header(&self, spec: &EncryptionSpec) -> Result<Arc<Encryption>, Error> {
         let wrong = |error: EncryptionError| self.encryption_error(error);
         let header = self.read_header().await?;

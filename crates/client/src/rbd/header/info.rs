@@ -99,7 +99,6 @@ impl ImageInfo {
         }
     }
 
-    /// Returns the facts that opening requires, without the ancestors of a clone.
     pub(crate) fn facts(&self, pool: &Pool, snap: u64) -> ImageFacts {
         let object = self.format.header_object(&self.name, &self.id);
         let id = if self.is_old_format() { &self.name } else { &self.id };

@@ -8,7 +8,6 @@ use onego_ceph::rbd::{DIRECTORY, ImageFormat, id_object, valid_image_name};
 use onego_ceph::types::NOSNAP;
 
 impl Header {
-    /// Returns the image called `name`, of either format.
     pub(crate) async fn named(pool: &Pool, name: &str) -> Result<Self, Error> {
         if let Some(id) = pool.known_image(name) {
             return Ok(Self::v2(pool, id, name));
@@ -23,7 +22,6 @@ impl Header {
         }
     }
 
-    /// Returns the image with this id, which may be in the trash.
     pub(crate) async fn with_id(pool: &Pool, id: &str) -> Result<Self, Error> {
         match pool.call(DIRECTORY, &DirGetName { id: id.to_owned() }).await {
             Ok(name) => Ok(Self::v2(pool, id, &name)),

@@ -12,7 +12,6 @@ pub(crate) const TRASH: &str = "rbd_trash";
 /// Object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
 pub(crate) const GROUP_DIRECTORY: &str = "rbd_group_directory";
 
-/// Returns a pool and its namespace in `rbd` notation.
 pub(crate) fn place(pool: &Pool) -> String {
     match pool.namespace() {
         "" => pool.name().to_owned(),
@@ -20,7 +19,6 @@ pub(crate) fn place(pool: &Pool) -> String {
     }
 }
 
-/// Returns the name of an image for messages.
 pub(crate) fn describe(pool: &Pool, name: &str) -> String {
     format!("image {}/{name}", place(pool))
 }

@@ -96,7 +96,6 @@ pub(super) async fn rename_snapshot(header: &Header, snap: u64, to: &str) -> Res
     header.change(&Format1SnapshotRename { snap, name: to.to_owned() }).await
 }
 
-/// Creates an image. Fails with [`Error::Exists`] if the name is taken.
 pub(in crate::rbd) async fn create(
     pool: &Pool,
     name: &str,

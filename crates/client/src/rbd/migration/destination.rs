@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 
 /// A user's snapshot that is copied with an image.
 pub(super) struct IncomingSnapshot {
-    /// Number of the source's snapshot.
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) size: u64,

@@ -59,7 +59,6 @@ struct ImportSource {
 }
 
 impl ImportSource {
-    /// Selects the user snapshots of an image up to the imported one.
     async fn of_image(SourceImage { header, head }: SourceImage) -> Result<Self, Error> {
         let details = header.details().await?;
         let size = details.snapshot_by_id(head)?.size;

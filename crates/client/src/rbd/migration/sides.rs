@@ -16,9 +16,7 @@ pub(super) mod state {
 }
 
 pub(super) enum Origin {
-    /// An image that is migrated away.
     Moved(Header),
-    /// An unchanging source named by a source-spec.
     Imported(String),
 }
 
@@ -92,7 +90,6 @@ pub(super) async fn migration_of(header: &Header) -> Result<MigrationSpec, Error
     })
 }
 
-/// Returns the source in the trash with this former name.
 async fn trashed(pool: &Pool, name: &str) -> Result<Header, Error> {
     let is_it =
         |entry: &crate::rbd::pools::TrashEntry| entry.name == name && entry.source == TrashSource::Migration;

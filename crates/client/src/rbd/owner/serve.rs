@@ -103,7 +103,6 @@ impl OwnedImage {
         }
     }
 
-    /// Runs an operation while no other client changes the image.
     async fn paused(
         &self,
         kind: PauseKind,
@@ -115,7 +114,6 @@ impl OwnedImage {
         result
     }
 
-    /// Flattens an image while it is written.
     async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64) + Send) -> Result<(), Error> {
         let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
         if overlap == 0 {

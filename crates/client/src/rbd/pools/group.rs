@@ -38,7 +38,6 @@ impl Group {
         self.pool.operate_write(&self.object(), WriteOp::new().call(method)).await.map(drop)
     }
 
-    /// Returns a pool of the group's images, in the group's namespace.
     pub(super) async fn pool_of(&self, pool: i64) -> Result<Pool, Error> {
         let pool = self.pool.cluster().pool_by_id(pool).await?;
         Ok(pool.in_namespace(self.pool.namespace()).with_flags_of(&self.pool))

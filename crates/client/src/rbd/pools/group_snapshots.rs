@@ -176,7 +176,6 @@ pub(super) async fn remove_record(group: &Group, record: &GroupSnapshot) -> Resu
     group.change(&GroupSnapRemove { id: record.id.clone() }).await
 }
 
-/// Returns the image's part of a group snapshot.
 fn of_group<'a>(details: &'a ImageDetails, group: &Group, id: &str) -> Option<&'a Snapshot> {
     let kind = kind(group, id);
     details.snapshots.iter().find(|snapshot| snapshot.kind == kind)

@@ -236,7 +236,6 @@ pub async fn purge_trash(
     }
 }
 
-/// Returns whether a removal failed because the image is in use, or has snapshots or clones.
 fn keeps_in_trash(error: &Error) -> bool {
     [Errno::NOTEMPTY, Errno::BUSY, Errno::MLINK].contains(&error.errno())
 }

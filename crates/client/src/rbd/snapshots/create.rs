@@ -10,7 +10,6 @@ use onego_rbd::notify::Operation;
 /// Error of the class for a number older than that of a concurrently created snapshot.
 const STALE: Errno = Errno(116);
 
-/// Attempts with a new number.
 const ATTEMPTS: u32 = 16;
 
 /// Creates a snapshot of an image. Users of the image pause their writes meanwhile; otherwise creation fails.
@@ -42,7 +41,6 @@ pub async fn create_quiesced(pool: &Pool, image: &str, name: &str, quiesce: Quie
     quiesced(&[header], quiesce, header.owned_or_asked(ask, &progress, make)).await
 }
 
-/// Creates a snapshot of any kind, and returns its number.
 pub(in crate::rbd) async fn create_in(
     header: &Header,
     details: &ImageDetails,

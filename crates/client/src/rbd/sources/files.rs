@@ -122,7 +122,6 @@ fn open_all(paths: &[PathBuf], policy: &SourceFilesPolicy) -> Result<(Vec<Opened
     Ok(opened.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
-/// Serves reads until all handles on the files are dropped.
 fn serve(files: &[OpenedFile], queue: &mpsc::Receiver<FileRead>) {
     for FileRead { index, range, done } in queue {
         let (path, file) = &files[index];

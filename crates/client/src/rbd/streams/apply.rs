@@ -55,7 +55,6 @@ impl DiffTarget {
         }
     }
 
-    /// Continues partially applied diffs.
     pub(super) fn resume(&mut self) {
         self.is_resumed = true;
     }

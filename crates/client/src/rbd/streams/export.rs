@@ -18,7 +18,6 @@ pub struct ExportImage {
     header: Option<List>,
     /// Ends of the remaining diffs.
     points: VecDeque<ImagePoint>,
-    /// End of the last diff.
     last: Option<ImagePoint>,
     current: Option<ExportDiff>,
     done: u64,

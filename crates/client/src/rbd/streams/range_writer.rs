@@ -91,7 +91,6 @@ impl RangeWriter {
         Some(out)
     }
 
-    /// Starts reads up to the limit in flight.
     async fn read_ahead(&mut self) -> Result<(), Error> {
         while self.reading.len() < WINDOW && !self.is_exhausted {
             let Some((range, done)) = self.unread.take() else {

@@ -128,7 +128,6 @@ fn times(details: &ImageDetails, snapshot: Option<&str>) -> Result<Vec<(u64, u64
     Ok(snapshots.chain([(NOSNAP, details.info.size)]).collect())
 }
 
-/// Returns the total number of objects at all these snapshots.
 fn total(details: &ImageDetails, times: &[(u64, u64)]) -> u64 {
     times.iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
 }

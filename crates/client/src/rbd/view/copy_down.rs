@@ -14,7 +14,6 @@ pub(in crate::rbd) struct CopyDown<'a> {
     data: Pool,
     names: DataNames,
     parent: View,
-    /// Parent bytes that the image shows.
     head_overlap: u64,
     /// Parent bytes that the image or any of its snapshots shows.
     overlap: u64,

@@ -22,7 +22,6 @@ impl View {
         Ok(Self { image, data, names })
     }
 
-    /// Opens an image that is being migrated away.
     pub(in crate::rbd) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
         let image = Image::open_source(header, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
@@ -45,7 +44,6 @@ impl View {
         Ok(false)
     }
 
-    /// Opens the snapshot that the image was cloned from.
     pub(in crate::rbd) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
         let missing = || Error::Invalid(format!("{} has no parent", header.describe()));
         let origin = details.origin.as_ref().ok_or_else(missing)?;

@@ -100,7 +100,6 @@ fn an_id_of_garbage_is_not_an_image() {
     });
 }
 
-/// Damages the object map with `damage`, and uses the image.
 async fn use_without_map(
     pool: &Pool,
     damage: impl AsyncFnOnce(&Pool, &str) -> Result<(), Error>,

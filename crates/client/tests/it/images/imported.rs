@@ -29,7 +29,6 @@ async fn snapshot_names(pool: &Pool, name: &str) -> Result<Vec<String>, Error> {
     Ok(details.snapshots.into_iter().map(|snapshot| snapshot.name).collect())
 }
 
-/// Checks an image that was imported at the snapshot s2.
 async fn is_as_at_s2(pool: &Pool, name: &str) -> Result<(), Error> {
     let image = Image::open_read_only(pool, name).await?;
     for (offset, byte) in [(0, 2), (1 << 20, 1), (2 << 20, 2), (3 << 20, 0), (4 << 20, 0)] {
@@ -228,7 +227,6 @@ fn file(folder: &Path, name: &str, size: u64, byte: u8) -> String {
     format!(r#""type":"raw","name":"{name}","stream":{{"type":"file","file_path":{path:?}}}"#)
 }
 
-/// Checks the bytes at the start of each MiB.
 async fn has(image: &Image, expected: &[u8]) -> Result<(), Error> {
     for (index, byte) in expected.iter().enumerate() {
         let length = (image.size() - ((index as u64) << 20)).min(PIECE as u64);

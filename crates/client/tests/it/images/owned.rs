@@ -15,7 +15,6 @@ pub(super) fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), 
     with_two_clients_as(|config| config, body);
 }
 
-/// Like [`with_two_clients`], with clients that `configure` adjusts.
 pub(super) fn with_two_clients_as(
     configure: impl FnOnce(Config) -> Config,
     body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>,

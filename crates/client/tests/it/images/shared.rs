@@ -57,7 +57,6 @@ fn a_kept_lock_is_refused_to_others_until_it_is_released() {
     });
 }
 
-/// Changes an image from a client that does not write to it.
 async fn administer(cluster: &Cluster, turn: u8) -> Result<(), Error> {
     let pool = cluster.pool("rbd").await?;
     let name = format!("snap{turn}");
@@ -70,7 +69,6 @@ async fn administer(cluster: &Cluster, turn: u8) -> Result<(), Error> {
     rbd::resize(&pool, "disk", SIZE, |_, _| {}).await
 }
 
-/// Writes repeatedly until `until` completes.
 async fn write_meanwhile<T>(image: &Image, until: impl Future<Output = T>) -> Result<T, Error> {
     let is_over = Cell::new(false);
     let writes = async {

@@ -95,7 +95,6 @@ fn impatient(servers: &[SocketAddr], domains: &[&str]) -> Resolver {
     Resolver { domains, ..Resolver::asking(servers.to_vec()) }
 }
 
-/// Creates an answer with these records for the query's own name.
 fn answer(question: &Packet<'_>, records: Vec<RData<'_>>) -> Vec<u8> {
     let mut packet = Packet::new_reply(question.id());
     packet.questions.clone_from(&question.questions);
@@ -252,7 +251,6 @@ fn with_bytes(mut message: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Returns the length of the single question after the header.
 fn question_len(question: &Packet<'_>) -> usize {
     question.build_bytes_vec().unwrap().len() - 12
 }
