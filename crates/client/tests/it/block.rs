@@ -203,7 +203,7 @@ fn a_truncated_file_does_not_read_as_zeros() {
     let buffer = SegmentMut::zeroed(8192);
     for op in [Op::Read { length: 8192 }, Op::ReadInto { buffer }] {
         let failed = one(&mut host, &*device, 0, op).unwrap_err().to_string();
-        assert!(failed.contains("became shorter") && failed.contains("5000"), "{failed}");
+        assert!(failed.contains("was truncated") && failed.contains("5000"), "{failed}");
     }
     assert_eq!(bytes(one(&mut host, &*device, 0, Op::Read { length: 4096 })), [0; 4096]);
 }

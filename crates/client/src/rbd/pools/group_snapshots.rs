@@ -101,8 +101,8 @@ pub async fn remove_group_snapshot(pool: &Pool, group: &str, name: &str) -> Resu
     remove_record(&found, &named(&found, group, name).await?).await
 }
 
-/// Rolls all images of a group back to its snapshot. Fails with [`Error::Invalid`] if the group's images have changed
-/// since. Calls `progress` with (done, total) in images.
+/// Rolls all images of a group back to its snapshot. Fails with [`Error::Invalid`] if images have been added to or
+/// removed from the group since. Calls `progress` with (done, total) in images.
 pub async fn rollback_group(
     pool: &Pool,
     group: &str,
@@ -115,7 +115,7 @@ pub async fn rollback_group(
         images(&found).await?.into_iter().map(|image| (image.spec.pool, image.spec.image_id)).collect();
     let parts: BTreeSet<_> = record.snaps.iter().map(|part| (part.pool, part.image_id.clone())).collect();
     if members != parts {
-        return Err(Error::Invalid(format!("the images of {group} have changed since its snapshot {name}")));
+        return Err(Error::Invalid(format!("{group} contains other images than at its snapshot {name}")));
     }
     let all = record.snaps.len() as u64;
     for (done, part) in record.snaps.iter().enumerate() {
