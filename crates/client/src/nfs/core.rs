@@ -273,21 +273,21 @@ impl Core {
 fn reply(outcome: Outcome) -> Reply {
     match outcome {
         Outcome::Reply(reply) => reply,
-        other => unreachable!("a call has given {other:?}"),
+        other => unreachable!("a call returned {other:?}"),
     }
 }
 
 fn filled(outcome: Outcome) -> Filled {
     match outcome {
         Outcome::Read(filled) => filled,
-        other => unreachable!("a read to a buffer has given {other:?}"),
+        other => unreachable!("a read into a buffer returned {other:?}"),
     }
 }
 
 fn bytes(outcome: Outcome) -> (List, Filled) {
     match outcome {
         Outcome::Bytes(bytes, filled) => (bytes, filled),
-        other => unreachable!("a read without a buffer has given {other:?}"),
+        other => unreachable!("a read without a buffer returned {other:?}"),
     }
 }
 
@@ -443,6 +443,6 @@ mod tests {
         while core.next_action(now).is_some() {}
         let mut sent = List::new();
         core.transmit(now, conn, &mut sent, usize::MAX);
-        assert_eq!(sent.len(), both / 2, "one call is sent again");
+        assert_eq!(sent.len(), both / 2, "one call is resent");
     }
 }

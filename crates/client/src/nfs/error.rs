@@ -55,7 +55,7 @@ pub enum Error {
         source: client::Error,
     },
     /// A path contains too many symbolic links.
-    #[error("{path}: more than {} symbolic links on the way", super::path::LINKS_MAX)]
+    #[error("{path}: more than {} symbolic links", super::path::LINKS_MAX)]
     Loop {
         /// The path.
         path: String,

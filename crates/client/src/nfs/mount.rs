@@ -294,7 +294,7 @@ async fn port(
     match requests.call_to::<Getport>(mapper, LocalPort::Any, patience, &mapping).await {
         Ok(port) => u16::try_from(port).ok().filter(|port| *port > 0).map(Some).ok_or_else(missing),
         Err(CallError::Unreachable { .. }) => Ok(None),
-        Err(error) => Err(Error::call(|| format!("asking the port mapper of {addr}"))(error)),
+        Err(error) => Err(Error::call(|| format!("querying the port mapper of {addr}"))(error)),
     }
 }
 

@@ -75,5 +75,5 @@ fn open_devices() -> io::Result<Arc<dyn Provider>> {
 
 #[cfg(not(feature = "rdma-core"))]
 fn open_devices() -> io::Result<Arc<dyn Provider>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without its feature rdma-core"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "built without the feature rdma-core"))
 }

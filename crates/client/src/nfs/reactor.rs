@@ -26,7 +26,7 @@ impl Unmounted {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         let mut xid = [0; 4];
         getrandom::fill(&mut xid)
-            .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+            .map_err(|error| Error::Io { what: "reading random numbers", source: error.into() })?;
         // A device registers memory by slab.
         let registrable = match &config.rdma {
             Some(rdma) if rdma.device => POOL_LIMIT,

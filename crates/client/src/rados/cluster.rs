@@ -227,7 +227,7 @@ impl Cluster {
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random)
-            .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+            .map_err(|error| Error::Io { what: "reading random numbers", source: error.into() })?;
         Ok(u64::from_le_bytes(random))
     }
 

@@ -122,7 +122,7 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
     let (mut random, mut secret_seed) = ([0; 12], vec![0; 32]);
     getrandom::fill(&mut random)
         .and_then(|()| getrandom::fill(&mut secret_seed))
-        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+        .map_err(|error| Error::Io { what: "reading random numbers", source: error.into() })?;
     let [n0, n1, n2, n3, seed @ ..] = random;
     let pool = Pool::registrable(POOL_LIMIT, config.zero_copy.registrable(POOL_LIMIT));
     Ok(client::Config {

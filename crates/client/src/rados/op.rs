@@ -86,7 +86,7 @@ impl ReadReply {
     /// Returns an operation's result. Fails if the output belongs to another [`ReadOp`], or cannot be decoded.
     pub fn get<T>(&self, output: &Output<T>) -> Result<T, Error> {
         let bytes = self.outputs.get(output.index);
-        let bytes = bytes.ok_or_else(|| Error::Invalid("the output is of another ReadOp".into()))?;
+        let bytes = bytes.ok_or_else(|| Error::Invalid("the output belongs to another ReadOp".into()))?;
         (output.read)(bytes).map_err(|error| undecodable(self.what.clone(), error))
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn moved_here(pool: &Pool, info: &ImageInfo) -> Result<Option<M
     }
     Err(Error::Unmet {
         what: format!(
-            "{} is being moved to image {}: open that one, or end this by \"rbd migration abort\"",
+            "{} is being migrated to image {}: open that image, or undo the migration with \"rbd migration abort\"",
             describe(pool, &info.name),
             spec.image_name
         ),

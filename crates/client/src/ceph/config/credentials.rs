@@ -82,7 +82,7 @@ fn find_key(identity: &Identity, name: &AuthName, settings: &Settings) -> Result
         };
     }
     if let Some(text) = setting("key").map(Zeroizing::new) {
-        let damaged = |_| Error::Config { place: "key".into(), reason: "it is damaged".into() };
+        let damaged = |_| Error::Config { place: "key".into(), reason: "it is not a valid key".into() };
         return Key::from_base64(&text).map_err(damaged).map(Some);
     }
     if let Some(path) = setting("keyfile") {

@@ -187,7 +187,7 @@ impl Resolver {
         until: Instant,
     ) -> Result<Vec<T>, Failure> {
         let question = Asked::new(name, kind)?;
-        let mut failure = said("there is none to ask");
+        let mut failure = said("no server to query");
         for server in (0..self.attempts).flat_map(|_| &self.servers) {
             let patience = self.patience.min(until.saturating_duration_since(Instant::now()));
             if patience.is_zero() {

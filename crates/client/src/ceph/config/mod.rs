@@ -502,7 +502,7 @@ mod tests {
         let settings = settings("/etc/ceph/ceph.conf", text, &Identity::default());
         let nobody = || Ok(Resolver::asking(Vec::new()));
         let error = Config::new(&settings, &Identity::default(), nobody).unwrap_err().to_string();
-        for said in ["ceph.conf", "mon_host", "_mine._tcp.example.test", "none to ask"] {
+        for said in ["ceph.conf", "mon_host", "_mine._tcp.example.test", "no server to query"] {
             assert!(error.contains(said), "{error}");
         }
     }

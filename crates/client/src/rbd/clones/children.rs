@@ -59,7 +59,7 @@ pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<b
 
 async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>, Error> {
     if header.format == ImageFormat::V1 {
-        return Ok(Vec::new()); // it has no id, by which clones know their parents
+        return Ok(Vec::new()); // images of format 1 have no id, and therefore no clones
     }
     let mut children = counted_children(header, snap).await?;
     children.extend(header.call(&ChildrenList { snap }).await.or_else(none_if_missing)?);

@@ -70,7 +70,7 @@ impl Image {
         });
         let (made, failed) = made.await?;
         if let Some(error) = failed {
-            return Err(Error::Io { what: "asking for randomness", source: error.into() });
+            return Err(Error::Io { what: "reading random numbers", source: error.into() });
         }
         let Formatted { mut bytes, header, key } =
             made.map_err(|error| self.encryption_error(error.into()))?;

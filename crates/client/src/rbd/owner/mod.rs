@@ -156,9 +156,7 @@ impl Header {
                 // Previous owners may have done part of the work, so this is not a refusal that leaves the image
                 // unchanged.
                 Some(error) => {
-                    return busy(format!(
-                        "its lock changed hands before the work was done, and now: {error}"
-                    ));
+                    return busy(format!("its lock changed hands before the work was done: {error}"));
                 }
             }
         }

@@ -37,7 +37,7 @@ pub(in crate::rbd) async fn validate(pool: &Pool) -> Result<(), Error> {
     let snap = pool.new_snap_id().await.map_err(|error| match error.errno() {
         Errno::INVAL => refused(
             Errno::INVAL,
-            "has snapshots of the whole pool, which exclude those of images: remove them by \"ceph osd pool rmsnap\", or \
+            "has snapshots of the whole pool, which are incompatible with those of images: remove them with \"ceph osd pool rmsnap\", or \
              use another pool",
         ),
         _ => error,
@@ -48,7 +48,7 @@ pub(in crate::rbd) async fn validate(pool: &Pool) -> Result<(), Error> {
     pool.write(POOL_INFO, 0, VALIDATED.to_vec()).await.map_err(|error| match error.errno() {
         Errno::OPNOTSUPP => refused(
             Errno::OPNOTSUPP,
-            "does not overwrite objects: set its allow_ec_overwrites, or use another pool",
+            "does not support overwriting objects: set its allow_ec_overwrites, or use another pool",
         ),
         _ => error,
     })
