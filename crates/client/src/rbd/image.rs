@@ -320,8 +320,8 @@ impl Image {
         self.submit(Io::Trim { offset, length }).await.map(drop)
     }
 
-    /// Reads `length` bytes from byte `offset` on, without a copy, as a list of receive buffers. Unwritten data reads
-    /// as zeros. Fails with [`Error::OutOfBounds`] past the end of the image.
+    /// Reads `length` bytes from byte `offset` on, without a copy, as a list of receive buffers; a length of 0 reads
+    /// nothing. Unwritten data reads as zeros. Fails with [`Error::OutOfBounds`] past the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
         match self.submit(Io::Read { offset, length }).await? {
             Outcome::Data(bytes) => Ok(bytes),
