@@ -212,6 +212,10 @@ impl Line {
             (at, path) = (next, path + 1);
         }
         let rest = words.split_off(path);
+        // Ceph's program stores the bytes of any file.
+        if name == Name::Rbd && words == ["import"] {
+            options.push("--raw".into());
+        }
         line.arranged.extend(words);
         line.arranged.extend(options);
         if name != Name::Ceph && rest.iter().any(|word| word.to_str().is_some_and(is_option)) {
@@ -319,7 +323,7 @@ mod tests {
             ("rbd --debug-rbd 20 ls p", "rbd rbd ls --set debug_rbd=20 p"),
             ("rbd ls p --auth_supported cephx", "rbd rbd ls --set auth_supported=cephx p"),
             ("rbd rm -- -odd", "rbd rbd rm -- -odd"),
-            ("rbd import - p/a", "rbd rbd import - p/a"),
+            ("rbd import - p/a", "rbd rbd import --raw - p/a"),
             ("rbd --unknown ls p", "rbd rbd ls --unknown p"),
             ("rados -p p ls", "rados rados ls -p p"),
             ("rados put a f -p p", "rados rados put -p p a f"),
