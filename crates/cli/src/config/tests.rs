@@ -54,6 +54,7 @@ fn some_value(whole: &Command, server: &ServedCommand, arg: &Arg) -> String {
         "\"10.0.0.0/8\"",
         "\"mem:1M\"",
         "\"client.admin\"",
+        "\"rbd_cache=false\"",
     ];
     let guesses = guesses.into_iter().map(str::to_owned);
     let listed = |value: String| if keys::takes_many(arg) { format!("[{value}]") } else { value };
