@@ -76,10 +76,12 @@ impl Header {
             }
             match self.send_to_owner(&operation, id, &mut watch, &mut heard, progress).await {
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(self.refused(-Errno::RESTART.0)),
-                Err(error) if may_be_done && is_done_already(&operation, error.errno()) => {
-                    return Ok(Asked::Done);
+                // Another client owns the lock now, perhaps one that carries out nothing for others. Its predecessor may have
+                // completed the operation.
+                Ok(None) | Err(Error::Refused { errno: Errno::OPNOTSUPP, .. }) => {
+                    return Err(self.refused(-Errno::RESTART.0));
                 }
+                Err(error) if is_done_already(&operation, error.errno()) => return Ok(Asked::Done),
                 Err(error) => return Err(error),
             }
             is_resent = true;
