@@ -167,7 +167,7 @@ impl Line {
             Name::Ceph => "ceph",
         };
         let mut line = Self { arranged: Vec::new(), asks_version: false, hides_progress: false };
-        let mut arguments = arguments.into_iter();
+        let mut arguments = arguments.into_iter().peekable();
         line.arranged.extend(arguments.next());
         line.arranged.push(word.into());
         let Some(root) = command.find_subcommand(word) else { return line };
@@ -192,14 +192,23 @@ impl Line {
                     Kind::Word if is_option(text) && name != Name::Ceph => options.push(argument),
                     Kind::Word => words.push(argument),
                     Kind::Option { spelling, takes_next } => {
-                        options.push(spelling.into());
-                        if takes_next {
-                            options.extend(arguments.next());
+                        let mut option = OsString::from(spelling);
+                        let value = arguments.next_if(|_| takes_next);
+                        if value.as_ref().is_some_and(|value| value.as_encoded_bytes().starts_with(b"-")) {
+                            // Otherwise it would be taken for another option.
+                            option.push(if text.starts_with("--") { "=" } else { "" });
+                            option.extend(value);
+                            options.push(option);
+                        } else {
+                            options.push(option);
+                            options.extend(value);
                         }
                     }
                     Kind::Setting { name, value } => {
-                        let value =
-                            value.map(OsString::from).or_else(|| arguments.next()).unwrap_or_default();
+                        let is_truth = |next: &OsString| next == "true" || next == "false";
+                        let is_bare = value.as_deref() == Some("true") && !text.contains('=');
+                        let next = arguments.next_if(|next| value.is_none() || is_bare && is_truth(next));
+                        let value = next.or_else(|| value.map(OsString::from)).unwrap_or_default();
                         let mut setting = OsString::from(format!("{name}="));
                         setting.push(value);
                         options.extend(["--set".into(), setting]);
@@ -319,6 +328,8 @@ mod tests {
             ("rbd --image_format=2 create a", "rbd rbd create --image-format=2 a"),
             ("rbd ls p --rbd_cache=false", "rbd rbd ls --set rbd_cache=false p"),
             ("rbd --rbd-cache ls p", "rbd rbd ls --set rbd_cache=true p"),
+            ("rbd --rbd-cache false ls p", "rbd rbd ls --set rbd_cache=false p"),
+            ("rbd info --image -odd", "rbd rbd info --image=-odd"),
             ("rbd --no-rbd-cache ls p", "rbd rbd ls --set rbd_cache=false p"),
             ("rbd --debug-rbd 20 ls p", "rbd rbd ls --set debug_rbd=20 p"),
             ("rbd ls p --auth_supported cephx", "rbd rbd ls --set auth_supported=cephx p"),

@@ -123,6 +123,8 @@ pub(crate) struct SourceFacts {
     /// Permissions of a file.
     pub(crate) mode: Option<u32>,
     pub(crate) modified: Option<SystemTime>,
+    /// Whether the source is an image that an import or copy has not finished.
+    pub(crate) is_incomplete: bool,
 }
 
 impl SourceFacts {
@@ -131,7 +133,13 @@ impl SourceFacts {
             true => (Some(about.permissions().mode() & 0o777), about.modified().ok()),
             false => (None, None),
         };
-        Self { identity: Identity::here(about), name: name.map(<[u8]>::to_vec), mode, modified }
+        Self {
+            identity: Identity::here(about),
+            name: name.map(<[u8]>::to_vec),
+            mode,
+            modified,
+            is_incomplete: false,
+        }
     }
 
     /// Attributes of standard input, which may be a file that was redirected.
@@ -148,6 +156,7 @@ impl SourceFacts {
             name: Some(name.to_vec()),
             mode: Some(found.mode & 0o777),
             modified: Some(UNIX_EPOCH + since),
+            is_incomplete: false,
         }
     }
 

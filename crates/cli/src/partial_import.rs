@@ -107,29 +107,27 @@ pub(crate) struct IncompleteArgs {
     allow_incomplete: bool,
 }
 
-/// Snapshots are read without this check: making one of an incomplete image is refused. Commands that copy an image's metadata
-/// check its snapshots, too, because what they make inherits the mark.
+/// The mark of an image applies to its snapshots, too.
 impl IncompleteArgs {
     /// Reads any image: for destinations, and for comparisons with what an earlier run wrote.
     pub(crate) const ALLOWED: Self = Self { allow_incomplete: true };
 
-    /// Fails if an import or copy to the image has not finished. Images whose metadata the user may not read pass.
-    pub(crate) async fn check(self, pool: &Pool, image: &ImageInfo) -> Result<(), Failure> {
-        if self.allow_incomplete {
-            return Ok(());
-        }
+    /// Returns whether an import or copy to the image has not finished, or fails if such images are not allowed. Images whose metadata
+    /// the user may not read pass.
+    pub(crate) async fn check(self, pool: &Pool, image: &ImageInfo) -> Result<bool, Failure> {
         match PartialImport::at(pool, image).await {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(false),
+            Ok(Some(_)) if self.allow_incomplete => Ok(true),
             Ok(Some(partial)) => {
                 Err(Failure::Incomplete { image: image.name.clone(), state: partial.to_string() })
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Checks the image called `name`.
-    pub(crate) async fn check_named(self, pool: &Pool, name: &str) -> Result<(), Failure> {
+    pub(crate) async fn check_named(self, pool: &Pool, name: &str) -> Result<bool, Failure> {
         self.check(pool, &rbd::info(pool, name).await?).await
     }
 }

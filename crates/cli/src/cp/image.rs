@@ -23,6 +23,8 @@ pub(super) struct NewImage {
     marked: PartialImport,
     /// What is said of it at an early end.
     left: Left,
+    /// Whether the source has a mark, which its copy inherits.
+    is_incomplete: bool,
     _unfinished: Unfinished,
 }
 
@@ -92,7 +94,8 @@ impl NewImage {
         });
         let info = host.block_on(interrupt::unless(rbd::info(&pool, name)))???;
         let start = marked.done;
-        let mut image = Self { pool, info, marked, left, _unfinished: unfinished };
+        let is_incomplete = from.facts.is_incomplete;
+        let mut image = Self { pool, info, marked, left, is_incomplete, _unfinished: unfinished };
         if found.is_some() {
             // The bytes from here on are those of the source as it is now.
             image.tell(host, start)?;
@@ -121,8 +124,11 @@ impl NewImage {
         Ok(())
     }
 
-    /// The image is whole.
-    pub(super) fn finish(self, host: &mut Host<Copier>) -> Result<(), Failure> {
+    /// Removes the mark, unless the source has one.
+    pub(super) fn finish(mut self, host: &mut Host<Copier>) -> Result<(), Failure> {
+        if self.is_incomplete {
+            return self.tell(host, self.marked.of.unwrap_or(self.marked.done));
+        }
         Ok(host.block_on(interrupt::unless(PartialImport::end(&self.pool, &self.info)))???)
     }
 

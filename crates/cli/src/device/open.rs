@@ -167,13 +167,14 @@ impl<'a> Opener<'a> {
                 }
                 let cluster = self.cluster(host)?;
                 let (place, name) = (spec.image.place(self.pool), &spec.image.image);
-                let image = host.block_on(async {
+                let (image, is_incomplete) = host.block_on(async {
                     let pool = place.open(&cluster).await?;
-                    if let Some(snapshot) = &spec.snapshot {
-                        return Ok(decrypted(Image::open_at(&pool, name, snapshot).await?, encryption).await?);
-                    }
-                    incomplete.check_named(&pool, name).await?;
-                    Ok::<_, Failure>(open_image(&pool, name, read_only, encryption).await?)
+                    let is_incomplete = incomplete.check_named(&pool, name).await?;
+                    let image = match &spec.snapshot {
+                        Some(at) => decrypted(Image::open_at(&pool, name, at).await?, encryption).await?,
+                        None => open_image(&pool, name, read_only, encryption).await?,
+                    };
+                    Ok::<_, Failure>((image, is_incomplete))
                 })??;
                 if !read_only {
                     image.check_writable()?;
@@ -183,7 +184,8 @@ impl<'a> Opener<'a> {
                     spec.snapshot.iter().map(|snapshot| format!("@{snapshot}")).collect::<String>();
                 let (pool, id) = (image.pool().id(), format!("{}{snapshot}", image.info().id));
                 let namespace = image.pool().namespace().to_owned();
-                Ok((host.image(image)?, known(Identity::Image { pool, namespace, id })))
+                let facts = known(Identity::Image { pool, namespace, id });
+                Ok((host.image(image)?, SourceFacts { is_incomplete, ..facts }))
             }
         }
     }

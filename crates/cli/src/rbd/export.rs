@@ -74,10 +74,10 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor.block_on(async {
         let pool = arg.open_pool(&cluster).await?;
+        options.incomplete.check_named(&pool, name).await?;
         if let Some(snapshot) = snapshot {
             return Ok(decrypted(Image::open_at(&pool, name, snapshot).await?, &specs).await?);
         }
-        options.incomplete.check_named(&pool, name).await?;
         Ok::<_, Failure>(open_image(&pool, name, true, &specs).await?)
     })??;
     let exported = export(&mut reactor, &image, &path, options);

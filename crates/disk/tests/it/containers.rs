@@ -213,6 +213,55 @@ fn damaged_files_are_errors_and_never_panic() {
 }
 
 #[test]
+fn a_truncated_file_is_an_error_and_not_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.qcow2");
+    let data = || Cluster::Data(vec![7; CLUSTER]);
+    let clusters: Vec<Cluster> = (0..PER_TABLE + 10).map(|_| data()).collect();
+    let size = (clusters.len() * CLUSTER) as u64;
+    encode(&path, size, &clusters, None);
+    let whole = fs::read(&path).unwrap();
+    let read = |path: &Path| {
+        let container = open(path, Backing::Refuse)?;
+        let mut bytes = vec![0; size as usize];
+        container
+            .read(0, &mut bytes)
+            .map(|()| bytes)
+            .map_err(|source| OpenError::Io { path: path.into(), source })
+    };
+    assert!(read(&path).unwrap().iter().all(|byte| *byte == 7));
+    for kept in (0..whole.len()).step_by(CLUSTER) {
+        fs::write(&path, &whole[..kept]).unwrap();
+        assert!(read(&path).is_err(), "{kept} of {} bytes are enough", whole.len());
+    }
+}
+
+#[test]
+fn encrypted_files_and_unknown_versions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, top) = (folder.path().join("disk.qcow2"), folder.path().join("top.qcow2"));
+    encode(&path, 4096, &[Cluster::Data(vec![7; CLUSTER])], None);
+    let whole = fs::read(&path).unwrap();
+    for (at, value, expected) in
+        [(35, 1, "encrypted"), (35, 2, "encrypted"), (35, 9, "encrypted"), (7, 9, "version 9")]
+    {
+        let mut bytes = whole.clone();
+        bytes[at] = value;
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(FileFormat::detect(&File::open(&path).unwrap()).unwrap(), Some(FileFormat::Qcow2));
+        let refused = open(&path, Backing::Refuse).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+        encode(&top, 4096, &[Cluster::Missing], Some("disk.qcow2"));
+        let mut bytes = fs::read(&top).unwrap();
+        bytes[112..117].copy_from_slice(b"qcow2");
+        bytes[111] = 5;
+        fs::write(&top, bytes).unwrap();
+        let refused = open(&top, Backing::Follow).unwrap_err().to_string();
+        assert!(refused.contains(expected), "below: {refused}");
+    }
+}
+
+#[test]
 fn a_disk_in_a_qcow2_file_is_only_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.qcow2");

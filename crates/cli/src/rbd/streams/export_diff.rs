@@ -39,9 +39,7 @@ pub(crate) fn export_diff(access: &Access, options: &ExportDiffOptions) -> Resul
     let mut file = StreamFile::create(&path, options.resume, &[])?;
     access.with_cluster(async |cluster| {
         let pool = image.pool(cluster).await?;
-        if image.snap.is_none() {
-            options.incomplete.check_named(&pool, &image.name).await?;
-        }
+        options.incomplete.check_named(&pool, &image.name).await?;
         let scope = options.scope.up_to(image.snap.as_deref());
         let mut stream = ExportDiff::open(&pool, &image.name, &scope).await?;
         let progress = Progress::of_bytes("Exporting", Some(stream.size()), !options.no_progress);

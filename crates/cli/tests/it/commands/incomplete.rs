@@ -6,8 +6,12 @@ use crate::support::Place;
 const MARK: &str = "rbd image-meta set disk onego.partial-import 4194304";
 
 /// Commands that read the image, and what follows them.
-const READERS: [&str; 8] = [
+const READERS: [&str; 12] = [
     "cp rbd:disk copy",
+    "cp rbd:disk rbd:image",
+    "cp rbd:disk@before rbd:older",
+    "rbd export disk@before snapshot",
+    "rbd export-diff disk@before snapshot.diff",
     "rbd export disk exported",
     "rbd export disk whole --export-format 2",
     "rbd export-diff disk diff",
@@ -36,14 +40,11 @@ fn an_image_whose_import_was_interrupted_is_read_only_where_that_is_asked_for() 
         assert!(said.contains(expected) && said.contains("--allow-incomplete"), "{line}: {said}");
     }
     assert_eq!(place.onego("rbd ls"), "disk\n", "a refused command made an image");
-    // The snapshot is older than the mark.
-    place.onego("rbd export disk@before snapshot");
-    place.onego("rbd export-diff disk@before snapshot.diff");
     for line in READERS {
         place.onego(&format!("{line} --allow-incomplete"));
     }
     // What inherited the bytes inherits the mark.
-    for image in ["copied", "deep", "clone"] {
+    for image in ["copied", "deep", "clone", "image", "older"] {
         let (code, said) = place.onego_fails(&format!("cp rbd:{image} other"));
         assert!(code == 5 && said.contains("is incomplete"), "{image}: {code}, {said}");
     }
