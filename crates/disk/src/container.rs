@@ -20,6 +20,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes of a sector of QEMU's.
+const SECTOR: u64 = 512;
+
 /// Most files in a chain of backing files: more than any in use, and it ends one that leads back to itself.
 const CHAIN_MAX: usize = 64;
 
@@ -66,12 +69,13 @@ impl Container {
         Ok(Self { access: Arc::new(FormatAccess::new(qcow2)), path: path.to_owned(), cluster_size })
     }
 
-    /// Makes an empty qcow2 file of `size` bytes of an open one that has no bytes.
+    /// Makes an empty qcow2 file for a disk of `size` bytes out of an open one that has no bytes. QEMU reads only whole sectors, so that
+    /// the disk ends with zeros up to a multiple of 512 bytes.
     pub fn create(file: File, path: &Path, size: u64) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Container { path: path.to_owned(), source };
         let options = StorageOpenOptions::new().filename(path).write(true);
         let storage = Storage::from_open_file(file, options).map_err(failed)?;
-        let builder = Qcow2::<Storage>::create_builder(storage).size(size);
+        let builder = Qcow2::<Storage>::create_builder(storage).size(size.next_multiple_of(SECTOR));
         let open = |storage| Ok(Qcow2::builder(storage).backing(None).write(true));
         let qcow2 = builder.create_open(DenyImplicitOpenGate::default(), open).map_err(failed)?;
         Ok(Self {

@@ -45,6 +45,11 @@ fn a_qcow2_file_is_the_disk_in_it() {
     for name in ["same.qcow2", "bytes", "bytes.qcow2"] {
         assert!(fs::read(place.path(name)).unwrap() == container, "{name}");
     }
+    // QEMU reads only whole sectors of a disk.
+    fs::write(place.path("odd.raw"), &content[..4097]).unwrap();
+    place.onego("cp odd.raw odd.qcow2");
+    place.onego("cp odd.qcow2 odd.back");
+    assert_eq!(fs::read(place.path("odd.back")).unwrap(), [&content[..4097], &[0; 511]].concat());
     // The file is not written to as if it was the disk, and nothing is left of what did not finish.
     for line in ["cp disk.raw disk.qcow2 --in-place", "export nbd disk.qcow2 --socket s"] {
         let (code, said) = place.onego_fails(line);
