@@ -36,7 +36,7 @@ const FEW_PIECES: usize = 64;
 const SLACK: u64 = 64 << 10;
 
 /// Cost of a piece besides its bytes: its map entry, and the bookkeeping of the block and the allocator.
-const PIECE_OVERHEAD: u64 = 128;
+const PIECE_OVERHEAD: u64 = 192;
 
 #[derive(Clone)]
 struct Piece {
@@ -101,6 +101,11 @@ impl Extents {
     /// Returns the memory that the data takes, including bookkeeping, in bytes.
     pub fn pinned(&self) -> u64 {
         self.pinned + self.pieces.len() as u64 * PIECE_OVERHEAD
+    }
+
+    /// Returns the memory of the blocks that the data is in, in bytes.
+    pub fn block_bytes(&self) -> u64 {
+        self.pinned
     }
 
     /// Returns the number of pieces.

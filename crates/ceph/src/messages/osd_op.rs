@@ -23,9 +23,12 @@ pub const MAX_NAMESPACE_LEN: usize = 256;
 
 /// Object name: bytes, stored inline up to the length of an RBD data object's name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct ObjectName(SmallVec<[u8; 48]>);
+pub struct ObjectName(SmallVec<[u8; Self::INLINE]>);
 
 impl ObjectName {
+    /// Bytes of a name that need no allocation.
+    pub const INLINE: usize = 48;
+
     /// Creates a name of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(SmallVec::from_slice(bytes))

@@ -6,7 +6,7 @@ use super::class;
 use super::errno::Errno;
 use super::session::Origin;
 use super::store::extent::check_extent;
-use super::store::object::State;
+use super::store::object::{ENTRY_OVERHEAD, State};
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, MAX_NAMESPACE_LEN, OsdOp};
 use onego_ceph::ops::{MAX_WRITE, Op, WatchOp, flag};
@@ -265,7 +265,7 @@ pub(super) fn growth(op: &Op, state: Option<&State>, null_writes: bool) -> u64 {
 
 /// Memory that an operation takes for attributes, maps and new objects.
 pub(super) fn meta_growth(op: &Op) -> u64 {
-    let entry = |key: usize, value: usize| key as u64 + value as u64 + 64;
+    let entry = |key: usize, value: usize| key as u64 + value as u64 + ENTRY_OVERHEAD;
     match op {
         Op::SetXattr { name, value } => entry(name.len(), value.len()) + SMALL_GROWTH,
         Op::OmapSetHeader { header: input } | Op::TmapPut { input } | Op::TmapUpdate { input } => {

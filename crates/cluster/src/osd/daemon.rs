@@ -1,6 +1,7 @@
 //! The OSD: what it holds, its clients, and what maps change.
 
 use super::admit::is_blocklisted;
+use super::duplicates;
 use super::group::Group;
 use super::rights::Rights;
 use super::session::{Origin, SessionId, UserId};
@@ -171,6 +172,11 @@ impl Osd {
     /// Memory that objects may take.
     pub(crate) fn memory_limit(&self) -> u64 {
         self.config.memory_limit
+    }
+
+    /// Memory that the outcomes of one group's writes may take.
+    pub(super) fn outcomes_share(&self) -> u64 {
+        duplicates::share(self.config.memory_limit, self.groups.len())
     }
 
     /// Memory that objects take.

@@ -18,6 +18,24 @@ use std::collections::hash_map::Entry;
 /// 1,024 requests under way (`objecter_inflight_ops`): eight such clients can have all of theirs in one group.
 const MAX: usize = 8192;
 
+/// Memory of an outcome besides what its operations gave: its place in the ring, and among its client's requests.
+const OUTCOME: u64 = 96;
+
+/// Memory of a client that has outcomes: a client may call itself another with each request.
+const CLIENT: u64 = 192;
+
+/// Memory of an output besides its bytes.
+const OUTPUT: u64 = 96;
+
+/// Returns the bytes of memory that the outcomes of one of `groups` groups of an OSD may take: together a thirty-second of
+/// what its objects may, which is what writes of data leave of that. A group has place for all requests that one of Ceph's
+/// clients has in flight (1,024) nevertheless.
+pub(crate) fn share(memory_limit: u64, groups: usize) -> u64 {
+    const PART: u64 = 32;
+    const LEAST: u64 = 128 << 10;
+    (memory_limit / PART / groups.max(1) as u64).max(LEAST)
+}
+
 /// What became of a write.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Done {
@@ -26,6 +44,16 @@ pub(crate) struct Done {
     pub(crate) user_version: u64,
     /// What each operation gave; none: no result and no output of any.
     pub(crate) ops: Option<Box<SmallVec<[OpResult; 2]>>>,
+}
+
+impl Done {
+    fn memory(&self) -> u64 {
+        let Some(results) = &self.ops else { return OUTCOME };
+        let spilled = if results.spilled() { size_of::<OpResult>() * results.capacity() } else { 0 };
+        let outputs = results.iter().filter(|op| !op.output.is_empty());
+        let outputs: u64 = outputs.map(|op| op.output.len() as u64 + OUTPUT).sum();
+        OUTCOME + (size_of_val(&**results) + spilled) as u64 + outputs
+    }
 }
 
 /// A life of a client.
@@ -46,9 +74,24 @@ pub(crate) struct Duplicates {
     /// By the client: its numbers for its requests, and the numbers of their outcomes. Clients count up, so what is new goes
     /// to the end, or close to it.
     clients: FxHashMap<Client, VecDeque<(u64, u64)>>,
+    /// Memory that all of it takes.
+    memory: u64,
 }
 
 impl Duplicates {
+    /// Memory that the outcomes take.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Forgets the oldest outcomes until the others take `share` bytes of memory at most, or only the newest is left.
+    pub(crate) fn shrink_to(&mut self, share: u64) {
+        while self.memory > share && self.outcomes.len() > 1 {
+            self.forget_oldest();
+        }
+    }
+
     /// What became of a request, if it was done before.
     pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
         let at = self.position(id)?;
@@ -67,7 +110,10 @@ impl Duplicates {
     /// Remembers what became of a request.
     pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
         match self.position(id) {
-            Some(known) => self.outcomes[known].1 = done,
+            Some(known) => {
+                self.memory += done.memory();
+                self.memory -= std::mem::replace(&mut self.outcomes[known].1, done).memory();
+            }
             None => self.record_first(id, done),
         }
     }
@@ -78,7 +124,14 @@ impl Duplicates {
             self.forget_oldest();
         }
         let number = self.forgotten + self.outcomes.len() as u64;
-        let requests = self.clients.entry(client(id)).or_default();
+        self.memory += done.memory();
+        let requests = match self.clients.entry(client(id)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                self.memory += CLIENT;
+                entry.insert(VecDeque::new())
+            }
+        };
         match requests.back() {
             Some((newest, _)) if *newest > id.tid => {
                 let at = requests.partition_point(|(tid, _)| *tid < id.tid);
@@ -90,7 +143,8 @@ impl Duplicates {
     }
 
     fn forget_oldest(&mut self) {
-        let Some((oldest, _)) = self.outcomes.pop_front() else { return };
+        let Some((oldest, done)) = self.outcomes.pop_front() else { return };
+        self.memory -= done.memory();
         self.forgotten += 1;
         let Entry::Occupied(mut entry) = self.clients.entry(client(&oldest)) else { return };
         let requests = entry.get_mut();
@@ -102,6 +156,7 @@ impl Duplicates {
         }
         if requests.is_empty() {
             entry.remove();
+            self.memory -= CLIENT;
         }
     }
 
@@ -211,6 +266,31 @@ mod tests {
         assert_eq!(read.find(&id(2, 4)), duplicates.find(&id(2, 4)));
         read.record(&id(5, 1), done(0));
         assert!(!knows(&read, 0, 1) && knows(&read, 1, 0));
+    }
+
+    #[test]
+    fn outcomes_are_forgotten_when_they_exceed_their_memory() {
+        let output = |len| OpResult { output: vec![1; len].into(), ..OpResult::default() };
+        let large = || Done { ops: Some(Box::new(smallvec::smallvec![output(4000)])), ..done(0) };
+        let mut duplicates = Duplicates::default();
+        let share = 1 << 20;
+        for tid in 0..2000 {
+            // Each under a new name of its client.
+            duplicates.record(&ReqId { inc: tid as i32, ..id(1, tid) }, large());
+            duplicates.shrink_to(share);
+            assert!(duplicates.memory() <= share);
+        }
+        let left = duplicates.outcomes.len();
+        assert!((200..256).contains(&left), "{left}");
+        duplicates.record(&id(2, 1), large());
+        duplicates.record(&id(2, 1), done(1));
+        duplicates.shrink_to(0);
+        assert!(knows(&duplicates, 2, 1) && duplicates.outcomes.len() == 1, "the newest stays");
+        assert_eq!(duplicates.memory(), OUTCOME + CLIENT);
+        duplicates.forget_oldest();
+        assert_eq!(duplicates.memory(), 0);
+        assert_eq!(super::share(64 << 20, 8), 256 << 10);
+        assert_eq!(super::share(64 << 20, 500), 128 << 10, "all that a client has in flight");
     }
 
     #[test]

@@ -36,9 +36,11 @@ impl Osd {
     /// comes as a whole later.
     pub(crate) fn apply(&mut self, transaction: &Transaction, record: u64) {
         let Transaction { pg, object, version, mutations, outcome } = transaction;
+        let share = self.outcomes_share();
         let group = self.groups.entry(*pg).or_default();
         if let Some((reqid, done)) = outcome {
             group.outcomes.record(reqid, done.clone());
+            group.outcomes.shrink_to(share);
         }
         let Some(version) = *version else { return };
         let place = object.hash.reverse_bits();

@@ -109,9 +109,11 @@ impl Osd {
             return;
         };
         let Transaction { pg, object, version, outcome, .. } = transaction;
+        let share = self.outcomes_share();
         let group = self.groups.entry(*pg).or_default();
         if let Some((reqid, done)) = outcome {
             group.outcomes.record(reqid, done.clone());
+            group.outcomes.shrink_to(share);
         }
         let place = object.hash.reverse_bits();
         let has_place = group.has(place);

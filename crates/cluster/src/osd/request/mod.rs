@@ -238,6 +238,7 @@ impl Osd {
             usage.written_bytes += brought;
             result = settle_outputs(request.flags, result, &mut results);
         }
+        let share = self.outcomes_share();
         let group = self.settle(pg, id);
         if changed {
             group.advance(next, request.hash.reverse_bits(), noted);
@@ -263,6 +264,7 @@ impl Osd {
             );
         }
         group.outcomes.record_first(reqid, done);
+        group.outcomes.shrink_to(share);
         Some(ending)
     }
 
@@ -289,7 +291,10 @@ impl Osd {
                 },
             );
         }
-        self.groups.entry(pg).or_default().outcomes.record_first(reqid, done);
+        let share = self.outcomes_share();
+        let outcomes = &mut self.groups.entry(pg).or_default().outcomes;
+        outcomes.record_first(reqid, done);
+        outcomes.shrink_to(share);
         ending
     }
 

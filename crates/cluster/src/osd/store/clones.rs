@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// What a clone costs beside its data, attributes, map and snapshots.
 const CLONE_OVERHEAD: u64 = 256;
 
+/// Memory of an interval of an overlap: half of a tree's places may be empty.
+const INTERVAL: u64 = 32;
+
 impl ObjectClone {
     pub(crate) fn new(id: u64, snaps: Vec<u64>, overlap: IntervalSet, state: State) -> Self {
         let mut clone = Self { id, snaps, overlap, own: 0, state };
@@ -50,10 +53,12 @@ impl ObjectClone {
     }
 
     /// Memory that it takes beside what it shares with the next newer one. Parts of blocks are shared: what is not needed of
-    /// one may be as much again as what is.
+    /// one may be as much again as what is. The tree of extents is its own as soon as a byte is.
     fn footprint(&self) -> u64 {
-        let data = self.state.pinned_data().min(self.own.saturating_mul(2));
-        CLONE_OVERHEAD + data + self.state.meta().bytes() + 8 * self.snaps.len() as u64
+        let data = self.state.block_bytes().min(self.own.saturating_mul(2));
+        let tree = if self.own > 0 { self.state.pinned_data() - self.state.block_bytes() } else { 0 };
+        let bookkeeping = tree + 8 * self.snaps.len() as u64 + INTERVAL * self.overlap.count() as u64;
+        CLONE_OVERHEAD + data + self.state.meta().bytes() + bookkeeping
     }
 }
 

@@ -57,6 +57,17 @@ pub(crate) struct Identity<'a> {
     pub(crate) name: &'a [u8],
 }
 
+impl Identity<'_> {
+    /// Memory of the names outside of [`Name`].
+    fn memory(&self) -> u64 {
+        /// What an allocation takes besides its bytes: its header, and half of the step between sizes.
+        const ALLOCATION: usize = 16;
+        let allocated = |len: usize| if len == 0 { 0 } else { len + ALLOCATION };
+        let name = if self.name.len() > ObjectName::INLINE { allocated(self.name.len()) } else { 0 };
+        (allocated(self.namespace.len()) + allocated(self.key.len()) + name) as u64
+    }
+}
+
 /// An object and its name.
 pub(crate) struct Object {
     pool: i64,
@@ -66,6 +77,8 @@ pub(crate) struct Object {
     pub(crate) record: u64,
     /// What the store counts it as.
     counted: Counted,
+    /// Memory of its names, as far as an object's overhead does not contain it.
+    names: u64,
 }
 
 /// What there is of objects.
@@ -275,11 +288,14 @@ impl Store {
             state: State::default(),
             record: 0,
             counted: Counted::default(),
+            names: identity.memory(),
         });
         let id = ObjectId(id);
         let pool = self.pools.entry(identity.pool).or_default();
         match pool.by_hash.entry(identity.hash) {
             hash_map::Entry::Occupied(entry) => {
+                // The name stands there again.
+                self.objects[id.0].names += same_hash::ENTRY + identity.memory();
                 entry.into_mut().add(id, &Name::of(identity), |other| &self.objects[other.0].name);
             }
             hash_map::Entry::Vacant(entry) => {
@@ -294,7 +310,10 @@ impl Store {
     /// it is counted as now.
     pub(crate) fn changed(&mut self, id: ObjectId) -> (Contents, Contents) {
         let object = &mut self.objects[id.0];
-        let now = Counted::of(&object.state);
+        let mut now = Counted::of(&object.state);
+        if now.contents.objects > 0 {
+            now.footprint += object.names;
+        }
         if now == object.counted && now.contents.objects > 0 {
             // It was written over: nearly all writes to a disk that is full.
             return (now.contents, now.contents);

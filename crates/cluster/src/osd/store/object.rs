@@ -12,8 +12,15 @@ use std::sync::Arc;
 /// What an object costs beside its data, attributes and map: its place in the store and its name.
 const OBJECT_OVERHEAD: u64 = 512;
 
-/// What an attribute or an entry of the map costs beside its bytes.
-const ENTRY_OVERHEAD: u64 = 64;
+/// Memory of an attribute or an entry of the map, besides its bytes: its place in the tree, half of which may be empty, and
+/// two allocations.
+pub(crate) const ENTRY_OVERHEAD: u64 = 136;
+
+/// Memory of the first attribute or the first entry of the map, in addition: a node of the tree has place for eleven.
+const MAP_OVERHEAD: u64 = 512;
+
+/// Memory of the first bytes of an object, in addition: a node of the tree of extents, as above, and a table of blocks.
+const DATA_OVERHEAD: u64 = 768;
 
 /// Attributes and map of an object. Few objects have any, and hardly any operation changes them.
 #[derive(Clone, Default, PartialEq)]
@@ -37,6 +44,11 @@ fn cost(key: usize, value: usize) -> u64 {
     key as u64 + value as u64 + ENTRY_OVERHEAD
 }
 
+/// Memory that the first entry of a map takes in addition, if the map is empty.
+fn first(map: &BTreeMap<Vec<u8>, Vec<u8>>) -> u64 {
+    if map.is_empty() { MAP_OVERHEAD } else { 0 }
+}
+
 impl Meta {
     pub(crate) fn xattrs(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
         &self.xattrs
@@ -56,31 +68,32 @@ impl Meta {
 
     fn set_xattr(&mut self, name: Vec<u8>, value: Vec<u8>) {
         self.remove_xattr(&name);
-        self.bytes += cost(name.len(), value.len());
+        self.bytes += cost(name.len(), value.len()) + first(&self.xattrs);
         self.xattrs.insert(name, value);
     }
 
     fn remove_xattr(&mut self, name: &[u8]) {
         if let Some(old) = self.xattrs.remove(name) {
-            self.bytes -= cost(name.len(), old.len());
+            self.bytes -= cost(name.len(), old.len()) + first(&self.xattrs);
         }
     }
 
     fn omap_set(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.omap_remove(&key);
-        self.bytes += cost(key.len(), value.len());
+        self.bytes += cost(key.len(), value.len()) + first(&self.omap);
         self.omap.insert(key, value);
     }
 
     fn omap_remove(&mut self, key: &[u8]) {
         if let Some(old) = self.omap.remove(key) {
-            self.bytes -= cost(key.len(), old.len());
+            self.bytes -= cost(key.len(), old.len()) + first(&self.omap);
         }
     }
 
     fn omap_clear(&mut self) {
         let entries: u64 = self.omap.iter().map(|(key, value)| cost(key.len(), value.len())).sum();
-        self.bytes -= entries + self.header.len() as u64;
+        let tree = if self.omap.is_empty() { 0 } else { MAP_OVERHEAD };
+        self.bytes -= entries + tree + self.header.len() as u64;
         self.omap.clear();
         self.header.clear();
     }
@@ -142,7 +155,14 @@ impl State {
 
     /// Memory that the data takes.
     pub(super) fn pinned_data(&self) -> u64 {
-        self.data.as_ref().map_or(0, |data| data.pinned())
+        self.data
+            .as_ref()
+            .map_or(0, |data| if data.pieces() == 0 { 0 } else { data.pinned() + DATA_OVERHEAD })
+    }
+
+    /// Memory of the blocks that the data is in.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.data.as_ref().map_or(0, |data| data.block_bytes())
     }
 
     /// Number of extents of which the data consists, as it lies in memory.
@@ -241,7 +261,8 @@ impl State {
             Some(data) => data.growth(offset, len),
             None => Extents::default().growth(offset, len),
         };
-        growth + if self.exists { 0 } else { OBJECT_OVERHEAD }
+        let first = if self.extents() == 0 { DATA_OVERHEAD } else { 0 };
+        growth + first + if self.exists { 0 } else { OBJECT_OVERHEAD }
     }
 
     /// Writes `data` at `offset`; the object grows as need be.

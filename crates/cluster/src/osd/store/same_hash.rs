@@ -8,6 +8,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+/// Memory of an entry of [`Named`]: half of a tree's places may be empty.
+pub(super) const ENTRY: u64 = 224;
+
 /// The objects of one hash and pool.
 pub(super) enum SameHash {
     /// Nearly always.

@@ -3,6 +3,7 @@
 mod admission;
 mod copies;
 mod data;
+mod memory;
 mod metadata;
 mod model;
 mod rights;
