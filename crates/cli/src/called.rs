@@ -15,10 +15,10 @@ use std::process::ExitCode;
 pub(crate) const CEPH_VERSION: &str =
     concat!("ceph version 18.2.7 (onego ", env!("CARGO_PKG_VERSION"), ") reef (stable)\n");
 
-/// First parts of the names of Ceph's options, by which `--NAME VALUE` is told from a mistake.
+/// First parts of the names of Ceph's options: other unknown options are mistakes.
 ///
 /// Source: ceph `src/common/options/*.yaml.in`.
-const SETTINGS: [&str; 27] = [
+const SETTINGS: [&str; 26] = [
     "admin_socket",
     "auth_",
     "client_",
@@ -31,7 +31,6 @@ const SETTINGS: [&str; 27] = [
     "heartbeat_",
     "host",
     "key",
-    "keyring",
     "log_",
     "mempool_",
     "mgr_",
@@ -48,7 +47,7 @@ const SETTINGS: [&str; 27] = [
     "run_dir",
 ];
 
-/// Options of Ceph that are true or false: without `=VALUE` they are true, and the next word is none of theirs.
+/// Options of Ceph that are true or false. Without `=VALUE` they are true, unless the next word is `true` or `false`.
 const SWITCHES: [&str; 24] = [
     "auth_debug",
     "err_to_stderr",
@@ -83,6 +82,18 @@ enum Name {
     Rbd,
     Rados,
     Ceph,
+}
+
+impl Name {
+    /// Returns the command of `onego` that has the commands of Ceph's program.
+    fn command(self) -> Option<&'static str> {
+        match self {
+            Self::Onego => None,
+            Self::Rbd => Some("rbd"),
+            Self::Rados => Some("rados"),
+            Self::Ceph => Some("ceph"),
+        }
+    }
 }
 
 /// Name that the program was started by, and its command line.
@@ -127,11 +138,9 @@ impl Called {
 
     /// Returns help or an error in the words of the program that was called, in which `rbd` is not a command.
     pub(crate) fn said(&self, said: &str) -> String {
-        match self.name {
-            Name::Onego => said.to_owned(),
-            Name::Rbd => said.replace("rbd rbd", "rbd"),
-            Name::Rados => said.replace("rados rados", "rados"),
-            Name::Ceph => said.replace("ceph ceph", "ceph"),
+        match self.name.command() {
+            None => said.to_owned(),
+            Some(word) => said.replace(&format!("{word} {word}"), word),
         }
     }
 
@@ -161,14 +170,10 @@ struct Line {
 
 impl Line {
     fn of(name: Name, command: &Command, arguments: Vec<OsString>) -> Self {
-        let word = match name {
-            Name::Rbd | Name::Onego => "rbd",
-            Name::Rados => "rados",
-            Name::Ceph => "ceph",
-        };
         let mut line = Self { arranged: Vec::new(), asks_version: false, hides_progress: false };
         let mut arguments = arguments.into_iter().peekable();
         line.arranged.extend(arguments.next());
+        let Some(word) = name.command() else { return line };
         line.arranged.push(word.into());
         let Some(root) = command.find_subcommand(word) else { return line };
         // Not built, which would take longer than many a command: the options of all commands are at the top.
